@@ -1,6 +1,6 @@
 """Environments on batched arrays, one per file, made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
 
-from jaxenv.core.registry import register
+from jaxenv.core import register
 from jaxenv.envs import box2d as box2d
 from jaxenv.envs import bsuite as bsuite
 from jaxenv.envs import classic_control as classic_control

@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 from jaxenv.envs import _cards
 
 

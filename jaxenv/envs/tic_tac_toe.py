@@ -23,9 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import check_choice
 from jaxenv.canvas import BLUE, GOLD, GREY, NIGHT, ORANGE, SKY, Canvas, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, check_choice
 from jaxenv.tree import Tree
 
 _LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]], np.int32)

@@ -121,7 +121,7 @@ class Normal(NamedTuple):
         """How many of the inputs, the last ones, are log standard deviations."""
         return self.spec.numel
 
-    def _moments(self, inputs: Any) -> Any:
+    def moments(self, inputs: Any) -> Any:
         mean, log_std = jnp.split(inputs, 2, axis=-1)
         return mean, jnp.clip(log_std, *_LOG_STD)
 
@@ -131,12 +131,12 @@ class Normal(NamedTuple):
 
     def displaced(self, inputs: jax.Array, noise: jax.Array) -> jax.Array:
         """The sample ``noise``, float32 ``[B, n]``, standard deviations from the mean; has gradients in ``inputs``."""
-        mean, log_std = self._moments(inputs)
+        mean, log_std = self.moments(inputs)
         return mean + jnp.exp(log_std) * noise
 
     def mode(self, inputs: jax.Array) -> jax.Array:
         """The most probable sample."""
-        return self._moments(inputs)[0]
+        return self.moments(inputs)[0]
 
     def to_action(self, sample: jax.Array) -> jax.Array:
         """The action of a sample."""
@@ -147,13 +147,13 @@ class Normal(NamedTuple):
 
     def log_probability(self, inputs: jax.Array, sample: jax.Array) -> jax.Array:
         """Of the sample, before it is clipped; in nats, ``[...]`` for inputs ``[..., 2 n]``."""
-        mean, log_std = self._moments(inputs)
+        mean, log_std = self.moments(inputs)
         distance = (sample - mean) / jnp.exp(log_std)
         return jnp.sum(-0.5 * distance**2 - log_std - _HALF_LOG_TWO_PI, axis=-1)
 
     def entropy(self, inputs: jax.Array) -> jax.Array:
         """Of the sample, in nats."""
-        return jnp.sum(self._moments(inputs)[1] + (_HALF_LOG_TWO_PI + np.float32(0.5)), axis=-1)
+        return jnp.sum(self.moments(inputs)[1] + (_HALF_LOG_TWO_PI + np.float32(0.5)), axis=-1)
 
 
 class TanhNormal(Normal):

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.numeric import sin_cos
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel, sin_cos
 from jaxenv.envs import physics2d
 from jaxenv.envs.physics2d import Body, FreeWorld, JointImpulses, RevoluteJoint, Scene
 

@@ -21,8 +21,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
-from jaxenv._util.numeric import clip, sin_cos
-from jaxenv._util.xla import computed_once, in_one_kernel
+from jaxenv.core import clip, computed_once, in_one_kernel, sin_cos
 from jaxenv.envs.box2d._car_dynamics import HULL, SCENE, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car
 from jaxenv.envs.box2d._car_track import BORDER, HALF_WIDTH, Track
 

@@ -14,8 +14,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random, tree
-from jaxenv._util.numeric import sin_cos
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel, sin_cos
 from jaxenv.envs.box2d._car_dynamics import WHEEL_HALF_WIDTH, WHEEL_RADIUS
 from jaxenv.random import Stream
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random, tree
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.box2d.bipedal_terrain import DIRECTIONS, FLAT, LEVEL, PAD, POINTS, SPACING, turned
 from jaxenv.envs.physics2d import Blocks, Box
 

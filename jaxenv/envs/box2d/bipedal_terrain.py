@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.physics2d import Chain
 
 SPACING = 14 / 30  # between the points, in metres

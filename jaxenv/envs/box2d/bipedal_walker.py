@@ -33,9 +33,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.numeric import sin_cos
 from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, Canvas, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, sin_cos
 from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_obstacles, bipedal_terrain
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RAYS, SPACING

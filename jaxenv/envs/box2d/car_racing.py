@@ -28,9 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.numeric import clip, sin_cos
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, clip, sin_cos
 from jaxenv.envs.box2d import _car_pixels
 from jaxenv.envs.box2d._car_dynamics import DT, SCENE, Car, drive, parked
 from jaxenv.envs.box2d._car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours

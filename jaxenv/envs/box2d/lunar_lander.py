@@ -30,9 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.numeric import clip, sin_cos
 from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, Canvas, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, clip, sin_cos
 from jaxenv.envs import physics2d
 from jaxenv.envs.physics2d import Body, Chain, Packed, RevoluteJoint, Scene, World, corners
 

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.numeric import sin_cos
 from jaxenv.canvas import BROWN, GREY, SILVER, Canvas
-from jaxenv.core.task import Task
+from jaxenv.core import Task, sin_cos
 from jaxenv.envs.classic_control.cart_pole import Params as Physics
 from jaxenv.envs.classic_control.cart_pole import State as Pole
 from jaxenv.envs.classic_control.cart_pole import accelerations

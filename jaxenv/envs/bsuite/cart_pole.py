@@ -22,10 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.numeric import sin_cos
-from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import ORANGE, Canvas
-from jaxenv.core.task import Transition
+from jaxenv.core import Transition, in_small_kernel, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
 from jaxenv.tree import Tree

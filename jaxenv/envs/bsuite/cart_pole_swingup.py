@@ -28,11 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.numeric import sin_cos
-from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import GREEN, ORANGE, Canvas
-from jaxenv.core import _moments
-from jaxenv.core.task import Transition
+from jaxenv.core import Transition, in_small_kernel, moments, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
 from jaxenv.tree import Tree
@@ -67,7 +64,7 @@ class Cost:
 
     def plus(self, cost: jax.Array) -> "Cost":
         """The sum with one more cost."""
-        return Cost(*_moments.add(self.total, self.rest, cost))
+        return Cost(*moments.add(self.total, self.rest, cost))
 
 
 @tree.struct

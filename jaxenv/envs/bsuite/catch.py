@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, RED, SKY, WHITE, Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 from jaxenv.envs._drawing import floor, place
 from jaxenv.tree import Tree
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.bsuite import _sea
 from jaxenv.tree import Tree

@@ -16,9 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_choice
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, check_choice
 from jaxenv.envs.bsuite import _chains
 from jaxenv.random import Stream
 

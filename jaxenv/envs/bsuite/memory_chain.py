@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 from jaxenv.envs.bsuite import _chains, _coins
 from jaxenv.tree import Tree
 

@@ -21,9 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.xla import take_rows
 from jaxenv.canvas import GOLD, GREY, NIGHT, WHITE, Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, take_rows
 from jaxenv.envs.bsuite import _digits
 from jaxenv.tree import Tree
 

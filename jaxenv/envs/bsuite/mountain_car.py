@@ -20,9 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import GREY, SILVER, Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, in_small_kernel
 from jaxenv.envs.classic_control import mountain_car
 from jaxenv.tree import Tree
 

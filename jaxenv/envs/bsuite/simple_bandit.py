@@ -17,9 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import check_choice, check_integer
 from jaxenv.canvas import INK, Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, check_choice, check_integer
 from jaxenv.envs._arms import Arms
 from jaxenv.tree import Tree
 

@@ -22,11 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import Range
-from jaxenv._util.numeric import clip, sin_cos
-from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PAPER, SAND, Canvas, Colour, Number, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, clip, in_small_kernel, sin_cos
 
 
 @tree.struct

@@ -18,11 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import Range, check_order
-from jaxenv._util.numeric import clip, sin_cos
-from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, Number, mix, turn
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, check_order, clip, in_small_kernel, sin_cos
 
 
 @tree.struct

@@ -22,10 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.numeric import clip
-from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, clip, in_small_kernel
 from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, draw_valley, roll
 
 

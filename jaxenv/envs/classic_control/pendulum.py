@@ -18,11 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import Range
-from jaxenv._util.numeric import clip, sin_cos, wrap_angle
-from jaxenv._util.xla import in_small_kernel
 from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, Canvas, turn
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, clip, in_small_kernel, sin_cos, wrap_angle
 
 
 @tree.struct

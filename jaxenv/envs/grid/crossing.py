@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._util import xla
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
@@ -45,7 +45,7 @@ class Crossing(GridWorld):
     def generate(self, stream: random.Stream) -> tuple[CellSet, CellSet]:
         """Returns the floor of the room, rivers included, and the rivers."""
         size = self.sizes(stream.shape)
-        vertical, horizontal, openings = xla.in_one_kernel(
+        vertical, horizontal, openings = in_one_kernel(
             _draw_rivers, size, random.separate_bits(stream, 3 * self.num_crossings)
         )
         room = self.room(size)

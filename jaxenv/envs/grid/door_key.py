@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random
-from jaxenv._util import xla
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, State, cell, choice
 
@@ -35,7 +35,7 @@ class DoorKey(GridWorld):
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
-        wall, gap, lock, agent = xla.in_one_kernel(_level, size, random.separate_bits(stream, 5))
+        wall, gap, lock, agent = in_one_kernel(_level, size, random.separate_bits(stream, 5))
         floor = self.room(size).remove_column(wall).add(wall, gap)
         return self.start(floor, goal=cell(size - 2, size - 2), agent=agent, lock=lock)
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core.task import Transition
+from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import nth_bit
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice

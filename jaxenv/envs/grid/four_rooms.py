@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv._util import xla
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice
 
@@ -38,7 +38,7 @@ class FourRooms(GridWorld):
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
-        gaps, goal, agent = xla.in_one_kernel(_level, size, random.separate_bits(stream, 7))
+        gaps, goal, agent = in_one_kernel(_level, size, random.separate_bits(stream, 7))
         floor = self.room(size).remove_column(size // 2).remove_row(size // 2)
         for x, y in gaps:
             floor = floor.add(x, y)

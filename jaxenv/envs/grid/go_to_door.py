@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv._util import xla
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid.grid_world import CLOSED, DONE, TOGGLE, cell, choice
@@ -52,7 +52,7 @@ class GoToDoor(ObjectWorld):
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (13,))
-        width, height, places = xla.in_one_kernel(_walls, size, tuple(words[:, i] for i in range(6)))
+        width, height, places = in_one_kernel(_walls, size, tuple(words[:, i] for i in range(6)))
         zero = jnp.zeros_like(size)
         inside = CellSet.rectangle(zero + 1, width - 1, zero + 1, height - 1, self.max_size)
         grid = CellSet.rectangle(zero, size, zero, size, self.max_size)

@@ -25,11 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util import xla
-from jaxenv._util.checks import Range, is_concrete
 from jaxenv.canvas import Canvas
-from jaxenv.core._actions import toward
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels, is_concrete, toward
 from jaxenv.envs.grid import _mission, _picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
@@ -193,7 +190,7 @@ class GridWorld(Task):
         x, y = state.agent.ahead
         floor = state.floor.has(x, y)
         lava = jnp.zeros_like(floor) if state.lava is None else state.lava.has(x, y)
-        agent, lock, success, failure = xla.in_one_kernel(
+        agent, lock, success, failure = in_one_kernel(
             _acted, action, state.agent, state.lock, state.goal == cell(x, y), floor, lava
         )
         state = tree.rebuild(state, agent=agent, lock=lock, step=state.step + 1)
@@ -322,7 +319,7 @@ def _image(state: State, see_through_walls: bool) -> jax.Array:
     if lock is not None:
         door = _view_index(lock.door, agent), _door_code(lock)
         key = (_view_index(lock.key, agent), lock.key == CARRIED)
-    image = xla.in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
+    image = in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
     return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.core.task import Transition
+from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import PICKUP, TOGGLE, cell, choice

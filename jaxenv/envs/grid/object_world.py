@@ -23,9 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._util import xla
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Transition
+from jaxenv.core import Transition, in_one_kernel, in_own_kernels
 from jaxenv.envs.grid import _object_picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
 from jaxenv.envs.grid._view import Pose
@@ -117,9 +116,9 @@ class ObjectWorld(GridWorld):
         objects = state.objects
         front, held = objects.code_at(ahead), objects.code_at(CARRIED)
         floor = state.floor.has(ahead & 31, ahead >> 5)
-        agent = xla.in_one_kernel(_moved, state.agent, action, front, floor)
+        agent = in_one_kernel(_moved, state.agent, action, front, floor)
         columns = (x[:, None] for x in (action, ahead, front, held, floor & (front == 0)))
-        objects = xla.in_one_kernel(_handle, objects, *columns)
+        objects = in_one_kernel(_handle, objects, *columns)
         return tree.rebuild(state, agent=agent, objects=objects, step=state.step + 1)
 
     def mission_of(self, state: State) -> jax.Array:
@@ -134,7 +133,7 @@ class ObjectWorld(GridWorld):
         seen = None
         if not self.see_through_walls:
             seen = _view.visible(self._transparent(state, floor, indices))
-        image = xla.in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
+        image = in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
     def _whole_image(self, state: Any) -> jax.Array:
@@ -255,12 +254,12 @@ def random_code(kind: Any, word: jax.Array, state: Any = OPEN) -> jax.Array:
 
 def different_colours(words: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     """Returns different random colours, uint32 ``[B]`` each, one for each random word ``[B]``; at most six."""
-    return xla.in_one_kernel(_different, tuple(words), 6)
+    return in_one_kernel(_different, tuple(words), 6)
 
 
 def different_things(words: Sequence[jax.Array]) -> list[jax.Array]:
     """Returns the codes of random keys, balls and boxes of which no two are alike, one for each random word ``[B]``."""
-    numbers = xla.in_one_kernel(_different, tuple(words), 18)
+    numbers = in_one_kernel(_different, tuple(words), 18)
     return [encode(KEY + number // np.uint32(6), number % np.uint32(6)) for number in numbers]
 
 

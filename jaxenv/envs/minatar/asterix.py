@@ -25,7 +25,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.canvas import GOLD, RED, Canvas
-from jaxenv.core._actions import toward
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar._bitboard import ROWS, Bitboard, stack_channels
 from jaxenv.envs.minatar.minatar import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar

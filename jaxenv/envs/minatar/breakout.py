@@ -22,7 +22,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.canvas import GOLD, ORANGE, RED
-from jaxenv.core._actions import toward
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar, one_cell, stack_planes
 from jaxenv.tree import Tree

@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, Canvas, mix
-from jaxenv.core._actions import toward
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import DOWN, SIZE, UP, MinAtar
 from jaxenv.tree import Tree

@@ -18,10 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util import xla
-from jaxenv._util.checks import check_choice
 from jaxenv.canvas import NIGHT, Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, check_choice, in_one_kernel
 from jaxenv.envs.minatar import _sprites
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -125,7 +123,7 @@ class MinAtar(Task):
     def transition(self, state: GameState, action: jax.Array, stream: Stream) -> Transition:
         played = type(self)._played
         if self.elementwise:
-            return Transition(*xla.in_one_kernel(played, self, state, action, stream))
+            return Transition(*in_one_kernel(played, self, state, action, stream))
         return Transition(*played(self, state, action, stream))
 
     def _played(self, state: GameState, action: jax.Array, stream: Stream) -> tuple[GameState, jax.Array, jax.Array]:

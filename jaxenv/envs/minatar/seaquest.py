@@ -44,7 +44,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.canvas import Canvas
-from jaxenv.core._actions import toward
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _seaquest_enemies, _seaquest_picture
 from jaxenv.envs.minatar._bitboard import Bitboard, stack_channels
 from jaxenv.envs.minatar._seaquest_enemies import ByTimer, Enemies, Motion

@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 from jaxenv.envs._arms import Arms
 from jaxenv.envs._drawing import timeline
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv._util.checks import check_choice
+from jaxenv.core import check_choice
 from jaxenv.envs.misc.bandit import Bandit
 
 

@@ -23,10 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import Range, is_concrete
 from jaxenv.canvas import NIGHT, Canvas
-from jaxenv.core._actions import toward
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, is_concrete, toward
 from jaxenv.envs import _drawing, _maze_tiles
 from jaxenv.envs._bitmap import lookup
 

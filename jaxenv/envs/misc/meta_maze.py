@@ -25,8 +25,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
-from jaxenv.core._actions import toward
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, toward
 from jaxenv.envs import _maze_tiles
 from jaxenv.envs._drawing import floor
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature

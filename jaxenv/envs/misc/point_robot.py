@@ -29,10 +29,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import check_choice
-from jaxenv._util.numeric import clip, sin_cos
 from jaxenv.canvas import GREEN, GREY, PAPER, SILVER, Canvas, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, check_choice, clip, sin_cos
 from jaxenv.envs.misc._agent import draw_agent
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 

@@ -22,9 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import Range, check_choice, check_integer
 from jaxenv.canvas import GREY, NIGHT, ORANGE, SILVER, SKY, WHITE, Canvas, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, check_choice, check_integer
 
 UP, DOWN = np.int32(1), np.int32(2)
 

@@ -23,9 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.numeric import clip, sin_cos
 from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, Canvas, turn
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, clip, sin_cos
 
 
 @tree.struct

@@ -22,7 +22,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, PURPLE, SKY, Canvas, turn
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 from jaxenv.envs.misc._agent import draw_agent
 
 Point: TypeAlias = tuple[jax.Array, jax.Array]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.numeric import clip
+from jaxenv.core import clip
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold, Pair, contact_points, in_world
 from jaxenv.envs.physics2d._settings import LINEAR_SLOP, MAX_CONDITION, MAX_LINEAR_CORRECTION, TOTAL_RADIUS

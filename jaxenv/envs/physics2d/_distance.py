@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.physics2d import _vector as vector
 from jaxenv.envs.physics2d._block import NORMALS, corners_of_box
 from jaxenv.envs.physics2d._broad import Box

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.physics2d import _block, _segment
 from jaxenv.envs.physics2d import _contact as contact
 from jaxenv.envs.physics2d._broad import Box, Contacts, joined, last_event, matched

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.physics2d import _contact, _revolute
 from jaxenv.envs.physics2d._contact import Impulses, Triple
 from jaxenv.envs.physics2d._revolute import JointImpulses

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.numeric import clip, sin_cos
+from jaxenv.core import clip, sin_cos
 from jaxenv.envs.physics2d._contact import Triple
 from jaxenv.envs.physics2d._scene import RevoluteJoint, Scene
 from jaxenv.envs.physics2d._settings import ANGULAR_SLOP, LINEAR_SLOP, MAX_ANGULAR_CORRECTION

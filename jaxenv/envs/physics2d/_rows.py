@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 
 T = TypeVar("T")
 

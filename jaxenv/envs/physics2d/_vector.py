@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.numeric import sin_cos
+from jaxenv.core import sin_cos
 
 Vector: TypeAlias = tuple[Any, ...]  # x and y
 

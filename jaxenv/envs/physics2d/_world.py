@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.physics2d import _block, _broad, _impact
 from jaxenv.envs.physics2d._block import Blocks
 from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined

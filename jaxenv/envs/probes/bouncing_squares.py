@@ -24,9 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.xla import take_rows
 from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEAL, WHITE, Canvas, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, take_rows
 from jaxenv.random import Stream
 
 COLOURS = np.array(

@@ -28,9 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import check_choice, check_order
 from jaxenv.canvas import GREEN, GREY, INK, ORANGE, SILVER, Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition, check_choice, check_order
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

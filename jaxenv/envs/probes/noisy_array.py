@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, GREY, NIGHT, ORANGE, WHITE, Canvas, mix
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 
 LEFT, FIRE, RIGHT = (np.int32(i) for i in range(3))
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLUE, GREEN, GREY, INK, ORANGE, PAPER, RED, Canvas
-from jaxenv.core.task import Task, Transition
+from jaxenv.core import Task, Transition
 
 START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
 

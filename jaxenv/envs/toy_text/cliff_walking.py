@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
-from jaxenv.core._actions import toward
+from jaxenv.core import toward
 from jaxenv.envs import _drawing
 from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, State, Tabular, div_mod, slip

@@ -21,9 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import check_choice, check_integer
 from jaxenv.canvas import NIGHT, Canvas
-from jaxenv.core._actions import toward
+from jaxenv.core import check_choice, check_integer, toward
 from jaxenv.envs import _drawing
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.toy_text import _sprites

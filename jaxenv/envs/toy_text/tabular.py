@@ -14,10 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._util.checks import check_integer, check_real
 from jaxenv._util.programs import jitted
+from jaxenv.core import Task, Transition, check_integer, check_real
 from jaxenv.core._declared import declared_leaves, map_declared
-from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

@@ -28,10 +28,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.xla import take_rows
 from jaxenv.canvas import NIGHT, Canvas
-from jaxenv.core._actions import toward
-from jaxenv.core.task import Transition
+from jaxenv.core import Transition, take_rows, toward
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._drawing import place
 from jaxenv.envs.toy_text import _sprites, tabular

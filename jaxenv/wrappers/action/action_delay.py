@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

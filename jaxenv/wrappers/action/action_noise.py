@@ -6,8 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 from jaxenv.wrappers.action.clip_action import clip_continuous

@@ -3,7 +3,7 @@
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.core.bases import ActionWrapper
+from jaxenv.core import ActionWrapper
 from jaxenv.tree import Tree
 
 

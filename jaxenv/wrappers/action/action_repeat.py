@@ -8,9 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import BatchWrapper
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core import BatchWrapper, TimeStep, Wrapper, layers
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 

@@ -6,8 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_numbers
-from jaxenv.core.bases import ActionWrapper
+from jaxenv.core import ActionWrapper, check_numbers
 from jaxenv.tree import Tree
 
 

@@ -5,8 +5,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs, tree
-from jaxenv._util.numeric import clip
-from jaxenv.core.bases import ActionWrapper
+from jaxenv.core import ActionWrapper, clip
 from jaxenv.tree import Tree
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import ActionWrapper
+from jaxenv.core import ActionWrapper
 from jaxenv.tree import Tree
 
 

@@ -5,9 +5,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_choice
-from jaxenv._util.numeric import clip
-from jaxenv.core.bases import ActionWrapper
+from jaxenv.core import ActionWrapper, check_choice, clip
 from jaxenv.tree import Tree
 
 

@@ -8,10 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import check_choice
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, LaneWrapper, TimeStep, check_choice
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

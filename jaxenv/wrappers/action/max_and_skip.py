@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers.action.action_repeat import ActionRepeat
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.core.bases import ActionWrapper
+from jaxenv.core import ActionWrapper
 from jaxenv.tree import Tree
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxenv import tree
-from jaxenv.core.bases import ActionWrapper
-from jaxenv.specs._array import check_spec
+from jaxenv.core import ActionWrapper
+from jaxenv.specs import check_spec
 from jaxenv.tree import Tree
 
 

@@ -8,13 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv._util import xla
-from jaxenv._util.checks import check_choice
+from jaxenv.core import AutoResetMode, BatchWrapper, TimeStep, Wrapper, check_choice, layers, unshare
 from jaxenv.core._restart import PerPlatform, check_strategy, start_episodes
-from jaxenv.core.bases import BatchWrapper
-from jaxenv.core.environment import AutoResetMode
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
@@ -127,7 +122,7 @@ class AutoReset(Wrapper):
             raise ValueError(f"{self.env}: in step, {mismatch(TimeStep(), timestep, 'timestep')}")
         restart = self._next_step if self.mode == "next_step" else self._same_step
         # An observation may be a part of the state. Copies ensure that donating one never deletes the other.
-        return xla.unshare(restart(state, stepped, timestep))
+        return unshare(restart(state, stepped, timestep))
 
     def _next_step(self, state: AutoResetState, stepped: Any, timestep: TimeStep) -> tuple[AutoResetState, TimeStep]:
         # Values carried across episodes come from the state before this step: the ignored action must not change them.

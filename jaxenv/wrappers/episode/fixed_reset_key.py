@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import TimeStep, Wrapper
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 

@@ -8,11 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
-from jaxenv.specs._array import check_spec
-from jaxenv.specs._bounds import mapped_spec
+from jaxenv.specs import check_spec, mapped_spec
 from jaxenv.tree import Tree
 
 

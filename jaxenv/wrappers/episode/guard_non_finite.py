@@ -8,9 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core.task import Task
-from jaxenv.core.timestep import TimeStep, end_abnormal
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core import Task, TimeStep, Wrapper, end_abnormal, layers
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey

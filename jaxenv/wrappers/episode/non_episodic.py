@@ -6,8 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import StepType, TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 

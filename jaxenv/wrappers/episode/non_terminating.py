@@ -6,8 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 

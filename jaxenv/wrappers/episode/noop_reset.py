@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import TimeStep, Wrapper
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 

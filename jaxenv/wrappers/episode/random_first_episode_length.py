@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import StepType, TimeStep, Wrapper
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 

@@ -10,11 +10,8 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.names import did_you_mean
+from jaxenv.core import Environment, LaneState, TimeStep, Wrapper
 from jaxenv.core._declared import Declared, declared_leaves
-from jaxenv.core.bases import LaneState
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper
 from jaxenv.random import Clock, Words
 from jaxenv.tree import Tree
 

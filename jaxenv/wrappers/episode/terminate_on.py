@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import StepType, TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core import StepType, TimeStep, Wrapper, layers
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 

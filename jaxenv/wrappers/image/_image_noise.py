@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core.bases import LaneWrapper, Leafwise
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, Leafwise, TimeStep
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 import jax
 
 from jaxenv import specs
-from jaxenv.core.bases import LeafObservationWrapper
-from jaxenv.specs._bounds import rearranged
+from jaxenv.core import LeafObservationWrapper
+from jaxenv.specs import rearranged
 
 
 class ChannelFirst(LeafObservationWrapper):

@@ -7,8 +7,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.canvas import check_size
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import TimeStep, Wrapper
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import LeafObservationWrapper
-from jaxenv.specs._bounds import fit
+from jaxenv.core import LeafObservationWrapper
+from jaxenv.specs import fit
 
 
 class ResizeObservation(LeafObservationWrapper):

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import LeafObservationWrapper
-from jaxenv.specs._bounds import bounds, fit
+from jaxenv.core import LeafObservationWrapper
+from jaxenv.specs import bounds, fit
 
 
 class ScaleImage(LeafObservationWrapper):

@@ -6,10 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util import numeric
-from jaxenv._util.checks import check_numbers
-from jaxenv.core.bases import LeafObservationWrapper
-from jaxenv.specs._bounds import bounds
+from jaxenv.core import LeafObservationWrapper, check_numbers, clip
+from jaxenv.specs import bounds
 
 
 class ClipObservation(LeafObservationWrapper):
@@ -72,7 +70,7 @@ class ClipObservation(LeafObservationWrapper):
         return np.maximum(np.ceil(low), least), np.minimum(np.floor(high), greatest)
 
     def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
-        return numeric.clip(x, *(specs.aligned(limit.astype(spec.dtype), x.ndim) for limit in self._limits(spec)))
+        return clip(x, *(specs.aligned(limit.astype(spec.dtype), x.ndim) for limit in self._limits(spec)))
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
         low, high = (limit.astype(spec.dtype) for limit in self._limits(spec))

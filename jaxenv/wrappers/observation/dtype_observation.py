@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util import numeric
-from jaxenv.core.bases import LeafObservationWrapper
-from jaxenv.specs._bounds import bounds
+from jaxenv.core import LeafObservationWrapper, clip
+from jaxenv.specs import bounds
 
 
 class DtypeObservation(LeafObservationWrapper):
@@ -71,7 +70,7 @@ class DtypeObservation(LeafObservationWrapper):
         cast = jax.lax.convert_element_type(x, dtype)
         if spec.is_continuous and jnp.issubdtype(dtype, jnp.integer):  # platforms cast NaN differently
             low, high = bounds(self.map_spec(spec))
-            cast = numeric.clip(cast, specs.aligned(low, x.ndim), specs.aligned(high, x.ndim))
+            cast = clip(cast, specs.aligned(low, x.ndim), specs.aligned(high, x.ndim))
         return cast
 
     def map_spec(self, spec: specs.Array) -> specs.Array:

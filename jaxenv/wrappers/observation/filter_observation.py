@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import ObservationWrapper
-from jaxenv.specs._bounds import rearranged
+from jaxenv.core import ObservationWrapper
+from jaxenv.specs import rearranged
 from jaxenv.tree import Tree
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import jax
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import ObservationWrapper
-from jaxenv.specs._fields import field_paths, select
+from jaxenv.core import ObservationWrapper
+from jaxenv.specs import field_paths, select
 from jaxenv.tree import Tree
 
 

@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_choice
-from jaxenv.core.bases import LaneWrapper
+from jaxenv.core import LaneWrapper, TimeStep, check_choice
 from jaxenv.core.bases.lane_wrapper import LaneState
-from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream
-from jaxenv.specs._fields import select
+from jaxenv.specs import select
 from jaxenv.tree import Tree
 
 

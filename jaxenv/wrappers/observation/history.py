@@ -7,10 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv._util.checks import check_choice
-from jaxenv.core.bases import LaneWrapper
+from jaxenv.core import LaneWrapper, TimeStep, check_choice
 from jaxenv.core.bases.lane_wrapper import LaneState
-from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated

@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random, specs, tree
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
-from jaxenv.specs._fields import select_floats
+from jaxenv.specs import select_floats
 from jaxenv.tree import Tree
 
 

@@ -7,13 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import is_real
-from jaxenv._util.numeric import clip
-from jaxenv.core import _moments
-from jaxenv.core._observation import map_observation
-from jaxenv.core.bases import BatchWrapper
-from jaxenv.core.timestep import TimeStep
-from jaxenv.specs._fields import select_floats
+from jaxenv.core import BatchWrapper, TimeStep, clip, is_real, map_observation, moments
+from jaxenv.specs import select_floats
 from jaxenv.tree import Tree
 
 
@@ -76,11 +71,11 @@ class NormalizeObservation(BatchWrapper):
     def inverse(self, state: Any, observation: Any) -> Any:
         """The raw observations for a batch of normalised ones; clipping cannot be undone."""
         return self._map(
-            lambda x, moments: _moments.denormalize(moments, x, self.epsilon), observation, state.shared.value
+            lambda x, running: moments.denormalize(running, x, self.epsilon), observation, state.shared.value
         )
 
     def init(self, timestep: TimeStep) -> Tree:
-        return self._map(lambda x: _moments.empty(x.shape[1:]), timestep.observation, otherwise=lambda x: ())
+        return self._map(lambda x: moments.empty(x.shape[1:]), timestep.observation, otherwise=lambda x: ())
 
     def after(self, shared: Tree, lanes: Tree, timestep: TimeStep, learn: bool) -> tuple[Tree, Tree, TimeStep]:
         if learn:
@@ -89,15 +84,15 @@ class NormalizeObservation(BatchWrapper):
                 shared = self._updated(shared, timestep.env_info["final_observation"], timestep.is_last())
         return shared, lanes, map_observation(lambda x: tree.strong(self._shown(shared, x)), timestep)
 
-    def _updated(self, shared: _moments.Moments, observation: Tree, valid: jax.Array) -> _moments.Moments:
-        def update(x: jax.Array, moments: _moments.Moments) -> _moments.Moments:
-            return _moments.update(moments, x, valid & _moments.summable(x), self.axis_name)
+    def _updated(self, shared: moments.Moments, observation: Tree, valid: jax.Array) -> moments.Moments:
+        def update(x: jax.Array, running: moments.Moments) -> moments.Moments:
+            return moments.update(running, x, valid & moments.summable(x), self.axis_name)
 
-        return self._map(update, observation, shared, otherwise=lambda x, moments: ())
+        return self._map(update, observation, shared, otherwise=lambda x, running: ())
 
-    def _shown(self, shared: _moments.Moments, observation: Tree) -> Tree:
-        def show(x: jax.Array, moments: _moments.Moments) -> jax.Array:
-            shown = _moments.normalize(moments, x, self.epsilon)
+    def _shown(self, shared: moments.Moments, observation: Tree) -> Tree:
+        def show(x: jax.Array, running: moments.Moments) -> jax.Array:
+            shown = moments.normalize(running, x, self.epsilon)
             return shown if self.clip is None else clip(shown, -self.clip, self.clip)
 
         return self._map(show, observation, shared)
@@ -107,7 +102,7 @@ class NormalizeObservation(BatchWrapper):
         fn: Callable[..., Any],
         observation: Tree,
         *shared: Any,
-        otherwise: Callable[..., Any] = lambda x, *moments: x,
+        otherwise: Callable[..., Any] = lambda x, *running: x,
     ) -> Any:
         """Maps the normalised leaves by ``fn`` and the others by ``otherwise``."""
         return jax.tree.map(

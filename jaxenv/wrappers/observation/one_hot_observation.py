@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import LeafObservationWrapper
+from jaxenv.core import LeafObservationWrapper
 
 
 class OneHotObservation(LeafObservationWrapper):

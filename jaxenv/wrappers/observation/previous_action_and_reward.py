@@ -7,9 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.core import _actions
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, TimeStep, clip_discrete
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.frame_stack import with_zero
@@ -79,4 +77,4 @@ def shown_action_spec(spec: tree.Tree) -> tree.Tree:
 
 def shown_action(spec: tree.Tree, action: tree.Tree) -> tree.Tree:
     """A batch of actions ``[B, ...]`` as part of an observation, within `shown_action_spec`."""
-    return _actions.clip_discrete(shown_action_spec(spec), action)
+    return clip_discrete(shown_action_spec(spec), action)

@@ -6,9 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_numbers
-from jaxenv.core.bases import LeafObservationWrapper
-from jaxenv.specs._bounds import fit
+from jaxenv.core import LeafObservationWrapper, check_numbers
+from jaxenv.specs import fit
 
 
 class RescaleObservation(LeafObservationWrapper):

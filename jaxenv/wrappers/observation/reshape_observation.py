@@ -6,8 +6,8 @@ from typing import Any
 import jax
 
 from jaxenv import specs, tree
-from jaxenv.core.bases import LeafObservationWrapper
-from jaxenv.specs._bounds import rearranged
+from jaxenv.core import LeafObservationWrapper
+from jaxenv.specs import rearranged
 
 
 class ReshapeObservation(LeafObservationWrapper):

@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_integer
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, TimeStep, check_integer
 from jaxenv.random import Stream
-from jaxenv.specs._bounds import bounds
+from jaxenv.specs import bounds
 from jaxenv.tree import Tree
 
 

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxenv import specs, tree
-from jaxenv.core._observation import checked_observation
-from jaxenv.core.bases import ObservationWrapper
-from jaxenv.specs._array import check_spec
-from jaxenv.specs._bounds import mapped_spec
+from jaxenv.core import ObservationWrapper, checked_observation
+from jaxenv.specs import check_spec, mapped_spec
 from jaxenv.tree import Tree
 
 

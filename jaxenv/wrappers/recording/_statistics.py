@@ -2,10 +2,7 @@
 
 import jax
 
-from jaxenv.core import _checks
-from jaxenv.core.bases import BatchWrapper
-from jaxenv.core.environment import Environment, check_environment
-from jaxenv.core.wrapper import layers
+from jaxenv.core import BatchWrapper, Environment, _checks, check_environment, layers
 from jaxenv.tree import Tree
 
 

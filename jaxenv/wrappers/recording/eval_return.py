@@ -7,9 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core._sum import Sum
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, Sum, TimeStep
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

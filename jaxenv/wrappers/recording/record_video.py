@@ -10,12 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import check_choice, check_folder, check_integer
 from jaxenv.canvas import _films, check_size
+from jaxenv.core import Environment, TimeStep, Wrapper, check_choice, check_folder, check_integer
 from jaxenv.core._merging import merging_leaves
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper
 from jaxenv.tree import Tree
 
 # XLA:CPU copies larger arguments of callbacks in its thread pool, where they may wait for the program that called.

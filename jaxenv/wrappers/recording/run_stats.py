@@ -8,11 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import check_integer
-from jaxenv.core._count import Count
-from jaxenv.core._sum import Sum
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper
+from jaxenv.core import Count, Sum, TimeStep, Wrapper, check_integer
 from jaxenv.random import Words
 from jaxenv.tree import Tree
 

@@ -6,11 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_numbers
-from jaxenv._util.numeric import clip
-from jaxenv.core._reward import bounded_reward
-from jaxenv.core.bases import RewardWrapper
-from jaxenv.specs._bounds import bounds
+from jaxenv.core import RewardWrapper, bounded_reward, check_numbers, clip
+from jaxenv.specs import bounds
 
 
 class ClipReward(RewardWrapper):

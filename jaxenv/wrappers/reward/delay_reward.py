@@ -8,12 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core._reward import bounded_reward
-from jaxenv.core._sum import Sum
-from jaxenv.core.bases import LaneWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import LaneWrapper, Sum, TimeStep, bounded_reward
 from jaxenv.random import Stream
-from jaxenv.specs._bounds import bounds
+from jaxenv.specs import bounds
 from jaxenv.tree import Tree
 
 

@@ -8,11 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import is_real
-from jaxenv._util.numeric import clip
-from jaxenv.core import _moments
-from jaxenv.core.bases import BatchWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import BatchWrapper, TimeStep, clip, is_real, moments
 from jaxenv.tree import Tree
 
 
@@ -73,10 +69,10 @@ class NormalizeReward(BatchWrapper):
 
     def inverse(self, state: Any, reward: jax.Array) -> jax.Array:
         """The raw rewards for a batch of normalised ones; clipping cannot be undone."""
-        return reward * _moments.scale(state.shared.value, reward.ndim, self.epsilon)
+        return reward * moments.scale(state.shared.value, reward.ndim, self.epsilon)
 
     def init(self, timestep: TimeStep) -> Tree:
-        return _moments.empty(timestep.reward.shape[1:])
+        return moments.empty(timestep.reward.shape[1:])
 
     def init_lanes(self, timestep: TimeStep) -> Tree:
         return jnp.zeros_like(timestep.reward)
@@ -85,9 +81,9 @@ class NormalizeReward(BatchWrapper):
         reward = timestep.reward
         returns = tree.expand(jnp.asarray(self.gamma), reward.ndim) * lanes + reward
         if learn:
-            shared = _moments.update(shared, returns, _moments.summable(returns) & ~timestep.is_first(), self.axis_name)
+            shared = moments.update(shared, returns, moments.summable(returns) & ~timestep.is_first(), self.axis_name)
         return shared, returns, dataclasses.replace(timestep, reward=self._paid(shared, reward))
 
-    def _paid(self, shared: _moments.Moments, reward: jax.Array) -> jax.Array:
-        paid = reward / _moments.scale(shared, reward.ndim, self.epsilon)
+    def _paid(self, shared: moments.Moments, reward: jax.Array) -> jax.Array:
+        paid = reward / moments.scale(shared, reward.ndim, self.epsilon)
         return paid if self.clip is None else clip(paid, -self.clip, self.clip)

@@ -6,10 +6,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs, tree
-from jaxenv.core._reward import check_reward_spec
-from jaxenv.core.bases import RowRewardWrapper
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, RowRewardWrapper, TimeStep, check_reward_spec
 
 
 class RewardFromInfo(RowRewardWrapper):

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import is_concrete
-from jaxenv.core.bases import RewardWrapper
+from jaxenv.core import RewardWrapper, is_concrete
 
 
 class ScalarizeReward(RewardWrapper):

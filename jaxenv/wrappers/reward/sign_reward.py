@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.core._reward import bounded_reward
-from jaxenv.core.bases import RewardWrapper
-from jaxenv.specs._bounds import bounds
+from jaxenv.core import RewardWrapper, bounded_reward
+from jaxenv.specs import bounds
 
 
 class SignReward(RewardWrapper):

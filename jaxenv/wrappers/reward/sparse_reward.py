@@ -5,8 +5,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs, tree
-from jaxenv.core._reward import bounded_reward
-from jaxenv.core.bases import RewardWrapper
+from jaxenv.core import RewardWrapper, bounded_reward
 
 
 class SparseReward(RewardWrapper):

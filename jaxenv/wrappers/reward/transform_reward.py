@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.core._reward import check_reward_spec, checked_reward
-from jaxenv.core.bases import RewardWrapper
+from jaxenv.core import RewardWrapper, check_reward_spec, checked_reward
 
 
 class TransformReward(RewardWrapper):

@@ -7,9 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import is_concrete
-from jaxenv.core.bases import RowRewardWrapper
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import RowRewardWrapper, TimeStep, is_concrete
 
 
 class VectorReward(RowRewardWrapper):
