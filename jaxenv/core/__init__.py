@@ -22,7 +22,7 @@ from jaxenv._util.xla import in_own_kernels as in_own_kernels
 from jaxenv._util.xla import in_small_kernel as in_small_kernel
 from jaxenv._util.xla import take_rows as take_rows
 from jaxenv._util.xla import unshare as unshare
-from jaxenv.core import _moments as moments
+from jaxenv.core import _moments as moments  # noqa: F401
 from jaxenv.core._actions import clip_discrete as clip_discrete
 from jaxenv.core._actions import toward as toward
 from jaxenv.core._count import Count as Count

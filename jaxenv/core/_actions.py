@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import is_known_array
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -56,7 +55,7 @@ def _saturated(x: Any, dtype: np.dtype) -> Any:
 
 
 def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
-    """What `check_values` needs of each leaf of a spec: ``None``, or its name and its bounds, numbers if they can be.
+    """What `are_legal` needs of each leaf of a spec: ``None``, or its name and its bounds, numbers if they can be.
 
     ``None`` stands for a leaf that is not an integer with bounds.
     """
@@ -72,31 +71,43 @@ def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def check_values(bounds: tuple[Any, ...], action: Tree, owner: Any) -> None:
-    """Raises a ``ValueError`` for a discrete action out of range that the host can read without waiting for a device.
+def are_legal(bounds: tuple[Any, ...], action: Tree) -> bool:
+    """Whether no discrete action is out of range, as far as the host can read them without waiting for a device.
 
     Those are NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs at
-    every eager step, so it reads each action once and compares its extremes.
+    every eager step, so it compares the extremes of an action where all its bounds are equal.
     """
     leaves = jax.tree.leaves(action)
     if len(leaves) != len(bounds):
-        return  # `conform` explains it
+        return True  # `conform` explains it
     for found, leaf in zip(bounds, leaves, strict=True):
-        if found is None or not is_known_array(leaf) or leaf.dtype.kind not in "iu" or not leaf.size:
+        if found is None or leaf.dtype.kind not in "iu" or not leaf.size:
             continue
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable and _is_on_cpu(leaf)):
             continue
-        name, low, high = found
+        _, low, high = found
         x = np.asarray(leaf)
         if isinstance(low, int):
-            if np.minimum.reduce(x, axis=None) >= low and np.maximum.reduce(x, axis=None) <= high:
-                continue
-        elif x.shape[1:] != low.shape or ((x >= low) & (x <= high)).all():
+            if np.minimum.reduce(x, axis=None) < low or np.maximum.reduce(x, axis=None) > high:
+                return False
+        elif x.shape[1:] == low.shape and ((x < low) | (x > high)).any():
+            return False
+    return True
+
+
+def check_values(bounds: tuple[Any, ...], action: Tree, used: np.ndarray, owner: Any) -> None:
+    """Raises a ``ValueError`` for a discrete action out of range in a lane whose action is ``used``, bool ``[B]``."""
+    for found, leaf in zip(bounds, jax.tree.leaves(action), strict=True):
+        if found is None or leaf.shape[:1] != used.shape:
             continue
-        lane, *place = np.argwhere((x < low) | (x > high))[0].tolist()
-        low, high = (np.broadcast_to(bound, x.shape)[(lane, *place)] for bound in (low, high))
-        where = f" at {place}" if place else ""
-        raise ValueError(f"{owner}: {name} must be from {low} to {high}, got {x[(lane, *place)]} in lane {lane}{where}")
+        name, low, high = found
+        x = np.asarray(leaf)
+        wrong = ((x < low) | (x > high)) & used.reshape(-1, *(1,) * (x.ndim - 1))
+        if wrong.any():
+            lane, *place = np.argwhere(wrong)[0].tolist()
+            low, high = (np.broadcast_to(bound, x.shape)[(lane, *place)] for bound in (low, high))
+            where = f"lane {lane}" + (f" at {place}" if place else "")
+            raise ValueError(f"{owner}: {name} must be from {low} to {high}, got {x[(lane, *place)]} in {where}")
 
 
 def _is_on_cpu(x: jax.Array) -> bool:

@@ -25,21 +25,20 @@ def self_compiling(function: F, check: Callable | None = None) -> F:
     twice as long, and every later step a hundred times as long.
 
     The function is called as it is inside of traces, for arguments that are no arrays, about which it has errors of its
-    own, and for environments that do not compile themselves. ``check`` is called before it outside of traces, with the
-    same arguments.
+    own, and for environments that do not compile themselves. ``check`` is called before the program, with the same
+    arguments.
     """
 
     @functools.wraps(function)
     def call(env: Any, *args: Any, **kwargs: Any) -> Any:
         if (own := _known_leaves(env)) is not None and not _one_by_one.get():
             leaves = jax.tree.leaves((args, kwargs))
-            if all(map(is_known_array, leaves)):
+            if all(map(is_known_array, leaves)) and env._compiles_itself:
                 if check is not None:
                     check(env, *args, **kwargs)
-                if env._compiles_itself:
-                    if any(map(_is_cut, leaves)):
-                        args, kwargs = jax.tree.map(_saturated, (args, kwargs))
-                    return programs_of(env).jitted(function)(own, *args, **kwargs)
+                if any(map(_is_cut, leaves)):
+                    args, kwargs = jax.tree.map(_saturated, (args, kwargs))
+                return programs_of(env).jitted(function)(own, *args, **kwargs)
         return function(env, *args, **kwargs)
 
     return call  # type: ignore[return-value]

@@ -453,10 +453,13 @@ def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
 
 
 def _check_action(env: Environment, state: Tree, action: Tree) -> None:
-    """Raises a ``ValueError`` for a discrete action out of range, of a step outside of traces."""
+    """Raises a ``ValueError`` for a discrete action out of range in a lane that does not ignore its action."""
     if (bounds := env.__dict__.get("_action_bounds")) is None:  # computed once, as a spec takes longer than a step
         object.__setattr__(env, "_action_bounds", bounds := _actions.discrete_bounds(env.action_spec()))
-    _actions.check_values(bounds, action, env)
+    if not _actions.are_legal(bounds, action):
+        anything = specs.zeros(env.action_spec(), env.clock(state).env_id.shape)
+        _, timestep = programs_of(env).jitted(_proceed)(tree.flatten(env)[0], state, anything)
+        _actions.check_values(bounds, action, ~np.asarray(timestep.is_first()), env)
 
 
 def _proceed(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

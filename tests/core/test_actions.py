@@ -145,6 +145,16 @@ def test_an_eager_step_refuses_a_discrete_action_out_of_range(array, place, valu
     assert jax.jit(env.step)(state, array(actions))[1].reward.tolist() == [1, 1, 1]
 
 
+def test_an_action_that_a_restart_ignores_may_be_out_of_range():
+    env = make("CartPole-v1", num_envs=2, max_episode_steps=np.array([1, 5]))
+    state, _ = env.reset(jax.random.key(0))
+    state, timestep = env.step(state, np.array([0, 1]))
+    assert timestep.is_last().tolist() == [True, False]
+    assert env.step(state, np.array([-1, 1]))[1].is_first().tolist() == [True, False]
+    with pytest.raises(ValueError, match="got 7 in lane 1"):
+        env.step(state, np.array([-1, 7]))
+
+
 def test_an_integer_that_jax_would_wrap_is_refused_as_it_was_given():
     env = make("CartPole-v1", num_envs=2)
     state, _ = env.reset(jax.random.key(0))
@@ -156,13 +166,14 @@ def test_check_values_names_the_leaf_and_the_place_of_bounds_that_differ():
     spec = {"arm": ACTION["arm"], "legs": Bounded((2, 3), np.int32, [[0, 0, 1], [0, 0, 0]], [[4, 2, 3], [2, 2, 2]])}
     bounds = _actions.discrete_bounds(spec)
     given = {"arm": np.full((5, 2), 9.0), "legs": np.ones((5, 2, 3), np.int32)}
-    _actions.check_values(bounds, given, "Env")
+    assert _actions.are_legal(bounds, given)
     given["legs"][3, 0, 1] = 4
+    assert not _actions.are_legal(bounds, given)
     with pytest.raises(ValueError, match=r"Env: action legs must be from 0 to 2, got 4 in lane 3 at \[0, 1\]"):
-        _actions.check_values(bounds, given, "Env")
+        _actions.check_values(bounds, given, np.ones(5, bool), "Env")
     given["legs"][3, 0] = [4, 2, 0]
     with pytest.raises(ValueError, match=r"from 1 to 3, got 0 in lane 3 at \[0, 2\]"):
-        _actions.check_values(bounds, given, "Env")
+        _actions.check_values(bounds, given, np.ones(5, bool), "Env")
 
 
 def test_an_action_of_another_structure_or_shape_keeps_its_own_error():
