@@ -78,6 +78,29 @@ def test_modules_import_only_from_rooms_below():
     assert not wrong
 
 
+# Files of environments and wrappers that import private modules of other rooms, which no author needs.
+ALLOWED_PRIVATE = {
+    "envs/bsuite/_digits": "names the command that installs an extra",
+    "envs/toy_text/tabular": "solves a task, compiled for its structure",
+    "wrappers/episode/autoreset": "restarts lanes",
+    "wrappers/episode/resample_params": "reads and sets all declared leaves",
+    "wrappers/recording/_statistics": "explains a state of another stack",
+    "wrappers/recording/record_video": "sends frames of merged batches",
+}
+
+
+def test_environments_and_wrappers_import_only_public_names_of_other_rooms():
+    wrong = set()
+    for path, source in sources("envs", "wrappers"):
+        if "stack" in parts(path) or path == PACKAGE / "wrappers" / "__init__.py":
+            continue
+        for name in imports(source):
+            package, *rest = name.split(".")
+            if package == "jaxenv" and rest[0] != parts(path)[0] and any(part.startswith("_") for part in rest):
+                wrong.add("/".join(parts(path)))
+    assert wrong == set(ALLOWED_PRIVATE)
+
+
 def test_no_module_is_named_like_a_function_that_it_defines():
     wrong = []
     for path, source in sources():
