@@ -10,6 +10,8 @@ ICLR), which tasks need that pay only after many consistent actions.
 The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
 consists of, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is
 given by its id or as two stacks.
+
+It is one file of more than 400 lines, so that it can be read and copied as a whole.
 """
 
 import dataclasses
