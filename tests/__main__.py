@@ -34,13 +34,8 @@ _SHORT = (
     *("misc/test_swimmer", "probes/test_risky_branch", "physics2d/test_world"),
     *("wrappers/test_time_limit", "test_reward_wrappers", "test_image_wrappers", "test_batch_wrapper"),
     *("test_fold", "test_film", "metrics/test_totals", "play/test_controls", "plot/test_metrics", "test_canvas"),
-    *(
-        "test_transitions",
-        "test_shuffle",
-        "transformers/test_image_scale",
-        "test_networks",
-        "training/test_distributions",
-    ),
+    *("test_transitions", "test_shuffle", "transformers/test_image_scale"),
+    *("test_networks", "training/test_distributions"),
     *("test_counting", "test_chain", "test_assert_max_traces", "cli/test_main"),
     *("interop/test_arguments", "test_packing", "interop/test_gymnasium", "suites/test_suites"),
 )
