@@ -12,7 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 NAMESPACES = """
-    jaxenv specs random tree wrappers stack elements rollout data data.transformers training training.ppo
+    jaxenv specs random tree core wrappers stack elements rollout data data.transformers training training.ppo
     training.dqn training.sac training.config training.lanes training.networks training.distributions
     training.evaluation training.seeds plot canvas testing interop suites suites.brax suites.bsuite suites.craftax
     suites.envpool suites.gymnasium suites.gymnax suites.jumanji suites.navix suites.pgx suites.playground

@@ -96,7 +96,7 @@ def test_every_page_has_one_title_and_no_markup_in_its_text(pages):
             assert not found, f"{name}: {page.text[max(0, found.start() - 60) : found.end() + 60]}"
 
 
-NAMESPACES = "specs random tree wrappers elements rollout data training testing"
+NAMESPACES = "specs random tree core wrappers elements rollout data training testing"
 
 
 @pytest.mark.parametrize("namespace", ["jaxenv", *(f"jaxenv.{name}" for name in NAMESPACES.split())])
@@ -113,7 +113,8 @@ def test_the_reference_describes_every_public_name(pages, namespace):
 def _is_exported(x, module):
     """Whether a module defines a function or class, or a package imports it to offer it."""
     home = getattr(x, "__module__", "")
-    return callable(x) and (home.startswith("jaxenv") if hasattr(module, "__path__") else home == module.__name__)
+    offered = hasattr(module, "__path__") and home.startswith("jaxenv") and not home.startswith("jaxenv._util")
+    return callable(x) and (offered or home == module.__name__)
 
 
 @pytest.mark.parametrize("id", jaxenv.ids())
