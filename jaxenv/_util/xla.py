@@ -45,8 +45,7 @@ def vary_like(reference: jax.Array, values: T, leaves_alone: Callable[[Any], boo
 
     JAX 0.9 to 0.10 track over which mesh axes a value varies and require a loop carry to keep its type. A constant
     made inside the loop body (a mask of ones, an entry of ``env_info``) varies over none, so the loop of the
-    ``compact`` restart failed to trace under ``shard_map``. Subtrees stay as they are
-    where ``leaves_alone`` is true.
+    ``compact`` restart failed to trace under ``shard_map``. Nodes for which ``leaves_alone`` is true stay as they are.
     """
 
     def varying(x: jax.Array) -> frozenset[str]:
