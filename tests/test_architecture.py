@@ -1,6 +1,7 @@
 """Levels of imports, light imports, code over the whole batch, and docstrings of the public API."""
 
 import ast
+import functools
 import inspect
 import pathlib
 import re
@@ -50,10 +51,13 @@ def imports(source, top_only=False):
                 yield name.value
 
 
+@functools.cache
+def parsed():
+    return [(path, ast.parse(path.read_text())) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
 def sources(*rooms):
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if not rooms or parts(path)[0] in rooms:
-            yield path, ast.parse(path.read_text())
+    return [(path, source) for path, source in parsed() if not rooms or parts(path)[0] in rooms]
 
 
 def test_rooms_are_on_floors():
