@@ -10,9 +10,9 @@ import numpy as np
 from jaxenv._util import files
 from jaxenv._util.checks import check_path as checked_path
 from jaxenv._util.library import import_library
+from jaxenv.canvas._gif import write_gif
 from jaxenv.canvas._grid import GAP, Part
 from jaxenv.canvas._palette import PAPER
-from jaxenv.canvas._player import write_gif
 
 FORMATS = (".gif", ".mp4", ".png")
 _MOMENTS = 8  # pictures of a strip

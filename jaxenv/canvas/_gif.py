@@ -13,7 +13,7 @@ from jaxenv._util.library import import_library
 MAX_FRAMES = 256
 
 
-def player(frames: np.ndarray, fps: float, width: int | None = None) -> str:
+def animated(frames: np.ndarray, fps: float, width: int | None = None) -> str:
     """A picture on a page that shows ``frames``, uint8 ``[T, H, W, 3]``, again and again.
 
     Args:

@@ -8,8 +8,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import is_known_array
+from jaxenv.canvas._gif import animated
 from jaxenv.canvas._html import BLUE, GOLD, GREY, PURPLE, RED, badge, code, head, note, page, section, table
-from jaxenv.canvas._player import player
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
@@ -222,7 +222,7 @@ def _film(x: Any) -> str:
     images = np.asarray(x[:_MAX_STEPS, 0])
     frames = _colours(np.moveaxis(images, 1, -1) if _channels_first(x) else images)
     height, width = frames.shape[1:3]
-    return player(frames, fps=15, width=width * max(round(160 / height), 1))
+    return animated(frames, fps=15, width=width * max(round(160 / height), 1))
 
 
 # Colours of the channels of an observation that is not a picture, such as the planes of MinAtar.

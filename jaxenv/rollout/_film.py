@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jaxenv._util.checks import check_integer
-from jaxenv.canvas import _html, _player
+from jaxenv.canvas import _gif, _html
 from jaxenv.canvas._film_files import check_path, write_film
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._frames import Part
@@ -71,7 +71,7 @@ class Film:
         return f"Film({count} frame{'s' * (count > 1)}, {height} x {width} pixels, {self.fps} fps)"
 
     def _repr_html_(self) -> str:
-        return _html.page(_player.player(self.frames, self.fps))
+        return _html.page(_gif.animated(self.frames, self.fps))
 
 
 def film(
