@@ -141,6 +141,12 @@ def wrap(env: Environment, cls: type[Wrapper], arguments: Any, owner: str) -> Wr
     return cls(env, **arguments)
 
 
+def missing_wrapper(name: str) -> AttributeError:
+    """The error for an attribute that ``jaxenv.wrappers`` does not have."""
+    hint = f": use {_WORDS[name]}" if name in _WORDS else ""
+    return AttributeError(f"module 'jaxenv.wrappers' has no attribute {name!r}{hint}", name=name)
+
+
 def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     """The wrapper called ``name``, of this library or registered; errors start with ``owner``."""
     known = _known()

@@ -46,6 +46,7 @@ _WORDS = {
     "reset_env": "env.reset(key)",
     "step_env": "env.step(state, action) with jaxenv.make(..., autoreset=None)",
     "seed": "env.reset(jax.random.key(seed))",
+    "replace": "env.with_params(...) for params, jaxenv.make(...) for all else",
     "statistics": "jaxenv.wrappers.statistics(env, state), which finds the wrapper inside the stack",
     "with_statistics": "jaxenv.wrappers.with_statistics(env, state, statistics)",
     "max_steps_in_episode": "jaxenv.make(..., max_episode_steps=...)",

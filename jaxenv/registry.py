@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import inspect
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -139,7 +140,37 @@ _WORDS = {
     "max_steps_in_episode": "max_episode_steps",
     "episode_length": "max_episode_steps",
     "params": "the params themselves, such as gravity=9.8",
+    "seed": "env.reset(jax.random.key(seed))",
 }
+# Ids that several libraries share, without underscores and versions: those of brax.
+_BODIES = {
+    name.replace("_", ""): name
+    for name in (
+        *(
+            "ant",
+            "halfcheetah",
+            "hopper",
+            "humanoid",
+            "humanoidstandup",
+            "inverted_double_pendulum",
+            "inverted_pendulum",
+        ),
+        *("pusher", "reacher", "swimmer", "walker2d"),
+    )
+}
+
+
+def _in_suite(id: str) -> str:
+    """Where `load` finds an id of another library, as the end of a sentence; empty if that is not known."""
+    library, _, name = id.rpartition("/")
+    if library == "ALE":
+        return f"use jaxenv.load('envpool:{name}') or jaxenv.load('gymnasium:{id}')"
+    body = _BODIES.get(re.sub(r"-v\d+$", "", id).replace("_", "").lower())
+    if body is None:
+        return ""
+    also = f" or jaxenv.load('gymnasium:{id}')" if id[0].isupper() else ""
+    return f"use jaxenv.load('brax:{body}'){also}"
+
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
 _SUITES = (
@@ -225,6 +256,8 @@ def import_module(name: str) -> None:
         if not _is_absent(name, missing):
             raise
         hint = did_you_mean(name, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
+        if name in ("dm_control", "dmc"):
+            hint = "use the ids of playground:, or jaxenv.load(function) with one that returns the dm_env environment"
         message = f"no suite and no module {name!r} on Python's path"
         raise ValueError(f"{message}; ids of jaxenv itself have no prefix, {hint}") from None
 
@@ -272,7 +305,8 @@ def spec(id: str) -> EnvSpec:
     if name not in _registry:
         every = "`jaxenv list` and jaxenv.ids() list all ids"
         every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
-        raise ValueError(f"no environment {name!r}, {did_you_mean(name, reversed(ids()), otherwise=every)}")
+        hint = _in_suite(name) or did_you_mean(name, reversed(ids()), otherwise=every)
+        raise ValueError(f"no environment {name!r}, {hint}")
     return _registry[name]
 
 

@@ -25,6 +25,7 @@ from jaxenv._checks import (
     check_text,
     described,
 )
+from jaxenv._names import missing_attribute
 
 Tree: TypeAlias = Any
 T = TypeVar("T")
@@ -115,8 +116,15 @@ def struct(cls: C) -> C:
     if not isinstance(cls, type):
         raise ValueError(f"tree.struct: cls must be a class, got {described(cls)}")
     frozen: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    if not hasattr(frozen, "__getattr__"):
+        frozen.__getattr__ = _missing
     _register_export(frozen)
     return jax.tree_util.register_dataclass(frozen)
+
+
+def _missing(struct: Any, name: str) -> Any:
+    """The ``__getattr__`` of a struct."""
+    return missing_attribute(struct, name, {"replace": "env.with_params(...) for params, else dataclasses.replace"})
 
 
 def structure(tree: Tree) -> Any:

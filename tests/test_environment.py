@@ -154,7 +154,9 @@ def test_reset_with_one_key_folds_in_the_lane_id():
 def test_vmap_of_reset_over_as_many_keys_as_lanes_is_refused(mapped):
     env = jaxenv.make("CartPole-v1", num_envs=3)
     keys = jax.random.split(jax.random.key(0), 3)
-    with pytest.raises(ValueError, match=r"vmap over 3 keys makes 3 batches of num_envs = 3 lanes: call env.reset\(keys"):
+    with pytest.raises(
+        ValueError, match=r"vmap over 3 keys makes 3 batches of num_envs = 3 lanes: call env.reset\(keys"
+    ):
         mapped(env.reset)(keys)
     assert env.reset(keys)[1].reward.shape == (3,)
 
@@ -170,7 +172,7 @@ def test_vmap_of_reset_over_as_many_keys_as_lanes_is_refused(mapped):
 def test_vmap_makes_several_batches_where_they_can_be_meant(reset, num_keys):
     env = jaxenv.make("CartPole-v1", num_envs=3)
     keys = jax.random.split(jax.random.key(0), num_keys)
-    state, timestep = jax.vmap(reset(env))(keys)
+    _, timestep = jax.vmap(reset(env))(keys)
     assert timestep.observation.shape == (num_keys, 3, 4)
     alone = env.reset(keys[1])[1].observation
     np.testing.assert_array_equal(timestep.observation[1], alone)
@@ -588,3 +590,8 @@ def test_abnormal_is_one_flag_per_lane_and_describes_a_step():
 def test_an_environment_unpacked_as_env_and_params_is_refused():
     with pytest.raises(TypeError, match=r"make returns the environment, its params are env\.params$"):
         _env, _params = jaxenv.make("CartPole-v1")
+
+
+def test_replace_is_answered_with_what_makes_another_environment():
+    with pytest.raises(AttributeError, match=r"'replace': use env.with_params\(...\) for params, jaxenv.make"):
+        jaxenv.make("CartPole-v1").replace

@@ -159,3 +159,12 @@ def test_only_wrapper_classes_are_registered(x):
 def test_names_of_other_libraries_lead_to_wrappers_that_exist():
     assert set(_stack_data._WORDS.values()) <= set(_stack_data._known())
     assert not set(_stack_data._WORDS) & set(_stack_data._known())
+
+
+def test_the_name_of_a_wrapper_in_another_library_is_an_error_with_its_name_here():
+    with pytest.raises(
+        AttributeError, match=r"'jaxenv.wrappers' has no attribute 'LogWrapper': use EpisodeStatistics$"
+    ):
+        jaxenv.wrappers.LogWrapper
+    with pytest.raises(AttributeError, match=r"has no attribute 'Nothing'$"):
+        jaxenv.wrappers.Nothing

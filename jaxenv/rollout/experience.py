@@ -1,8 +1,15 @@
 """The trajectory, with actions, that a rollout returns to a learner."""
 
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 from jaxenv import _rows_html, tree
+from jaxenv._names import missing_attribute
+from jaxenv.timestep import TimeStep
+
+# The fields of a TimeStep are not those of an Experience: the error says where they are.
+_WORDS = {field.name: f"experience.timestep.{field.name}" for field in dataclasses.fields(TimeStep)}
+_WORDS |= {"actions": "experience.action"}
 
 
 @tree.struct
@@ -18,6 +25,11 @@ class Experience:
     timestep: Any = ()
     action: Any = ()
     policy_info: Any = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return missing_attribute(self, name, _WORDS)
 
     def __repr__(self) -> str:
         fields = ((name, _rows_html.short(getattr(self, name))) for name in self.__dataclass_fields__)

@@ -1,5 +1,8 @@
 """Wrappers, which change the behaviour of the environment inside them, and the bases to write them with."""
 
+from typing import TYPE_CHECKING, Any
+
+from jaxenv import _stack_data
 from jaxenv._observation import map_observation as map_observation
 from jaxenv._stack_data import from_data as from_data
 from jaxenv._stack_data import register as register
@@ -84,3 +87,8 @@ from jaxenv.wrappers.transform_action import TransformAction as TransformAction
 from jaxenv.wrappers.transform_observation import TransformObservation as TransformObservation
 from jaxenv.wrappers.transform_reward import TransformReward as TransformReward
 from jaxenv.wrappers.vector_reward import VectorReward as VectorReward
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise _stack_data.missing_wrapper(name)

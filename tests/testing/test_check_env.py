@@ -251,7 +251,10 @@ def test_a_line_per_property_is_printed_on_stderr_as_it_ends(capsys):
     check_env(Chain(), properties=["leading_lanes", "same_tree"])
     out, err = capsys.readouterr()
     assert out == ""
-    assert [line.split() for line in err.splitlines()] == [["same_tree", "1", "passed"], ["leading_lanes", "2", "passed"]]
+    assert [line.split() for line in err.splitlines()] == [
+        ["same_tree", "1", "passed"],
+        ["leading_lanes", "2", "passed"],
+    ]
     check_env(Chain(), properties=["leading_lanes"], progress=None)
     assert capsys.readouterr().err == ""
 
