@@ -305,7 +305,7 @@ def _resumed(folder: pathlib.Path) -> tuple[str, int]:
     newest = _checkpoints.newest(folder)
     if newest is None:
         return f", from the start: {folder} holds no checkpoint", 0
-    stored = data.restore(newest, {"iterations": jax.ShapeDtypeStruct((), np.int32)}, partial=True)
+    stored: Any = data.restore(newest, {"iterations": jax.ShapeDtypeStruct((), np.int32)}, partial=True)
     return f", resumed from {newest}", int(stored["iterations"])
 
 
