@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import jax
 
-from jaxenv._names import did_you_mean
+from jaxenv._util.names import did_you_mean
 
 PARTS = {
     "throughput": "environment steps per second, compared with the peers",

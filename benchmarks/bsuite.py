@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -11,7 +12,7 @@ import json
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ import numpy as np
 import jaxenv
 from benchmarks import bsuite_logs, bsuite_score, command
 from jaxenv import tree
+from jaxenv._util import files
 from jaxenv.suites import bsuite as suite
 from jaxenv.training import ppo
 from jaxenv.wrappers import RewardWrapper
@@ -112,7 +114,8 @@ def groups(name: str) -> list[list[str]]:
 def functions(config: ppo.Config | None, env: bsuite_logs.Log) -> tuple[Callable, Callable]:
     """``start(key)`` and ``advance(learner)`` of an agent. Without a config, it acts at random and learns nothing."""
     if config is not None:
-        init, iteration = ppo.make_iteration(config, env, env)
+        train = ppo.make_train(config, env, env)
+        init, iteration = train.init, train.iteration
         return init, lambda learner: iteration(learner)[0]
     policy = jaxenv.rollout.random_policy(env)
 
@@ -161,31 +164,37 @@ def train(agent: str, experiment: str, folder: pathlib.Path, most: int | None) -
         most: end runs after this many episodes, or None for those that bsuite prescribes.
 
     Raises:
-        ValueError: if the folder has logs of another config.
+        ValueError: if the folder has logs of another config, or another process writes to it.
     """
     num_episodes = min(most or 2**31, suite.EXPERIMENTS[experiment].num_episodes)
     config = AGENTS[agent]
     settings = {"agent": agent, "episodes": most, "config": None if config is None else dataclasses.asdict(config)}
-    _claim(folder / "config.json", settings)
-    for ids in groups(experiment):
-        if all(bsuite_logs.path_of(folder, id).exists() for id in ids):
-            continue
-        print(f"{agent}, {experiment}, {len(ids)} settings from {ids[0]} ...", file=sys.stderr, flush=True)
-        started = time.perf_counter()
-        tables = run(ids, config, num_episodes)
-        columns = stack(ids[0], num_episodes).columns
-        _add_seconds(folder, ids[0], time.perf_counter() - started)
-        for id, table in zip(ids, tables, strict=True):
-            bsuite_logs.write(folder, id, columns, table)
+    with _claimed(folder, settings):
+        for ids in groups(experiment):
+            if all(bsuite_logs.path_of(folder, id).exists() for id in ids):
+                continue
+            print(f"{agent}, {experiment}, {len(ids)} settings from {ids[0]} ...", file=sys.stderr, flush=True)
+            started = time.perf_counter()
+            tables = run(ids, config, num_episodes)
+            columns = stack(ids[0], num_episodes).columns
+            _add_seconds(folder, ids[0], time.perf_counter() - started)
+            for id, table in zip(ids, tables, strict=True):
+                bsuite_logs.write(folder, id, columns, table)
 
 
-def _claim(path: pathlib.Path, settings: dict[str, Any]) -> None:
-    """Makes the folder that of these settings; raises a ``ValueError`` if it is that of others."""
-    text = json.dumps(settings, indent=1) + "\n"
-    if path.exists() and path.read_text() != text:
-        raise ValueError(f"bsuite: {path} has the settings of other runs, choose another --folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+@contextlib.contextmanager
+def _claimed(folder: pathlib.Path, settings: dict[str, Any]) -> Iterator[None]:
+    """Keeps a folder for this process and these settings; raises a ``ValueError`` if others have it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = files.FolderLock("bsuite", folder)
+    try:
+        path, text = folder / "config.json", json.dumps(settings, indent=1) + "\n"
+        if path.exists() and path.read_text() != text:
+            raise ValueError(f"bsuite: {path} has the settings of other runs, choose another --folder")
+        path.write_text(text)
+        yield
+    finally:
+        lock.release()
 
 
 def _seconds(folder: pathlib.Path) -> dict[str, float]:

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _files, tree
-from jaxenv._sum import Sum
-from jaxenv.wrapper import Wrapper
+from jaxenv import tree
+from jaxenv._util import files
+from jaxenv.core._sum import Sum
+from jaxenv.core.wrapper import Wrapper
 
 STANDARD = ("steps", "episode", "total_return", "episode_len", "episode_return")
 _RATIOS = (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)
@@ -125,7 +126,7 @@ def path_of(folder: pathlib.Path, id: str) -> pathlib.Path:
 def write(folder: pathlib.Path, id: str, columns: Sequence[str], table: np.ndarray) -> None:
     """Writes the log of one setting, ``[K, C]``. At all times the file is missing or complete."""
     path = path_of(folder, id)
-    with _files.replacing(path) as temporary, temporary.open("w", newline="") as file:
+    with files.replacing(path) as temporary, temporary.open("w", newline="") as file:
         lines = csv.writer(file)
         lines.writerow(columns)
         lines.writerows([_number(value) for value in line] for line in table)

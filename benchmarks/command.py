@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import jaxenv
 from benchmarks import measure
-from jaxenv.registry import SUITES
+from jaxenv.core.registry import SUITES
 
 
 class Parser(argparse.ArgumentParser):

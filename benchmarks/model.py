@@ -96,7 +96,8 @@ def learner(id: str, num_envs: int, bytes_per_step: float, given: Assumptions) -
         num_eval_episodes=shared,
         max_eval_steps=1,
     )
-    init, iteration = ppo.make_iteration(config, mesh=Mesh(np.array(jax.devices()[:shared]), ("lanes",)))
+    train = ppo.make_train(config, mesh=Mesh(np.array(jax.devices()[:shared]), ("lanes",)))
+    init, iteration = train.init, train.iteration
     state = jax.eval_shape(init, jax.random.key(0))
     work = hlo.work(jax.jit(iteration).lower(state).compile().as_text())
     weights = sum(x.size for x in jax.tree.leaves(state.params))

@@ -18,7 +18,7 @@ import numpy as np
 import jaxenv
 from benchmarks import command, measure, training
 from benchmarks.peers import Unavailable
-from jaxenv._library import default_types
+from jaxenv._util.library import default_types
 from jaxenv.training import ppo
 
 DEFAULT_ROWS = (

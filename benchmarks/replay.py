@@ -24,9 +24,9 @@ import numpy as np
 from benchmarks import command, measure
 from benchmarks.peers import Unavailable
 from jaxenv import data
-from jaxenv._source import install_command
+from jaxenv._util.source import install_command
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 
 LOOP = 16  # iterations of a timed run
 

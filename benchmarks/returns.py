@@ -17,8 +17,8 @@ import numpy as np
 import jaxenv
 from benchmarks import command, measure
 from jaxenv import data
-from jaxenv._source import install_command
-from jaxenv.timestep import TimeStep
+from jaxenv._util.source import install_command
+from jaxenv.core.timestep import TimeStep
 
 GAMMA, LAMBDA, N = 0.99, 0.95, 5
 

@@ -20,7 +20,7 @@ import jax
 import jaxenv
 from benchmarks import command
 from jaxenv.cli._arguments import one_line
-from jaxenv.registry import SUITES
+from jaxenv.core.registry import SUITES
 from jaxenv.testing.properties import HOST_OPT_OUTS
 
 # The ids of each suite that are checked by default: quick ones that differ in what they exercise.

@@ -4,7 +4,7 @@ A lane's numbers are a pure function of its key words, its episode, its step and
 Nothing is split and no chain of keys is carried: a `Stream` names a place in the space of random numbers, and a draw
 evaluates the generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel
 random numbers: as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush;
-``tests/test_random.py`` compares it with the published known answers.
+``tests/random/test_random.py`` compares it with the published known answers.
 
 Draws take a stream and a shape, as in ``jax.random``: ``uniform(stream)`` returns ``[B]``, ``uniform(stream, (4,))``
 returns ``[B, 4]``. `separate_bits` and `separate_uniforms` return the same words as a tuple of arrays ``[B]``, which
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import (
+from jaxenv._util.checks import (
     INT32_MAX,
     Range,
     check_array,
@@ -33,8 +33,9 @@ from jaxenv._checks import (
     is_concrete,
     is_integer,
 )
-from jaxenv._typed_keys import is_key
-from jaxenv._xla import in_one_kernel, separate_if_one_lane
+from jaxenv._util.names import WORDS
+from jaxenv._util.xla import in_one_kernel, separate_if_one_lane
+from jaxenv.tree._typed_keys import is_key
 
 Shape: TypeAlias = tuple[int, ...]
 Words: TypeAlias = tuple[jax.Array, jax.Array]
@@ -471,20 +472,8 @@ def categorical(stream: Stream, *, weights: Any = None, logits: Any = None) -> j
     return jnp.minimum(first_above, last_positive)
 
 
-# --- names of jax.random ---------------------------------------------------------------------------------------------
-
-_WORDS = {
-    "split": 'random.fold_in(stream, "name") for a further draw, no draw changes its stream',
-    "randint": "random.integers(stream, shape, low, high)",
-    "choice": "random.integers(stream, shape, low, high), or random.categorical(stream, weights=weights)",
-    "PRNGKey": "random.stream(jax.random.key(seed))",
-} | {
-    draw: f"jax.vmap(jax.random.{draw})(random.jax_keys(stream))"
-    for draw in ("gumbel", "truncated_normal", "beta", "gamma", "dirichlet", "laplace", "poisson")
-}
-
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        hint = f": use {_WORDS[name]}" if name in _WORDS else ""
+        hint = f": use {WORDS[name]}" if name in WORDS else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.task import Task, Transition
-from jaxenv.timestep import StepType
+from jaxenv.core.task import Task, Transition
+from jaxenv.core.timestep import StepType
 
 # Actions that are legal, by phase.
 MASKS = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 1], [1, 0, 1, 1], [0, 0, 1, 0]], bool)

@@ -1,3 +1,8 @@
 """Where the tests are that compare floats with references; their code is compiled as users compile it."""
 
-PATHS = ("tests/envs/", "tests/test_lane_law.py", "tests/test_moments.py", "tests/test_numeric.py", "tests/physics2d/")
+PATHS = (
+    "tests/envs/",
+    "tests/test_lane_law.py",
+    "tests/core/test_moments.py",
+    "tests/util/test_numeric.py",
+)

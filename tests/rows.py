@@ -1,7 +1,7 @@
 """Rollouts as NumPy arrays, and comparison of trees."""
 
+import chex
 import jax
-import numpy as np
 
 import jaxenv
 
@@ -39,11 +39,8 @@ def without_first(timestep):
 
 def assert_equal(a, b, rtol=0.0):
     """Asserts that two trees are equal: bitwise if ``rtol`` is 0, otherwise floats up to rounding."""
-    assert jax.tree.structure(a) == jax.tree.structure(b)
-    for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True):
-        name = jax.tree_util.keystr(path)
-        assert x.dtype == y.dtype, name
-        if rtol and x.dtype.kind == "f":
-            np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol, err_msg=name)
-        else:
-            np.testing.assert_array_equal(x, y, err_msg=name)
+    if rtol:
+        chex.assert_trees_all_equal_shapes_and_dtypes(a, b)
+        chex.assert_trees_all_close(a, b, rtol=rtol, atol=rtol)
+        a, b = (jax.tree.map(lambda x: None if x.dtype.kind == "f" else x, values) for values in (a, b))
+    chex.assert_trees_all_equal(a, b, strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import specs, wrappers
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
 from tests.rows import random_actions, unrolled
 

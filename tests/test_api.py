@@ -6,7 +6,6 @@ import sys
 import pytest
 
 import jaxenv
-from jaxenv import _api
 
 
 def printed(code):
@@ -28,7 +27,7 @@ def test_a_package_is_imported_without_the_others():
 
 
 def test_dir_and_a_star_import_have_every_public_name():
-    public = {name for name in vars(_api) if not name.startswith("_")}
+    public = set(jaxenv.__all__)
     assert public <= set(dir(jaxenv))
     imported = {}
     exec("from jaxenv import *", imported)

@@ -7,113 +7,129 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 import jaxenv
 
 PACKAGE = pathlib.Path(jaxenv.__file__).parent
-FILES = sorted(PACKAGE.rglob("*.py"))
 
-# From bottom to top. A module imports only from lower levels.
-LEVELS = [
-    {"_names", "_source", "_numeric", "_checks", "_export", "_library", "_typed_keys", "_html", "_player", "_terminal"},
+# From bottom to top. A room is a folder or a module of the package; it imports only from rooms below.
+FLOORS: list[set[str]] = [
+    {"_util"},
     {"tree"},
-    {"_declared", "_programs", "_count", "_structure", "_sum", "_processes", "_files"},
-    {"_self_compiling", "_xla"},
-    {"random", "_module", "canvas", "_rows_html", "_films"},
-    {"specs", "timestep", "_moments", "_describe", "physics2d"},
-    {"_describe_html", "_actions", "_bounds", "_fields", "_observation", "_state_checks"},
-    {"_reward"},
-    {"_task_checks"},
-    {"environment"},
-    {"task", "partition_specs"},
-    {"wrapper", "elements", "_merging"},
-    {"_restart"},
-    {"_wrapper_bases", "_stack_data"},
+    {"random", "canvas"},
+    {"specs"},
+    {"core"},
+    {"envs", "rollout"},
     {"wrappers"},
-    {"multitask", "step_where", "reset_where"},
-    {"stack"},
-    {"registry"},
-    {"envs"},
-    {"_make", "_env_data"},
-    {"interop", "_spec_sheet"},
-    {"suites"},
-    {"rollout", "play"},
-    {"data"},
-    {"plot"},
+    {"interop", "suites", "data", "testing"},
     {"training"},
-    {"testing"},
+    {"__init__"},
     {"cli"},
-    {"_api"},
-    {"__main__", "__init__"},
+    {"__main__"},
 ]
-
-# Modules that may use vmap, with the reason.
-ALLOWED_VMAP: dict[str, str] = {}
+# Learners are written as a user would write them.
+LEARNERS = [PACKAGE / "training" / f"{name}.py" for name in ("ppo", "dqn", "sac")]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
 def parts(path):
     return path.relative_to(PACKAGE).with_suffix("").parts
 
 
-def level(name):
-    found = [i for i, names in enumerate(LEVELS) if name in names]
-    assert found, f"{name} has no level: add it to LEVELS"
-    return found[0]
-
-
-def imports(tree, top_only=False):
-    """Yields the names that a module imports, except those under ``if TYPE_CHECKING``."""
-    typing_only = {
-        node
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for node in ast.walk(block)
-    }
-    nodes = tree.body if top_only else ast.walk(tree)
-    for node in nodes:
-        if node in typing_only:
-            continue
+def imports(source, top_only=False):
+    """Yields the names that a module imports, those for types and those by ``import_module`` included."""
+    for node in source.body if top_only else ast.walk(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            name = node.args[0]
+            if isinstance(name, ast.JoinedStr):
+                name = name.values[0]
+            if isinstance(name, ast.Constant):
+                yield name.value
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: "/".join(parts(p)))
-def test_modules_import_only_from_lower_levels(path):
-    own = parts(path)[0]
-    for name in imports(ast.parse(path.read_text())):
-        package, _, rest = name.partition(".")
-        module = PACKAGE / rest.split(".")[0]
-        if package == "jaxenv" and rest and (module.with_suffix(".py").exists() or module.is_dir()):
-            assert module.name == own or level(module.name) < level(own), f"{own} imports {name}"
+def sources(*rooms):
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if not rooms or parts(path)[0] in rooms:
+            yield path, ast.parse(path.read_text())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: "/".join(parts(p)))
-def test_modules_import_no_heavy_library_at_the_top(path):
-    top = {name.split(".")[0] for name in imports(ast.parse(path.read_text()), top_only=True)}
-    standard = set(sys.stdlib_module_names)
-    # `import jaxenv` does not import the learners.
-    learners = {"flax", "optax"} if parts(path)[0] == "training" and parts(path)[-1] != "__init__" else set()
-    assert top - standard <= {"jax", "numpy", "chex", "jaxenv"} | learners, path
+def test_rooms_are_on_floors():
+    entries = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert entries == set(FLOOR)
+    assert len(entries) <= 17
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if parts(p)[0] in ("envs", "wrappers")], ids=lambda p: "/".join(parts(p))
-)
-def test_environments_and_wrappers_do_not_loop_over_lanes(path):
-    source = ast.parse(path.read_text())
-    assert not any(name.startswith("gymnax") for name in imports(source))
-    for node in ast.walk(source):
-        name = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
-        assert name not in ("lax.map", "jax.lax.map"), path
-        assert name != "jax.vmap" or parts(path)[-1] in ALLOWED_VMAP, path
-        if isinstance(node, ast.For | ast.comprehension):
-            looped = ast.unparse(node.iter)
-            assert "num_envs" not in looped, f"{path}: loop over {looped}"
-            assert "batch_size" not in looped, f"{path}: loop over {looped}"
+def test_modules_import_only_from_rooms_below():
+    wrong = []
+    for path, source in sources():
+        own = parts(path)[0]
+        for name in imports(source):
+            package, _, rest = name.partition(".")
+            room = rest.split(".")[0]
+            if package == "jaxenv":
+                room = room if room in FLOOR else "__init__"  # a public name of the package
+                if path in LEARNERS and room == "__init__":
+                    continue
+                if room != own and FLOOR[room] >= FLOOR[own]:
+                    wrong.append(f"{'/'.join(parts(path))} imports {name}")
+    assert not wrong
+
+
+# Files of environments and wrappers that import private modules of other rooms, which no author needs.
+ALLOWED_PRIVATE = {
+    "envs/bsuite/_digits": "names the command that installs an extra",
+    "envs/toy_text/tabular": "solves a task, compiled for its structure",
+    "wrappers/episode/autoreset": "restarts lanes",
+    "wrappers/episode/resample_params": "reads and sets all declared leaves",
+    "wrappers/recording/_statistics": "explains a state of another stack",
+    "wrappers/recording/record_video": "sends frames of merged batches",
+}
+
+
+def test_environments_and_wrappers_import_only_public_names_of_other_rooms():
+    wrong = set()
+    for path, source in sources("envs", "wrappers"):
+        if "stack" in parts(path) or path == PACKAGE / "wrappers" / "__init__.py":
+            continue
+        for name in imports(source):
+            package, *rest = name.split(".")
+            if package == "jaxenv" and rest[0] != parts(path)[0] and any(part.startswith("_") for part in rest):
+                wrong.add("/".join(parts(path)))
+    assert wrong == set(ALLOWED_PRIVATE)
+
+
+def test_no_module_is_named_like_a_function_that_it_defines():
+    wrong = []
+    for path, source in sources():
+        if any(isinstance(node, ast.FunctionDef) and node.name == path.stem for node in source.body):
+            wrong.append("/".join(parts(path)))
+    assert not wrong
+
+
+def test_modules_import_no_heavy_library_at_the_top():
+    wrong = []
+    for path, source in sources():
+        top = {name.split(".")[0] for name in imports(source, top_only=True)} - set(sys.stdlib_module_names)
+        # `import jaxenv` does not import the learners.
+        learners = {"flax", "optax"} if parts(path)[0] == "training" and parts(path)[-1] != "__init__" else set()
+        if heavy := top - {"jax", "numpy", "chex", "jaxenv"} - learners:
+            wrong.append(f"{'/'.join(parts(path))} imports {heavy}")
+    assert not wrong
+
+
+def test_environments_and_wrappers_do_not_loop_over_lanes():
+    wrong = []
+    for path, source in sources("envs", "wrappers"):
+        names = {ast.unparse(node) for node in ast.walk(source) if isinstance(node, ast.Attribute)}
+        loops = [ast.unparse(node.iter) for node in ast.walk(source) if isinstance(node, ast.For | ast.comprehension)]
+        found = names & {"lax.map", "jax.lax.map", "jax.vmap"}
+        found |= {loop for loop in loops if "num_envs" in loop or "batch_size" in loop}
+        found |= {name for name in imports(source) if name.startswith("gymnax")}
+        wrong += [f"{'/'.join(parts(path))}: {name}" for name in sorted(found)]
+    assert not wrong
 
 
 def test_importing_jaxenv_starts_no_backend_and_imports_no_heavy_library():
@@ -135,9 +151,8 @@ PUBLIC = """
 """
 
 
-@pytest.mark.parametrize("name", PUBLIC.split())
-def test_public_names_exist_and_have_docstrings(name):
-    assert getattr(jaxenv, name).__doc__
+def test_public_names_exist_and_have_docstrings():
+    assert [name for name in PUBLIC.split() if not getattr(getattr(jaxenv, name, None), "__doc__", None)] == []
 
 
 DOCUMENTED = "random specs wrappers elements rollout data plot testing"
@@ -149,7 +164,7 @@ def public_objects():
             x = getattr(module, name)
             ours = callable(x) and getattr(x, "__module__", "").startswith("jaxenv")
             if ours and not name.startswith("_"):
-                yield pytest.param(x, id=f"{module.__name__}.{name}")
+                yield f"{module.__name__}.{name}", x
 
 
 def takes_arrays(x):
@@ -158,12 +173,17 @@ def takes_arrays(x):
     return bool(re.search("Array|Tree|TimeStep|Stream", str(inspect.signature(x))))
 
 
-@pytest.mark.parametrize("x", list(public_objects()))
-def test_docstrings_of_public_names_state_shapes(x):
-    doc = inspect.getdoc(x)
-    assert doc
-    if takes_arrays(x):  # a shape in brackets, or in words
-        assert re.search(r"\[[A-Z*]|``\(\)``|shape|per lane|one lane|lanes|scalar|elementwise", doc), doc
-    for name, method in vars(x).items() if inspect.isclass(x) else ():
-        if inspect.isfunction(method) and not name.startswith("_"):
-            assert inspect.getdoc(getattr(x, name)), name
+def test_docstrings_of_public_names_state_shapes():
+    wrong = []
+    for name, x in public_objects():
+        doc = inspect.getdoc(x) or ""
+        # A shape in brackets, or in words.
+        if not doc or (takes_arrays(x) and not re.search(SHAPES, doc)):
+            wrong.append(name)
+        for method_name, method in vars(x).items() if inspect.isclass(x) else ():
+            if inspect.isfunction(method) and not method_name.startswith("_"):
+                wrong += [] if inspect.getdoc(getattr(x, method_name)) else [f"{name}.{method_name}"]
+    assert not wrong
+
+
+SHAPES = r"\[[A-Z*]|``\(\)``|shape|per lane|one lane|lanes|scalar|elementwise"

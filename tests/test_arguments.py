@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import canvas, plot, random, specs, stack, suites, testing, tree, wrappers
+from jaxenv import canvas, data, plot, random, rollout, specs, stack, suites, testing, training, tree, wrappers
 from jaxenv.testing import Counting
 
 env = Counting([4, 7], num_envs=2)
@@ -17,6 +17,7 @@ stream = random.stream(jax.random.split(jax.random.key(1), 3))
 spec = specs.Bounded((3,), np.float32, -1, 2)
 objects = np.array([object(), object()])
 mask = np.array([True, False])
+config = training.ppo.Config()
 
 CALLS = {
     # --- an environment is meant ---
@@ -36,6 +37,14 @@ CALLS = {
         "step_where: env must be an environment, got 'CartPole-v1'",
     ),
     # --- a state, rows, an action ---
+    "row for step_where": (
+        lambda: jaxenv.step_where(env, timestep, timestep, jnp.zeros(2, jnp.int32), mask),
+        "step_where: state must be a TaskState, got a TimeStep: pass the state that",
+    ),
+    "nothing for policy_stream": (
+        lambda: rollout.policy_stream(env, None),
+        "policy_stream: state must be a TaskState, got None: pass the state that",
+    ),
     "objects for an action": (lambda: env.step(state, objects), "step: action must be an array of numbers, got object"),
     "objects for a mask": (
         lambda: jaxenv.reset_where(env, state, timestep, objects),
@@ -148,7 +157,31 @@ CALLS = {
         lambda: tree.gather(jnp.zeros(2), jnp.zeros(2)),
         "tree.gather: index must be integers [K], got float32[2]",
     ),
+    "number to gather": (
+        lambda: tree.gather({"arm": 3}, jnp.array([0])),
+        "tree.gather: tree must hold arrays [B, ...], got 3",
+    ),
     "no mask": (lambda: tree.where(None, 1, 2), "tree.where: mask must be bool [B], got None"),
+    "text to take": (
+        lambda: tree.where(mask, {"arm": "left"}, {"arm": jnp.ones(2)}),
+        "tree.where: new.arm must be an array of numbers, got 'left'",
+    ),
+    "text to keep": (
+        lambda: tree.where(mask, jnp.ones(2), "left"),
+        "tree.where: old must be an array of numbers, got 'left'",
+    ),
+    "nothing to take": (
+        lambda: tree.where(mask, None, jnp.ones(2)),
+        "tree.where: new must have the structure of old, PyTreeDef(*), got PyTreeDef(None)",
+    ),
+    "other tree to keep": (
+        lambda: tree.where(mask, jnp.ones(2), {"arm": jnp.ones(2)}),
+        "tree.where: new must have the structure of old, PyTreeDef({'arm': *}), got PyTreeDef(*)",
+    ),
+    "lanes to take": (
+        lambda: tree.where(mask, {"arm": jnp.ones((2, 4))}, {"arm": jnp.ones((2, 3))}),
+        "tree.where: mask, old and new.arm must fit, got shapes (2,), (2, 3) and (2, 4)",
+    ),
     "text for a class": (lambda: tree.struct("x"), "tree.struct: cls must be a class, got 'x'"),
     "rank of a leaf": (lambda: tree.leaf(rank=2.5), "tree.leaf: rank must be an integer, got 2.5"),
     "end of a range": (lambda: tree.leaf(low="x"), "Range: low must be a number or an array of numbers, got 'x'"),
@@ -175,6 +208,32 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
     call, start = CALLS[name]
     with pytest.raises(ValueError, match=f"^{re.escape(start)}"):
         call()
+
+
+PATHS = {
+    "CSV: path": lambda path: rollout.CSV(path),
+    "Checkpointer: folder": lambda path: data.Checkpointer(path),
+    "Film: path": lambda path: rollout.Film(np.zeros((2, 4, 6, 3), np.uint8)).save(path),
+    "RecordVideo: folder": lambda path: wrappers.RecordVideo(jaxenv.spec("CartPole-v1").make(), path, size=(8, 9)),
+    "TensorBoard: path": lambda path: rollout.TensorBoard(path),
+    "checkpoint_info: path": lambda path: data.checkpoint_info(path),
+    "load: folder": lambda path: training.load(path),
+    "record: path": lambda path: jaxenv.record(jaxenv.make("CartPole-v1"), path=path),
+    "restore: path": lambda path: data.restore(path, jnp.zeros(2)),
+    "save: path": lambda path: data.save(path, jnp.zeros(2)),
+    "train: folder": lambda path: training.seeds.train(config, 1, folder=path),
+    "draw_curve: path": lambda path: training.seeds.draw_curve(path, None, "title"),
+    "write_curve: path": lambda path: training.seeds.write_curve(path, None),
+}
+
+
+@pytest.mark.parametrize("path", [3, ["a"], objects[0], np.float32(3)], ids=["number", "list", "object", "numpy"])
+@pytest.mark.parametrize("name", PATHS)
+def test_a_path_that_is_no_path_is_refused_and_nothing_is_written(name, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"^{name} must be a path, got {re.escape(repr(path))}"):
+        PATHS[name](path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_plots_name_the_file_that_is_missing(tmp_path):

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import pytest
 
 import jaxenv
-from jaxenv import cli, registry
+from jaxenv import cli
+from jaxenv.core import registry
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import Multitask, tree, wrappers
-from jaxenv.timestep import StepType
+from jaxenv.core.timestep import StepType
 from jaxenv.wrappers import AutoReset, MaskedActions, TimeLimit
 from tests.ledger import LANES, Model, ledger, play
 from tests.rows import assert_equal, unrolled

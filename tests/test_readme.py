@@ -4,10 +4,11 @@ import os
 import pathlib
 import re
 import subprocess
+import tomllib
 
 import pytest
 
-from jaxenv import registry
+from jaxenv.core import registry
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -27,6 +28,30 @@ def test_the_commands_are_one_line_each_and_marked_for_ci():
         (command,) = re.findall(rf"<!-- {name} -->\n```bash\n(.*?)```", README, flags=re.DOTALL)
         assert command.count("\n") == 1
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+
+
+def packages_of(extra, extras):
+    """The names of the packages that an extra brings, through the other extras that it names."""
+    for requirement in extras[extra]:
+        name, named = re.match(r"([\w-]+)(?:\[(.*?)\])?", requirement).groups()
+        if name == "jaxenv":
+            for other in named.split(","):
+                yield from packages_of(other, extras)
+        else:
+            yield name
+
+
+@pytest.mark.parametrize("name", ["run", "test"])
+def test_the_commands_install_gymnax_and_what_trains_and_films(name):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (chosen,) = re.findall(rf'<!-- {name} -->\n```bash\n.*?"\.\[(.*?)\]"', README)
+    packages = {package for extra in chosen.split(",") for package in packages_of(extra, extras)}
+    assert {"gymnax", "six", "flax", "optax", "matplotlib", "pillow", "rich"} <= packages
+
+
+def test_the_base_install_is_jax_numpy_and_chex():
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert [re.match(r"\w+", requirement)[0] for requirement in needed] == ["jax", "numpy", "chex"]
 
 
 def test_ci_runs_the_commands_in_a_copy_of_the_working_tree(tmp_path):
@@ -52,6 +77,29 @@ def test_ci_runs_the_commands_in_a_copy_of_the_working_tree(tmp_path):
     assert pathlib.Path(place).parents[1] == tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["check out"]  # the copy is removed
     assert sorted(path.name for path in (folder / ".venv").iterdir()) == ["own.txt"]
+
+
+def test_ci_finds_the_newest_released_python_on_the_path_and_among_those_of_pyenv(tmp_path):
+    pythons = {
+        "bin/python3.89": "3.89.11",
+        "bin/python3.92": "exit 127",  # as pyenv's for a version that is not chosen
+        "bin/python3.100": "3.100.4",
+        "pyenv/versions/a/bin/python": "3.101.0",
+        "pyenv/versions/b/bin/python": "3.99.1",
+    }
+    for name, version in pythons.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{version if 'exit' in version else f'echo {version}'}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def newest():
+        environment = {"PATH": f"{tmp_path}/bin:{os.defpath}", "PYENV_ROOT": f"{tmp_path}/pyenv"}
+        found = subprocess.run([ROOT / ".ci" / "newest-python"], env=environment, capture_output=True, text=True)
+        return found.stdout.strip()
+
+    assert newest() == f"{tmp_path}/pyenv/versions/a/bin/python"
+    (tmp_path / "pyenv/versions/a/bin/python").unlink()
+    assert newest() == "python3.100"
 
 
 def test_every_name_after_jaxenv_in_the_readme_exists():

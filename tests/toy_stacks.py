@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import registry, specs
-from jaxenv.task import Task, Transition
+from jaxenv import specs
+from jaxenv.core import registry
+from jaxenv.core.task import Task, Transition
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import BatchWrapper, LaneWrapper, RewardWrapper
 
 
@@ -17,7 +18,7 @@ class Repeat(Wrapper):
     """Steps three times."""
 
     owns = frozenset({"reward"})
-    multi_step = True
+    place = "several_steps"
 
     def proceed(self, state, action):
         for _ in range(3):
@@ -28,7 +29,7 @@ class Repeat(Wrapper):
 class Endless(Wrapper):
     """Stands in for a wrapper that removes episode ends."""
 
-    removes_ends = True
+    place = "hides_ends"
 
 
 class Remember(LaneWrapper):

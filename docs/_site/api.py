@@ -12,18 +12,23 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 NAMESPACES = """
-    jaxenv specs random tree wrappers stack elements rollout data data.transformers training training.ppo
-    training.dqn training.sac training.config training.networks training.distributions training.evaluation
-    training.seeds plot canvas testing interop suites suites.brax suites.bsuite suites.craftax suites.envpool
-    suites.gymnasium suites.gymnax suites.jumanji suites.navix suites.pgx suites.playground suites.xminigrid
-    envs.toy_text.tabular
+    jaxenv specs random tree core wrappers stack elements rollout data data.transformers training training.ppo
+    training.dqn training.sac training.config training.lanes training.networks training.distributions
+    training.evaluation training.seeds plot canvas testing interop suites suites.brax suites.bsuite suites.craftax
+    suites.envpool suites.gymnasium suites.gymnax suites.jumanji suites.navix suites.pgx suites.playground
+    suites.xminigrid envs.toy_text.tabular
 """
 
 
 def _modules() -> dict[str, ModuleType]:
     """The namespaces that exist, by full name."""
     names = [name if name == "jaxenv" else f"jaxenv.{name}" for name in NAMESPACES.split()]
-    return {name: importlib.import_module(name) for name in names if importlib.util.find_spec(name)}
+    found: dict[str, ModuleType] = {}
+    for name in names:
+        parent, _, last = name.rpartition(".")
+        attribute = getattr(found.get(parent), last, None)  # a namespace that stands elsewhere, such as `jaxenv.plot`
+        found[name] = attribute if inspect.ismodule(attribute) else importlib.import_module(name)
+    return found
 
 
 MODULES = _modules()
@@ -40,9 +45,8 @@ Modules and names that start with an underscore are internal.
 
 def public_names(module: ModuleType) -> list[str]:
     """The names that a module defines, or imports as themselves: those of `FIRST`, then in the order of the source."""
-    source = importlib.import_module("jaxenv._api") if module.__name__ == "jaxenv" else module
     names = []
-    for node in ast.parse(pathlib.Path(source.__file__ or "").read_text()).body:
+    for node in ast.parse(pathlib.Path(module.__file__ or "").read_text()).body:
         if isinstance(node, ast.ImportFrom):
             names += [alias.name for alias in node.names if alias.asname == alias.name]
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -80,10 +84,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def identifier(thing: object, public: str) -> str:
     """The identifier that the parser of the source has for a public name.
 
-    A function such as `jaxenv.reset_where` hides the module of the same name that defines it, but not from the parser.
+    A namespace that stands elsewhere, such as `jaxenv.plot`, has its own name there.
     """
-    module, name = getattr(thing, "__module__", None) or "", public.rpartition(".")[2]
-    return f"{module}.{name}" if module.rpartition(".")[2] == name else public
+    namespace, _, name = public.rpartition(".")
+    return f"{MODULES[namespace].__name__}.{name}"
 
 
 def _homes() -> dict[str, str]:

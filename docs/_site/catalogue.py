@@ -7,6 +7,7 @@ import html
 import pathlib
 import posixpath
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -14,7 +15,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import jaxenv
-from jaxenv._spec_sheet import Argument, SpecSheet, families, family, plain, spec_sheet
+from jaxenv.cli._spec_sheet import Argument, as_written, families, family, plain, spec_sheet
 
 ROOT = pathlib.Path(__file__).parents[2]
 PICTURES = re.compile(r'(?:<img width="128" alt="[^"]*"\s+src="[^"]*">\n?)+')
@@ -104,12 +105,9 @@ def _page(id: str, listing: dict, parity: dict, conformance: dict) -> str:
         f'{{.environment width="256" height="256"}}\n\n{_table(["", ""], [f for f in facts if f[1]])}\n\n</div>',
         f'```python\nimport jaxenv\n\nenv = jaxenv.make("{id}", num_envs=4096)\n```',
         "## Specification",
-        _table(["", ""], [(row.name, _entries(row.entries, known)) for row in sheet.rows]),
-        *[_text(note, known) for note in sheet.notes],
+        *[_paragraph(paragraph, up, known) for paragraph in sheet.paragraphs],
         *_arguments("Params", sheet.params, "A number, or one number per lane, as a keyword of `jaxenv.make`."),
         *_arguments("Options", sheet.options, "Keywords of `jaxenv.make`."),
-        "## Origin",
-        *_origin(sheet, up, known),
         "## Evidence",
         _evidence(id, parity.get(id, []), conformance[id][0]),
     ]
@@ -141,8 +139,6 @@ def _table(head: list[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _text(text: str, known: Iterable[str] = ()) -> str:
     """The Markdown of a text in reStructuredText, with the names of params and options as code."""
-    if text.startswith("    "):
-        return f"```text\n{_dedent(text)}\n```"
     parts = re.split(r"(``?[^`]+``?)", text)
     names = "|".join(sorted((name for name in known if "_" in name), key=len, reverse=True))
 
@@ -159,16 +155,11 @@ def _unescaped(match: re.Match) -> str:
     return "`" + match[0].replace("\\", "") + "`"
 
 
-def _dedent(text: str) -> str:
-    return "\n".join(line[4:] for line in text.splitlines())
-
-
-def _entries(entries: Iterable[tuple[str, str]], known: Iterable[str]) -> str:
-    return "<br>".join(" ".join(filter(None, (_head(head), _text(text, known)))) for head, text in entries)
-
-
-def _head(head: str) -> str:
-    return f"`{head}`" if re.search(r"[\[\d]", head) else _text(head)
+def _paragraph(text: str, up: str, known: Iterable[str]) -> str:
+    """The Markdown of a paragraph: tables and drawings as they are written, links, and labels on lines of their own."""
+    if as_written(text):
+        return f"```text\n{plain(textwrap.dedent(text))}\n```"
+    return _linked(re.sub(r"\n(?=[A-Z][\w ]*: )", "<br>\n", _text(text, known)), up)
 
 
 def _arguments(title: str, arguments: Iterable[Argument], sentence: str) -> list[str]:
@@ -189,14 +180,6 @@ def _arguments(title: str, arguments: Iterable[Argument], sentence: str) -> list
 
 def _default(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else repr(value)
-
-
-def _origin(sheet: SpecSheet, up: str, known: Iterable[str]) -> list[str]:
-    lines = []
-    for label, text in sheet.references:
-        head = f"**{label}.** " if label and " " not in label else f"{label}: " if label else ""
-        lines.append(head + _linked(_text(text, known), up))
-    return lines
 
 
 def _linked(text: str, up: str) -> str:

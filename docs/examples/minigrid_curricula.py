@@ -115,7 +115,8 @@ def train(id: str, curriculum: Curriculum) -> tuple[np.ndarray, np.ndarray]:
     )
     task = jnp.asarray(np.resize(curriculum.lanes, config.num_envs), jnp.int32)
     env = stack(Multitask([make(level, config.num_envs) for level in curriculum.levels], task=task))
-    init, iterate = ppo.make_iteration(config, env, stack(make(curriculum.levels[-1], config.num_eval_episodes)))
+    run = ppo.make_train(config, env, stack(make(curriculum.levels[-1], config.num_eval_episodes)))
+    init, iterate = run.init, run.iteration
     learners = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), curriculum.seeds))
     iterate = jax.jit(jax.vmap(iterate), donate_argnums=0)
     steps, returns = [], []

@@ -23,7 +23,8 @@ PAPER = np.round(canvas.PAPER * 255).astype(np.uint8)
 
 def learners():
     """The learner before training and after the evaluations in ``SHOWN``, of the seed that is best in the end."""
-    init, iteration = sac.make_iteration(CONFIG)
+    train = sac.make_train(CONFIG)
+    init, iteration = train.init, train.iteration
     advance = jax.jit(jax.vmap(iteration))
     learner = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), SEEDS))
     kept = {0: learner}

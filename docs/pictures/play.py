@@ -8,8 +8,8 @@ import matplotlib
 from PIL import Image, ImageDraw, ImageFont
 
 import jaxenv
-from jaxenv.play._game import Game
-from jaxenv.play._terminal import frame
+from jaxenv.rollout.play._game import Game
+from jaxenv.rollout.play._terminal import frame
 
 WIDTH, HEIGHT = 9, 18  # pixels of a character
 TEXT, NIGHT = (222, 222, 222), (24, 24, 27)

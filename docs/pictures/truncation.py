@@ -68,7 +68,8 @@ def believed(module, config, terminal):
         AutoReset(TimeLimit(Income(num_envs=n, continuous=module is sac), LIMIT, terminal=terminal))
         for n in (config.num_envs, 1)
     )
-    init, iteration = module.make_iteration(config, env, eval_env)
+    train = module.make_train(config, env, eval_env)
+    init, iteration = train.init, train.iteration
 
     def one(learner, _):
         learner, curve = iteration(learner)

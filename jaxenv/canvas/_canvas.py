@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._checks import Range
+from jaxenv import tree
+from jaxenv._util import xla
+from jaxenv._util.checks import Range
 from jaxenv.canvas import _font, _shapes, _tiles, _xp
 from jaxenv.canvas._palette import PAPER
 
@@ -406,7 +407,7 @@ def check_size(owner: str, size: Any) -> tuple[int, int]:
 
 def _once(pixels: Any) -> Any:
     """The array, apart from the kernels that read it: what looks up tables is not vectorised."""
-    return _xla.computed_once(pixels) if isinstance(pixels, jax.core.Tracer) else pixels
+    return xla.computed_once(pixels) if isinstance(pixels, jax.core.Tracer) else pixels
 
 
 def _number(value: Number) -> Any:

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from jaxenv._checks import check_integer, check_text
+from jaxenv._util.checks import check_integer, check_text
 from jaxenv.canvas import _font
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._xla import take_rows
+from jaxenv._util.xla import take_rows
 
 ADVANCE = 5.6 / 6  # from one character to the next, as a fraction of the height
 GAP = 1.6 / 6  # the free part of it

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jaxenv._checks import check_array, check_real
+from jaxenv._util.checks import check_array, check_real
 
 
 def rgb(code: str) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv._xla import take_rows
+from jaxenv._util.xla import take_rows
 from jaxenv.canvas import _xp
 
 
@@ -50,7 +50,7 @@ def pixels(kinds: Any, table: np.ndarray, side: int, height: int, width: int) ->
     return _xp.where(inside, words, np.uint32(0))
 
 
-def sheet(painters: Sequence[Callable | None], black: Any, white: Any) -> np.ndarray:
+def sheet(painters: Sequence[Callable[..., Any] | None], black: Any, white: Any) -> np.ndarray:
     """The pixels of cells of all kinds, uint32 ``[K * side * side]``: a byte each for red, green, blue and opacity.
 
     Args:

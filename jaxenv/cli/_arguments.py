@@ -9,9 +9,9 @@ from typing import Any
 
 import jax
 
-from jaxenv._checks import INT32_MAX
-from jaxenv._make import OPTIONS
+from jaxenv._util.checks import INT32_MAX
 from jaxenv.cli._parser import Parser
+from jaxenv.wrappers.stack._make import OPTIONS
 
 # --- arguments of several commands ------------------------------------------------------------------------------------
 

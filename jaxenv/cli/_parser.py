@@ -4,15 +4,15 @@ import argparse
 import importlib
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from jaxenv._names import did_you_mean
+from jaxenv._util.names import did_you_mean
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter):
     """A formatter that shows defaults, except None, False and an empty list."""
 
-    def _get_help_string(self, action):
+    def _get_help_string(self, action: argparse.Action) -> str | None:
         hidden = action.default is None or action.default is False or action.default == []
         return action.help if hidden else super()._get_help_string(action)
 
@@ -26,11 +26,11 @@ class Parser(argparse.ArgumentParser):
         **kwargs: those of ``argparse.ArgumentParser``.
     """
 
-    def __init__(self, module: str | None = None, **kwargs):
+    def __init__(self, module: str | None = None, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=Help, **kwargs)
         self._module = module
 
-    def parse_known_args(self, args=None, namespace=None):
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if self._module is not None:
             module, self._module = self._module, None
             importlib.import_module(module).add(self)

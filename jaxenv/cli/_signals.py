@@ -7,10 +7,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
-def quit_process(number: int = signal.SIGINT, *_) -> NoReturn:
+def quit_process(number: int = signal.SIGINT, *_: Any) -> NoReturn:
     """Ends the process on Ctrl-C without unwinding.
 
     JAX loses a KeyboardInterrupt raised in one of its callbacks, and may crash at exit after

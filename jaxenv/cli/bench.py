@@ -5,7 +5,7 @@ import importlib
 import pathlib
 import sys
 
-from jaxenv import _source
+from jaxenv._util import source
 from jaxenv.cli._parser import Parser
 
 
@@ -17,7 +17,7 @@ def add(command: Parser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Passes all arguments to the benchmarks."""
-    folders = [folder for folder in (pathlib.Path.cwd(), _source.clone()) if folder is not None]
+    folders = [folder for folder in (pathlib.Path.cwd(), source.clone()) if folder is not None]
     root = next((folder for folder in folders if (folder / "benchmarks" / "__main__.py").is_file()), None)
     if root is None:
         args.parser.error("the benchmarks are not installed with the library: run this in a clone of its repository")

@@ -12,7 +12,7 @@ import jax
 import jaxenv
 from jaxenv.cli._arguments import add_seed, one_line
 from jaxenv.cli._parser import Parser
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import Report, check_env
 from jaxenv.testing.properties import PROPERTIES, select_properties

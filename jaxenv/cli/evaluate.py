@@ -10,9 +10,17 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import add_env_settings, add_seed, add_time_limit, integer, one_line, settings_of
+from jaxenv.cli._arguments import (
+    add_env_settings,
+    add_seed,
+    add_time_limit,
+    integer,
+    one_line,
+    settings_of,
+)
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._policies import add_modules, add_policy, load_policy
+from jaxenv.core.environment import Environment
 from jaxenv.rollout import to_host
 from jaxenv.training import Trained
 
@@ -83,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
 
         # Weights are an argument, so all seeds share one compiled function.
         @jax.jit
-        def evaluate(env, memory, key: jax.Array) -> dict[str, Any]:
+        def evaluate(env: Environment, memory: Any, key: jax.Array) -> dict[str, Any]:
             episodes = jaxenv.evaluate(env, policy, key, initial_memory=memory, max_steps=max_steps)
             return episodes.summary(jax.random.fold_in(key, 1))
 

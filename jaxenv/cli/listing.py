@@ -11,15 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv import registry, specs, tree
-from jaxenv._describe import state_bytes
-from jaxenv._make import load
-from jaxenv._names import did_you_mean
-from jaxenv._spec_sheet import families, family, plain, summary
-from jaxenv._terminal import terminal_size
+from jaxenv import specs, tree
+from jaxenv._util.names import did_you_mean
+from jaxenv.canvas._terminal import terminal_size
 from jaxenv.cli._arguments import bold, cut, one_line
 from jaxenv.cli._parser import Parser
-from jaxenv.registry import SUITES, import_module, suite_of
+from jaxenv.cli._spec_sheet import families, family, plain, summary
+from jaxenv.core import registry
+from jaxenv.core._describe import state_bytes
+from jaxenv.core.registry import SUITES, import_module, suite_of
+from jaxenv.wrappers.stack._make import load
 
 # Words that choose environments by the kind of their action and observation.
 KINDS = ("discrete", "continuous", "image", "vector")

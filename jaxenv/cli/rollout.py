@@ -21,8 +21,8 @@ from jaxenv.cli._arguments import (
     simulate_devices,
 )
 from jaxenv.cli._parser import Parser
-from jaxenv.environment import ResetStrategy
-from jaxenv.registry import suite_of
+from jaxenv.core.environment import ResetStrategy
+from jaxenv.core.registry import suite_of
 from jaxenv.rollout import ChunkedRollout
 
 

@@ -13,14 +13,14 @@ import jax
 import numpy as np
 
 import jaxenv
-from jaxenv._describe import additions, levels, state_bytes
-from jaxenv._spec_sheet import Argument, SpecSheet, plain, spec_sheet
-from jaxenv._terminal import colour_depth, fit, half_blocks, has_half_blocks, terminal_size
+from jaxenv.canvas._terminal import colour_depth, fit, half_blocks, has_half_blocks, terminal_size
 from jaxenv.cli._arguments import add_env_settings, add_time_limit, bold, one_line, settings_of
 from jaxenv.cli._parser import Parser
+from jaxenv.cli._spec_sheet import Argument, SpecSheet, as_written, plain, spec_sheet
 from jaxenv.cli.listing import spec_text
-from jaxenv.environment import Environment
-from jaxenv.play import action_names
+from jaxenv.core._describe import additions, levels, state_bytes
+from jaxenv.core.environment import Environment
+from jaxenv.rollout.play import action_names
 
 _WIDEST = 100  # columns of text
 _PICTURE = 48  # pixels
@@ -68,9 +68,7 @@ def as_data(sheet: SpecSheet, env: Environment) -> dict[str, Any]:
         "id": sheet.id,
         "family": sheet.family,
         "summary": plain(sheet.summary),
-        "references": [{"label": label, "text": plain(text)} for label, text in sheet.references],
-        "rows": {row.name: [{"head": head, "text": plain(text)} for head, text in row.entries] for row in sheet.rows},
-        "notes": [plain(note) for note in sheet.notes],
+        "text": plain("\n\n".join(sheet.paragraphs)),
         "actions": list(action_names(env)),
         "params": [_argument(argument, env, "params") for argument in sheet.params],
         "options": [_argument(argument, env, "options") for argument in sheet.options],
@@ -134,22 +132,14 @@ def _picture(env: Environment, wanted: bool | None) -> list[str]:
 
 
 def _text(sheet: SpecSheet, env: Environment, width: int) -> Iterable[str]:
-    rows = [(row.name, [_entry(*entry) for entry in row.entries]) for row in sheet.rows]
-    if not rows:
-        rows = [("Observation", [spec_text(env.observation_spec())]), ("Action", [spec_text(env.action_spec())])]
+    if not any(map(as_written, sheet.paragraphs)):
+        yield from (f"Observation  {spec_text(env.observation_spec())}", f"Action       {spec_text(env.action_spec())}")
+    for number, paragraph in enumerate(sheet.paragraphs):
+        yield from [""] if number else []
+        yield from plain(paragraph).split("\n") if as_written(paragraph) else textwrap.wrap(plain(paragraph), width)
     if names := action_names(env):
-        place = next((i + 1 for i, (name, _) in enumerate(rows) if name == "Action"), len(rows))
-        rows.insert(place, ("Names", [", ".join(names)]))
-    rows += [(label or "Origin", [plain(text)]) for label, text in sheet.references]
-    column = max(len(name) for name, _ in rows) + 2
-    for name, entries in rows:
-        lines = [line for entry in entries for line in _wrapped(entry, width, column)]
-        yield from (
-            (bold(f"{name:<{column}}") if not number else " " * column) + line for number, line in enumerate(lines)
-        )
-    for note in sheet.notes:
         yield ""
-        yield from [note] if note.startswith("    ") else textwrap.wrap(plain(note), width)
+        yield from _hanging(bold("actions") + "  ", ", ".join(names), width)
     for kind, arguments in (("params", sheet.params), ("options", sheet.options)):
         if arguments:
             yield ""
@@ -163,10 +153,6 @@ def _text(sheet: SpecSheet, env: Environment, width: int) -> Iterable[str]:
         yield from _hanging(f"  {level.title}".ljust(column), ", ".join(additions(level)), width)
     per_lane, shared = state_bytes(env)
     yield f"  {per_lane} bytes of state per lane" + (f" and {shared} shared" if shared else "")
-
-
-def _entry(head: str, text: str) -> str:
-    return "  ".join(filter(None, [head, plain(text)]))
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:

@@ -21,8 +21,8 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data
-from jaxenv._checks import INT32_MAX
-from jaxenv._names import did_you_mean
+from jaxenv._util.checks import INT32_MAX
+from jaxenv._util.names import did_you_mean
 from jaxenv.cli._arguments import (
     add_assignments,
     add_devices,
@@ -37,7 +37,7 @@ from jaxenv.cli._arguments import (
 )
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import stops_at_once
-from jaxenv.registry import suite_of
+from jaxenv.core.registry import suite_of
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress
 from jaxenv.training import _algorithms, _checkpoints, presets

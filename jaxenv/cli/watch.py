@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxenv import _terminal
+from jaxenv.canvas import _terminal
 from jaxenv.cli._arguments import (
     add_env_settings,
     add_lanes,

@@ -6,8 +6,6 @@ from jaxenv.data.checkpoint import checkpoint_info as checkpoint_info
 from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
 from jaxenv.data.checkpointer import Checkpointer as Checkpointer
-from jaxenv.data.from_episode import from_episode as from_episode
-from jaxenv.data.minibatches import minibatches as minibatches
 from jaxenv.data.replay import Batch as Batch
 from jaxenv.data.replay import PrioritizedSampling as PrioritizedSampling
 from jaxenv.data.replay import Replay as Replay
@@ -21,11 +19,13 @@ from jaxenv.data.returns import gae as gae
 from jaxenv.data.returns import n_step_return as n_step_return
 from jaxenv.data.returns import td_lambda as td_lambda
 from jaxenv.data.returns import vtrace as vtrace
-from jaxenv.data.trajectory import Trajectory as Trajectory
-from jaxenv.data.trajectory import to_trajectory as to_trajectory
+from jaxenv.data.rows import from_episode as from_episode
+from jaxenv.data.rows import minibatches as minibatches
+from jaxenv.data.rows import transition_mask as transition_mask
+from jaxenv.data.rows import with_last as with_last
 from jaxenv.data.transformed_replay import TransformedReplay as TransformedReplay
-from jaxenv.data.transition_mask import transition_mask as transition_mask
+from jaxenv.data.transitions import Trajectory as Trajectory
 from jaxenv.data.transitions import Transitions as Transitions
 from jaxenv.data.transitions import to_n_step_transitions as to_n_step_transitions
+from jaxenv.data.transitions import to_trajectory as to_trajectory
 from jaxenv.data.transitions import to_transitions as to_transitions
-from jaxenv.data.with_last import with_last as with_last

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import Range, check_choice, check_kind, is_known_array
+from jaxenv._util.checks import Range, check_choice, check_kind, is_known_array
+from jaxenv.core.timestep import StepType, TimeStep, check_timestep
 from jaxenv.rollout import Experience
-from jaxenv.timestep import StepType, TimeStep, check_timestep
 
 TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 

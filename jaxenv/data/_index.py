@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxenv
 from jaxenv import tree
-from jaxenv._checks import check_arrays, described
-from jaxenv._typed_keys import is_key
+from jaxenv._util import version
+from jaxenv._util.checks import check_arrays, described
+from jaxenv.tree._typed_keys import is_key
 
 # A leaf of an index: name, dtype, shape, and the implementation of a key, which has another name in its dtype.
 Leaf = list[Any]
@@ -35,7 +35,7 @@ def index_of(state: Any, config: Any) -> dict[str, Any]:
         json.dumps(config)
     except (TypeError, ValueError) as fault:
         raise ValueError(f"save: config must be plain data that JSON can hold: {fault}") from None
-    return {"jaxenv": jaxenv.__version__, "jax": jax.__version__, "config": config, "leaves": leaves}
+    return {"jaxenv": version.__version__, "jax": jax.__version__, "config": config, "leaves": leaves}
 
 
 def checked(index: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def checked(index: Any) -> dict[str, Any]:
     return {"jaxenv": index["jaxenv"], "jax": index["jax"], "config": index["config"], "leaves": leaves}
 
 
-def leaves_for(path: str | os.PathLike, index: dict[str, Any], like: Any, partial: bool) -> list[tuple[int, Leaf]]:
+def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, partial: bool) -> list[tuple[int, Leaf]]:
     """The leaves of the index for those of ``like``, each with its number in the checkpoint.
 
     Raises:
@@ -70,7 +70,7 @@ def leaves_for(path: str | os.PathLike, index: dict[str, Any], like: Any, partia
     return numbered
 
 
-def warn_of_another_version(path: str | os.PathLike, index: dict[str, Any]) -> None:
+def warn_of_another_version(path: str | os.PathLike[str], index: dict[str, Any]) -> None:
     """Warns if another version of this library wrote the checkpoint; called by `restore`."""
     if origin := _origin(index):
         warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=3)
@@ -82,11 +82,11 @@ def is_numpy(x: Any) -> bool:
 
 
 def _origin(index: dict[str, Any]) -> str:
-    ours = jaxenv.__version__
+    ours = version.__version__
     return "" if index["jaxenv"] == ours else f", saved by jaxenv {index['jaxenv']}, this is {ours}"
 
 
-def _describe(key_path: tuple, x: Any) -> list:
+def _describe(key_path: tuple[Any, ...], x: Any) -> list[Any]:
     """Name, dtype and shape of a leaf, as JSON represents them."""
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         where = ".".join(filter(None, ("state", tree.path_name(key_path))))
@@ -94,8 +94,8 @@ def _describe(key_path: tuple, x: Any) -> list:
     return [tree.path_name(key_path), str(x.dtype), list(x.shape)]
 
 
-def _compare(file: str, saved: list[list], expected: list[list]) -> None:
-    def text(leaf: list | None) -> str:
+def _compare(file: str, saved: list[list[Any]], expected: list[list[Any]]) -> None:
+    def text(leaf: list[Any] | None) -> str:
         return f"{leaf[0] or 'one array'} {leaf[1]}{leaf[2]}" if leaf else "nothing more"
 
     for in_file, in_tree in itertools.zip_longest(saved, expected):

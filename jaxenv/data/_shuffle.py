@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random
-from jaxenv._self_compiling import compiled_once
+from jaxenv.core._compiled import compiled_once
 
 _ROUNDS = 10
 _LEAST = 256  # a permutation of fewer entries is cheap to sort, and has too few bits to mix

@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _files, tree
-from jaxenv._checks import check_arrays, check_bool, check_path
-from jaxenv._typed_keys import is_key
+from jaxenv import tree
+from jaxenv._util import files
+from jaxenv._util.checks import check_arrays, check_bool, check_path
 from jaxenv.data import _index, checkpointer
+from jaxenv.tree._typed_keys import is_key
 
 T = TypeVar("T")
 _INDEX = "index"
@@ -42,7 +43,7 @@ class CheckpointInfo:
     leaves: tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
-def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
+def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> None:
     """Writes every array of a tree, of any shape and dtype, to an ``.npz`` file.
 
     The file is written under a temporary name of its own (``.NAME.XXXXXXXX.tmp``) and then moved, so a save that fails
@@ -62,7 +63,7 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
     path = check_path("save", "path", path)
     text = json.dumps(_index.index_of(state, config))
     try:
-        with _files.replacing(path) as temporary, temporary.open("wb") as file:
+        with files.replacing(path) as temporary, temporary.open("wb") as file:
             with zipfile.ZipFile(file, "w") as archive:
                 _write(archive, _INDEX, np.frombuffer(text.encode(), np.uint8))
                 for number, x in enumerate(tree.flatten(state)[0]):
@@ -73,7 +74,7 @@ def save(path: str | os.PathLike, state: Any, *, config: Any = None) -> None:
         raise OSError(fault.errno, f"save: {path} cannot be written, what it held is unchanged: {fault}") from fault
 
 
-def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
+def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> T:
     """Reads a tree that `save` or a `Checkpointer` wrote, bit for bit.
 
     With several processes, each reads for itself: of a folder the parts of the arrays that its own devices hold.
@@ -117,7 +118,7 @@ def restore(path: str | os.PathLike, like: T, *, partial: bool = False) -> T:
     return restored
 
 
-def checkpoint_info(path: str | os.PathLike) -> CheckpointInfo:
+def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
     """Versions, config, and the name, dtype and shape of every array of a checkpoint, without loading the arrays.
 
     Args:
@@ -174,7 +175,7 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     return array
 
 
-def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list, like: Any) -> Any:
+def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list[Any], like: Any) -> Any:
     """One leaf, checked against ``like``; raises a ``ValueError`` that names it."""
     name, _, _, key_impl = leaf
     damaged = f"restore: {path} is damaged: leaf {name or 'one array'}"

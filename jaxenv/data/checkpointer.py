@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from jaxenv import _files, _processes, _source, tree
-from jaxenv._checks import check_folder, check_integer
-from jaxenv._library import outside_traces
-from jaxenv._typed_keys import is_key
-from jaxenv.data import _index
+from jaxenv import tree
+from jaxenv._util import files, source
+from jaxenv._util.checks import check_folder, check_integer
+from jaxenv._util.library import outside_traces
+from jaxenv.data import _index, _processes
+from jaxenv.tree._typed_keys import is_key
 
 T = TypeVar("T")
 _INDEX, _ARRAYS = "index", "arrays"
@@ -62,7 +63,7 @@ class Checkpointer:
     [0, 1, 2]
     """
 
-    def __init__(self, folder: str | os.PathLike, *, keep: int = 1):
+    def __init__(self, folder: str | os.PathLike[str], *, keep: int = 1):
         folder = check_folder("Checkpointer", "folder", folder)
         check_integer("Checkpointer", "keep", keep, 1)
         self._ocp = _orbax("Checkpointer")
@@ -71,7 +72,7 @@ class Checkpointer:
         options = self._ocp.CheckpointManagerOptions(
             preservation_policy=policy, cleanup_tmp_directories=True, atomicity_options=_atomicity(self._ocp)
         )
-        self._lock: _files.FolderLock | None = None
+        self._lock: files.FolderLock | None = None
         _processes.by_the_first(self._claim)
         try:
             self._manager = self._ocp.CheckpointManager(self._folder, options=options)
@@ -80,7 +81,7 @@ class Checkpointer:
             raise
 
     def _claim(self) -> None:
-        self._lock = _files.FolderLock("Checkpointer", self._folder)
+        self._lock = files.FolderLock("Checkpointer", self._folder)
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -192,9 +193,9 @@ def _orbax(owner: str) -> ModuleType:
         try:
             import orbax.checkpoint
         except ImportError as missing:
-            raise _source.missing(owner, missing, "orbax") from None
+            raise source.missing(owner, missing, "orbax") from None
     if not hasattr(orbax.checkpoint.options, "AtomicityOptions"):  # flax brings any version
-        raise ImportError(f"{owner} needs orbax-checkpoint 0.12.4 or later: {_source.install_command('orbax')}")
+        raise ImportError(f"{owner} needs orbax-checkpoint 0.12.4 or later: {source.install_command('orbax')}")
     return orbax.checkpoint
 
 
@@ -202,7 +203,7 @@ def _tensorstore(owner: str) -> ModuleType:
     try:
         import tensorstore  # a dependency of Orbax
     except ImportError as missing:
-        raise _source.missing(owner, missing, "orbax") from None
+        raise source.missing(owner, missing, "orbax") from None
     return tensorstore
 
 

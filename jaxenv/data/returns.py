@@ -33,13 +33,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _export, _xla, tree
-from jaxenv._checks import check_array, check_integer, is_concrete
-from jaxenv._self_compiling import compiled_once
+from jaxenv import tree
+from jaxenv._util.checks import check_array, check_integer, is_concrete
+from jaxenv.core._compiled import compiled_once
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
-from jaxenv.data.transition_mask import transition_mask
-from jaxenv.data.with_last import next_rows
-from jaxenv.timestep import StepType, TimeStep
+from jaxenv.data.rows import next_rows, transition_mask
+from jaxenv.tree import _export
 
 
 @_export.named_tuple
@@ -251,7 +251,9 @@ def _bar(name: str, value: Any) -> jax.Array:
     return number
 
 
-def _td_lambda(owner, timestep, last, values, gamma, lambda_, final_values) -> jax.Array:
+def _td_lambda(
+    owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: Any, lambda_: Any, final_values: Any
+) -> jax.Array:
     x = _transitions(owner, timestep, last, values, gamma, final_values)
     lambda_ = jnp.where(x.continues, coefficient(owner, "lambda_", lambda_, timestep), np.float32(0))
     offset = jnp.where(x.valid, x.reward + x.decay * (1 - lambda_) * x.next_value, x.value)
@@ -260,7 +262,7 @@ def _td_lambda(owner, timestep, last, values, gamma, lambda_, final_values) -> j
     return _backward(offset, x.decay * lambda_, start)
 
 
-def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transitions:
+def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: Any, final_values: Any) -> _Transitions:
     check_rows(owner, timestep, last)
     mode: TrajectoryMode = "next_step" if final_values is None else "same_step"
     check_mode(owner, timestep, mode, last, "pass final_values=..., the values of it")
@@ -272,7 +274,7 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
         check_array(owner, name, x)
         if jnp.shape(x) != shape:
             raise ValueError(f"{owner}: {name} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}")
-    values = _xla.vary_like(reward, jnp.asarray(values, reward.dtype))
+    values = tree.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
     valid = transition_mask(timestep, last, mode)
     # Whether the episode continues after `last` is unknown; its value, which is its return, is correct in either case.
@@ -288,7 +290,7 @@ def _transitions(owner, timestep, last, values, gamma, final_values) -> _Transit
 def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
     """Returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
 
-    def add_step(_, returns):
+    def add_step(_: Any, returns: Any) -> Any:
         later = jnp.concatenate([returns[1:], end])
         target = x.reward + x.decay * jnp.where(x.continues, later, x.next_value)
         return jnp.where(x.valid, target, x.value)
@@ -300,9 +302,9 @@ def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
     # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.
-    start = _xla.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
+    start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
-    def step(later, row):
+    def step(later: Any, row: Any) -> Any:
         offset, factor = row
         x = offset + factor * later
         return x, x

@@ -42,7 +42,7 @@ class TransformedReplay:
     replay: Replay
     transformer: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.replay, Replay):
             raise ValueError(f"TransformedReplay: replay must be a Replay, got {self.replay!r}")
         object.__setattr__(self, "transformer", create(self.transformer))

@@ -1,4 +1,4 @@
-"""Trajectories as transitions over one or several steps."""
+"""Trajectories and transitions: observation, action, reward and what follows, without rows that lead nowhere."""
 
 import functools
 from typing import Any
@@ -7,14 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_integer
-from jaxenv._self_compiling import compiled_once
+from jaxenv import tree
+from jaxenv._util.checks import check_integer
+from jaxenv.core._compiled import compiled_once
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, coefficient, rows_of
-from jaxenv.data.transition_mask import transition_mask
-from jaxenv.data.with_last import next_rows
+from jaxenv.data.rows import next_rows, transition_mask
 from jaxenv.rollout import Experience
-from jaxenv.timestep import StepType, TimeStep
 
 
 @tree.struct
@@ -101,10 +100,10 @@ def to_n_step_transitions(
     # A window extends over that of the next row, if that row is in the same episode and a transition itself.
     next_is_valid = jnp.concatenate([one.valid[1:], jnp.zeros_like(one.valid[:1])])
     continues = one.valid & next_is_valid & (one.next_step_type != np.int32(StepType.LAST))
-    start = (one.reward, one.discount, _xla.vary_like(rate, row))
+    start = (one.reward, one.discount, tree.vary_like(rate, row))
     reward, discount, end = _windows(start, rate, continues, min(int(n), max(num_rows, 1)))
 
-    def at_end(x):
+    def at_end(x: Any) -> Any:
         return jnp.take_along_axis(x, tree.expand(end, x.ndim), axis=0, mode="clip")
 
     return tree.rebuild(
@@ -117,10 +116,12 @@ def to_n_step_transitions(
 
 
 @functools.partial(compiled_once, static_argnums=3)
-def _windows(start: tuple, rate: jax.Array, continues: jax.Array, n: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _windows(
+    start: tuple[Any, ...], rate: jax.Array, continues: jax.Array, n: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
 
-    def add_step(_, window):
+    def add_step(_: Any, window: Any) -> Any:
         reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)
         longer = (start[0] + tree.expand(rate, reward.ndim) * reward, rate * discount, end)
         return tree.where(continues, longer, start)
@@ -148,4 +149,67 @@ def _one_step(owner: str, experience: Experience, last: TimeStep, mode: Trajecto
         next_step_type=next_rows(owner, rows.step_type, last.step_type),
         next_observation=next_observation,
         valid=transition_mask(rows, last, mode),
+    )
+
+
+@tree.struct
+class Trajectory:
+    """Rows in the layout of TF-Agents' ``Trajectory``: leaves ``[T, B, ...]``.
+
+    Observation, action and ``step_type`` are those of row t; reward, discount and ``next_step_type`` those of row
+    t + 1, which the action of row t led to.
+    """
+
+    step_type: Any
+    observation: Any
+    action: Any
+    policy_info: Any
+    next_step_type: Any
+    reward: Any
+    discount: Any
+
+    def is_first(self) -> jax.Array:
+        """Rows that start an episode, bool in the shape of ``step_type``."""
+        return self.step_type == np.int32(StepType.FIRST)
+
+    def is_mid(self) -> jax.Array:
+        """Rows with more rows of the episode on either side."""
+        middle = np.int32(StepType.MID)
+        return (self.step_type == middle) & (self.next_step_type == middle)
+
+    def is_last(self) -> jax.Array:
+        """Rows whose action ended the episode."""
+        return self.next_step_type == np.int32(StepType.LAST)
+
+    def is_boundary(self) -> jax.Array:
+        """Rows that lead from the end of an episode to the start of the next: reward 0, discount 1, no step."""
+        return self.step_type == np.int32(StepType.LAST)
+
+
+def to_trajectory(experience: Experience, last: TimeStep, mode: TrajectoryMode = "next_step") -> Trajectory:
+    """Converts the rows of an unroll to TF-Agents' layout: leaves ``[T, B, ...]``.
+
+    LAST rows made in ``next_step`` mode are kept as boundaries. LAST rows made in ``same_step`` mode become FIRST: they
+    start an episode, and the layout has no field for the observation that ended the previous one. A learner that reads
+    next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
+    trajectory; use `to_transitions` there.
+
+    Args:
+        experience: rows ``[T, B, ...]``.
+        last: the TimeStep after them, as `jaxenv.unroll` returns it.
+        mode: the ``AutoReset`` mode in which the rows were made.
+
+    Raises:
+        ValueError: if the mode or ``last`` does not fit the rows.
+    """
+    rows = rows_of("to_trajectory", experience, last, mode)
+    starts = rows.is_last() if mode == "same_step" else jnp.zeros_like(rows.is_last())
+    return Trajectory(
+        step_type=jnp.where(starts, np.int32(StepType.FIRST), rows.step_type),
+        observation=rows.observation,
+        action=experience.action,
+        policy_info=experience.policy_info,
+        next_step_type=next_rows("to_trajectory", rows.step_type, last.step_type),
+        reward=next_rows("to_trajectory", rows.reward, last.reward),
+        discount=next_rows("to_trajectory", rows.discount, last.discount),
     )

@@ -1,5 +1,6 @@
 """Environments on batched arrays, one per file, made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
 
+from jaxenv.core import register
 from jaxenv.envs import box2d as box2d
 from jaxenv.envs import bsuite as bsuite
 from jaxenv.envs import classic_control as classic_control
@@ -8,7 +9,6 @@ from jaxenv.envs import minatar as minatar
 from jaxenv.envs import misc as misc
 from jaxenv.envs import probes as probes
 from jaxenv.envs import toy_text as toy_text
-from jaxenv.registry import register
 
 register("CardGame-v0", f"{__name__}.card_game:CardGame")
 register("TicTacToe-v0", f"{__name__}.tic_tac_toe:TicTacToe")

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._xla import take_rows
+from jaxenv.core import take_rows
 
 _MAX_INLINE_WORDS = 32
 

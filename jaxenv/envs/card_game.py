@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition
 from jaxenv.envs import _cards
-from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -35,10 +36,10 @@ class CardGame(Task):
     reset_strategy = {"cpu": "cond", "default": "select"}
     action_names = ("draw", "stop")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(jnp.zeros(stream.shape, jnp.int32))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         card = random.integers(stream, (), 1, 11)
         stops = action == 1
         total = state.total + jnp.where(stops, np.int32(0), card)
@@ -46,17 +47,17 @@ class CardGame(Task):
         score = jnp.where(total <= 21, total - 21, np.int32(-21)).astype(jnp.float32)
         return Transition(State(total), reward=jnp.where(ended, score, np.float32(0)), terminated=ended)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return state.total[:, None]
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _cards.table(canvas)
         for offset in (-0.12, 0.0, 0.12):
             canvas = _cards.closed_card(canvas, 2.6 + offset, 6 + offset)
         return _cards.hand(_cards.scale(canvas, state.total), state.total, 6.6, 6)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.int32, 0, 30, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")

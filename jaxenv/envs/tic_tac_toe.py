@@ -23,9 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice
 from jaxenv.canvas import BLUE, GOLD, GREY, NIGHT, ORANGE, SKY, Canvas, mix
-from jaxenv.task import Task, Transition
+from jaxenv.core import Task, Transition, check_choice
+from jaxenv.tree import Tree
 
 _LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]], np.int32)
 _AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
@@ -35,7 +35,9 @@ _AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    illegal_reward: float = -1.0  # of the player who marks a marked cell; the other player gets its negative
+    illegal_reward: float = tree.leaf(
+        default=-1.0, doc="of the player who marks a marked cell; the other player gets its negative"
+    )
 
 
 @tree.struct
@@ -46,25 +48,24 @@ class State:
 
 
 class TicTacToe(Task):
-    """Tic-tac-toe for two players, or against an opponent; the module docstring is the specification.
-
-    Args:
-        opponent: ``None`` for both players' moves in one sequence of actions. Otherwise a step is the agent's move and
-            the opponent's answer: ``"random"`` marks each free cell with equal probability (one random word),
-            ``"first"`` marks the first free cell.
-    """
+    """Tic-tac-toe for two players, or against an opponent; the module docstring is the specification."""
 
     params: Params = Params()
-    opponent: Literal["random", "first"] | None = tree.static(default=None)
+    opponent: Literal["random", "first"] | None = tree.static(
+        default=None,
+        doc="``None`` for both players' moves in one sequence of actions. Otherwise a step is the agent's "
+        'move and the opponent\'s answer: ``"random"`` marks each free cell with equal probability (one '
+        'random word), ``"first"`` marks the first free cell.',
+    )
     action_names = tuple(f"row {cell // 3 + 1}, column {cell % 3 + 1}" for cell in range(9))
 
-    def check(self):
+    def check(self) -> None:
         check_choice("TicTacToe", "opponent", self.opponent, ("random", "first", None))
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(jnp.zeros((*stream.shape, 9), jnp.int8))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         player = _player_to_move(state.board)
         board, legal = _mark(state.board, action, player)
         wins = legal & _has_line(board, player)
@@ -91,14 +92,14 @@ class TicTacToe(Task):
             return random.categorical(stream, weights=free)
         return jax.lax.argmax(free, 1, jnp.int32)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return state.board.reshape(-1, 3, 3)
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         # On a full board the episode is over. The mask then allows every cell, so that a policy always has an action.
         return {"action_mask": (state.board == 0) | _is_full(state.board)[:, None]}
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).view((0, 3), (0, 3))
         for at in (1, 2):
             canvas = canvas.line(at, 0.15, at, 2.85, 0.06, GREY).line(0.15, at, 2.85, at, 0.06, GREY)
@@ -112,10 +113,10 @@ class TicTacToe(Task):
             canvas = canvas.line(*ends, 0.14, GOLD, alpha=complete[:, number])
         return canvas
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((3, 3), np.int8, -1, 1, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(9, name="action")
 
 

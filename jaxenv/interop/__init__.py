@@ -4,7 +4,7 @@ Each function is in a module of its own, which imports the other library when it
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _MODULES = {
     "batch": "jaxenv.interop._batch",
@@ -21,11 +21,24 @@ _MODULES = {
 }
 __all__ = sorted(_MODULES)
 
+if TYPE_CHECKING:
+    from jaxenv.interop._batch import batch as batch
+    from jaxenv.interop._host import host as host
+    from jaxenv.interop.brax import to_brax as to_brax
+    from jaxenv.interop.dm_env import from_dm_timestep as from_dm_timestep
+    from jaxenv.interop.dm_env import to_dm_env as to_dm_env
+    from jaxenv.interop.dm_env import to_dm_timestep as to_dm_timestep
+    from jaxenv.interop.gymnasium import to_gymnasium as to_gymnasium
+    from jaxenv.interop.gymnasium import to_gymnasium_vector as to_gymnasium_vector
+    from jaxenv.interop.gymnax import to_gymnax as to_gymnax
+    from jaxenv.interop.stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
+    from jaxenv.interop.stoa import to_stoa as to_stoa
+else:
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}, it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}, it has {', '.join(__all__)}")
+        return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

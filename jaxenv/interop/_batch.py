@@ -10,28 +10,29 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._library import default_types
-from jaxenv._make import make
-from jaxenv._structure import mismatch
-from jaxenv._task_checks import check_arrays
-from jaxenv._typed_keys import from_words, is_key, to_words
-from jaxenv._typed_keys import kinds as key_kinds
-from jaxenv.environment import Environment
-from jaxenv.registry import EnvSpec
+from jaxenv._util.library import default_types
+from jaxenv.core._checks import check_returned
+from jaxenv.core.environment import Environment
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
 from jaxenv.specs._array import check_spec
-from jaxenv.task import Task, Transition
 from jaxenv.tree import Static, Tree
+from jaxenv.tree._structure import mismatch
+from jaxenv.tree._typed_keys import from_words, is_key, to_words
+from jaxenv.tree._typed_keys import kinds as key_kinds
+from jaxenv.wrappers.stack._make import make
 
 
 def batch(
-    reset: Callable,
-    step: Callable,
+    reset: Callable[..., Any],
+    step: Callable[..., Any],
     *,
     action: Tree,
     observation: Tree = None,
     num_envs: int = 1,
     name: str = "batch",
-    **options,
+    **options: Any,
 ) -> Environment:
     """A batched environment of two pure functions that were written for one lane.
 
@@ -87,8 +88,8 @@ class Lane:
         key_kinds: a tree like the state, with the kind of each typed key and ``""`` for other arrays.
     """
 
-    reset: Callable
-    step: Callable
+    reset: Callable[..., Any]
+    step: Callable[..., Any]
     action: Static
     observation: Static
     key_kinds: Static
@@ -107,28 +108,28 @@ class SingleLane(Task):
 
     lane: Lane = tree.static()
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Tree:
         inner, observation = _over_lanes(self.lane.reset, random.jax_keys(stream))
         return State(inner, observation)
 
-    def transition(self, state, action, stream):
-        def step(inner, action, key):
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
+        def step(inner: Any, action: Tree, key: jax.Array) -> Any:
             return self.lane.step(from_words(self.lane.key_kinds.value, inner), action, key)
 
         inner, observation, *rest = _over_lanes(step, state.inner, action, random.jax_keys(stream))
         return Transition(State(inner, observation), *rest)
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> Tree:
         return state.observation
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self.lane.observation.value
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self.lane.action.value
 
 
-def _over_lanes(function: Callable, *arguments: Tree) -> tuple:
+def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ...]:
     """The results of a function of one lane for all lanes, the state with the words of its keys."""
     # Weak types are dropped under the same settings: others would read a weak int32 as an int64.
     with default_types():
@@ -141,7 +142,9 @@ def _over_lanes(function: Callable, *arguments: Tree) -> tuple:
 _ORDER = "reset returns (state, observation)"
 
 
-def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, observation: Tree) -> Lane:
+def _checked_lane(
+    owner: str, reset: Callable[..., Any], step: Callable[..., Any], action: Tree, observation: Tree
+) -> Lane:
     for name, function in (("reset", reset), ("step", step)):
         if not callable(function):
             raise ValueError(f"{owner}: {name} must be a function, got {function!r}")
@@ -162,19 +165,19 @@ def _checked_lane(owner: str, reset: Callable, step: Callable, action: Tree, obs
     return Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
 
 
-def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
+def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, Tree]:
     """The kinds of the keys in the state, and the shapes of state and observation."""
     kinds = None
 
-    def checked(key):
+    def checked(key: jax.Array) -> Any:
         nonlocal kinds
         with _noted("in reset(key), which batch calls under vmap for one lane"):
             out = reset(key)
         state, observation = _values(owner, "reset", out, "(state, observation)", 2)
-        check_arrays(owner, "reset", "state", state)
+        check_returned(owner, "reset", "state", state)
         if any(map(is_key, jax.tree.leaves(observation))):
             raise ValueError(f"{owner}.reset: observation holds a typed key, {_ORDER}")
-        check_arrays(owner, "reset", "observation", observation)
+        check_returned(owner, "reset", "observation", observation)
         kinds = key_kinds(state)
         return state, observation
 
@@ -182,14 +185,14 @@ def _checked_reset(owner: str, reset: Callable) -> tuple[Tree, Tree, Tree]:
     return kinds, *shapes
 
 
-def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, action: Tree) -> None:
-    def checked(state, action, key):
+def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: Tree, action: Tree) -> None:
+    def checked(state: Tree, action: Tree, key: jax.Array) -> Any:
         values = "(state, observation, reward, terminated), or these and a dict"
         with _noted(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
             out = step(state, action, key)
         out = _values(owner, "step", out, values, 4, 5)
         for name, x in zip(("state", "observation"), out, strict=False):
-            check_arrays(owner, "step", name, x)
+            check_returned(owner, "step", name, x)
         reward, terminated = out[2:4]
         shape = jnp.shape(reward)
         if not _has_dtype(reward, jnp.floating) or len(shape) > 1 or shape in ((0,), (1,)):
@@ -200,7 +203,7 @@ def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, acti
         info = out[4] if out[4:] else {}
         if not isinstance(info, dict):
             raise ValueError(f"{owner}.step: the fifth value must be a dict for env_info, got {_shown(info)}")
-        check_arrays(owner, "step", "env_info", info)
+        check_returned(owner, "step", "env_info", info)
         return out[:2]
 
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), action)
@@ -211,14 +214,14 @@ def _check_step(owner: str, step: Callable, state: Tree, observation: Tree, acti
         _check_equal(f"{owner}.step: ", name, given, expected)
 
 
-def _shapes(function: Callable, *arguments: Tree) -> Tree:
+def _shapes(function: Callable[..., Any], *arguments: Tree) -> Tree:
     """Shapes and dtypes of the results, without weak types, for further arguments and a key."""
     with default_types():
         found = jax.eval_shape(lambda *given: function(*given, jax.random.key(0, impl="threefry2x32")), *arguments)
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), found)
 
 
-def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> tuple:
+def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> tuple[Any, ...]:
     if not isinstance(out, tuple | list) or len(out) not in counts:
         got = f"{len(out)} values" if isinstance(out, tuple | list) else f"one value, {_shown(out)}"
         raise ValueError(f"{owner}.{method}: must return {expected}, got {got}")

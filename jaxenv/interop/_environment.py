@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from jaxenv import registry
-from jaxenv._make import load
-from jaxenv.environment import Environment, check_environment
+from jaxenv.core import registry
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.wrappers.stack._make import load
 
 
 def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: dict[str, Any]) -> Environment:

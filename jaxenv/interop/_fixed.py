@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.interop._lanes import params_of
 
 # Private attributes of Gymnasium's own environments and wrappers that programs set.

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import check_choice
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_choice
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._infos import without_episode
 from jaxenv.interop._stepper import Stepper
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnasium_rows import (
@@ -32,7 +32,7 @@ _OWNER = "to_gymnasium"
 
 
 def to_gymnasium(
-    env_or_id: Environment | str, *, render_mode: Literal["rgb_array"] | None = None, **options
+    env_or_id: Environment | str, *, render_mode: Literal["rgb_array"] | None = None, **options: Any
 ) -> "JaxenvEnv":
     """One lane as a ``gymnasium.Env``.
 
@@ -96,7 +96,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         self._has_mask = has_action_mask(env)
         self._is_fixed = True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
         """Starts an episode.
 
         Args:
@@ -123,7 +123,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         self._keep_mask(row)
         return self._observation(row), _info(row)
 
-    def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict]:
+    def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict[str, Any]]:
         """Advances by one step.
 
         Raises:

@@ -5,9 +5,9 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from jaxenv._checks import check_choice
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_choice
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import (
@@ -45,7 +45,7 @@ def to_gymnasium_vector(
     *,
     arrays: Literal["numpy", "jax"] = "numpy",
     render_mode: Literal["rgb_array"] | None = None,
-    **options,
+    **options: Any,
 ) -> "JaxenvVectorEnv":
     """A batch as a ``gymnasium.vector.VectorEnv``.
 
@@ -110,7 +110,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         self.closed = False
         self._is_fixed = True
 
-    def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict]:
+    def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
         """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
 
         Args:
@@ -143,7 +143,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         infos = jax.tree.map(lambda x: where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, x.dtype.type(0)), row.info)
         return self._observation(row), _infos(infos, mask)
 
-    def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict]:
+    def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict[str, Any]]:
         """Advances every lane by one step.
 
         Args:
@@ -187,7 +187,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         self._check_open()
         return tuple(frames(_OWNER, self._stepper, self.render_mode, gymnasium.error.ResetNeeded))
 
-    def close_extras(self, **kwargs) -> None:
+    def close_extras(self, **kwargs: Any) -> None:
         """Frees the state."""
         self._stepper.close()
         self.env.close()

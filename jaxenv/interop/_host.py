@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxenv._checks import check_names
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_names
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Seeds, Stepper
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 _NAMES = tuple(TimeStep.__dataclass_fields__)
@@ -24,7 +24,7 @@ def host(
     seed: Seeds = 0,
     *,
     fields: Sequence[str] | None = None,
-    **options,
+    **options: Any,
 ) -> "Host":
     """A batch with its state inside, which Python steps call by call.
 
@@ -141,7 +141,7 @@ class Host(Fixed):
     def __enter__(self) -> "Host":
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

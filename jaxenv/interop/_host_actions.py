@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._structure import mismatch
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
 
 # Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space, and as a
 # float from stable-baselines3.
@@ -37,7 +37,7 @@ class HostActions:
         leaves, self._structure = tree.flatten_with_path(spec)
         self._leaves = [_Leaf(s, num_lanes, f"{owner}: action {tree.path_name(path)}".rstrip()) for path, s in leaves]
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return HostActions, (self._spec, self._num_lanes, self._owner)  # structures of trees cannot all be pickled
 
     def __call__(self, action: Tree) -> Tree:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.tree import Tree
 
 # What programs on the host read in the infos of Gymnasium and stable-baselines3, which hand environments to each other.
@@ -102,7 +102,7 @@ class EpisodeTimes:
         self.start(mask)
         return seconds
 
-    def _where(self, *arguments) -> Any:
+    def _where(self, *arguments: Any) -> Any:
         return (np if isinstance(self._starts, np.ndarray) else jnp).where(*arguments)
 
     def _now(self) -> Any:

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._declared import declared_leaves
-from jaxenv._structure import mismatch
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv.core._declared import declared_leaves
+from jaxenv.core.environment import Environment
+from jaxenv.core.wrapper import layers
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.random import Words
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
+from jaxenv.tree._structure import mismatch
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import BatchWrapper
 
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._typed_keys import is_key
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 # The largest tree that is packed, in bytes. XLA:CPU runs a program whose arrays have at most 512 bytes on the calling
 # thread. It hands parts of other programs to more threads, which takes longer than what packing saves.

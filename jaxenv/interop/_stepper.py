@@ -9,15 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_mask, is_integer
-from jaxenv._programs import forget, programs_of
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv import tree
+from jaxenv._util import xla
+from jaxenv._util.checks import check_mask, is_integer
+from jaxenv._util.programs import forget, programs_of
+from jaxenv.core.environment import Environment
+from jaxenv.core.lanes import reset_where
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._packing import Packing
-from jaxenv.reset_where import reset_where
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 Seeds = int | Sequence[int] | np.ndarray
 # The largest number of lanes whose step is compiled as one of few lanes.
@@ -162,7 +163,12 @@ class _Programs(NamedTuple):
 
 
 def _programs(
-    structure: Any, shapes: tuple, num_envs: int, shown: Callable[[TimeStep], Tree], numpy: bool, device: jax.Device
+    structure: Any,
+    shapes: tuple[Any, ...],
+    num_envs: int,
+    shown: Callable[[TimeStep], Tree],
+    numpy: bool,
+    device: jax.Device,
 ) -> _Programs:
     """The programs of environments of one structure. Their leaves are arguments, so that other values compile nothing.
 
@@ -170,28 +176,30 @@ def _programs(
     """
     of_env = Packing(shapes)
 
-    def environment(leaves: tuple) -> Environment:
+    def environment(leaves: tuple[Any, ...]) -> Environment:
         return structure.unflatten(of_env.unpack(leaves))
 
-    def packed(state: Tree, row: Tree) -> tuple:
+    def packed(state: Tree, row: Tree) -> tuple[Any, ...]:
         return of_state.pack(state), of_row.pack(row) if numpy else row
 
-    def start(leaves: tuple, key: jax.Array):
+    def start(leaves: tuple[Any, ...], key: jax.Array) -> tuple[tuple[jax.Array, ...], TimeStep]:
         lanes = jnp.arange(num_envs, dtype=jnp.int32)  # with lane numbers, keys may repeat
         state, timestep = environment(leaves).reset(key, lanes)
         return packed(state, shown(timestep))
 
-    def restart(leaves: tuple, state: tuple, row: Tree, mask: jax.Array, key: jax.Array | None):
+    def restart(
+        leaves: tuple[Any, ...], state: tuple[Any, ...], row: Tree, mask: jax.Array, key: jax.Array | None
+    ) -> Any:
         env = environment(leaves)
         state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
         return packed(state, tree.where(mask, shown(timestep), of_row.unpack(row) if numpy else row))
 
-    def step(leaves: tuple, state: tuple, action: Tree):
-        with _xla.few_lanes(num_envs <= _FEW):
+    def step(leaves: tuple[Any, ...], state: tuple[Any, ...], action: Tree) -> tuple[tuple[jax.Array, ...], TimeStep]:
+        with xla.few_lanes(num_envs <= _FEW):
             state, timestep = environment(leaves).step(of_state.unpack(state), action)
         return packed(state, shown(timestep))
 
-    def render(leaves: tuple, state: tuple, size: int):
+    def render(leaves: tuple[Any, ...], state: tuple[Any, ...], size: int) -> Any:
         return environment(leaves).render(of_state.unpack(state), size)
 
     state, first = structure.unflatten(shapes).start_shapes()

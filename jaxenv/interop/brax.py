@@ -14,23 +14,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._library import import_library
-from jaxenv._merging import for_one_lane
-from jaxenv._restart import start_episodes
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core._merging import for_one_lane
+from jaxenv.core._restart import start_episodes
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
-from jaxenv.timestep import TimeStep
+from jaxenv.random import Words
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset, NormalizeAction
 
 # What Brax's AutoResetWrapper restores at the end of an episode.
 _FIRST = ("first_pipeline_state", "first_obs")
 
 
-def to_brax(env: Environment | str, **options) -> "BraxEnv":
+def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
     """An environment with Brax's methods, for ``train`` of its agents.
 
     Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
@@ -210,13 +211,13 @@ def _brax() -> ModuleType:
 
 
 @for_one_lane
-def _begin(env, env_id, words):
+def _begin(env: Environment, env_id: jax.Array, words: Words) -> Any:
     state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
     return state, _fields(env, timestep)
 
 
 @for_one_lane
-def _step(env, env_id, state, action, first):
+def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree, first: Any) -> Any:
     stepped, timestep = env.step(state, specs.unflatten(env.action_spec(), action))
     # The time limit is that of Brax's EpisodeWrapper, which calls every other end a termination.
     limited = timestep.truncated & timestep.env_info.get("time_limit_reached", np.False_)

@@ -9,18 +9,18 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.interop._environment import environment_of, refuse_num_envs
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Stepper, check_seed
-from jaxenv.timestep import TimeStep, check_timestep
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 
 
-def to_dm_env(env: Environment | str, seed: int = 0, **options) -> "DmEnv":
+def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     """One lane as a ``dm_env.Environment``, with NumPy arrays.
 
     Rows, episodes and rewards are those of a batch of one lane. A ``FIRST`` row has no reward and no discount, as
@@ -86,18 +86,19 @@ def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> 
     first = timestep.first()
     if not first and (timestep.reward is None or timestep.discount is None):
         raise ValueError(f"from_dm_timestep: a row after FIRST needs a reward and a discount, got {timestep}")
-    return TimeStep(
-        step_type=np.int32(timestep.step_type),
-        reward=np.float32(0) if first else np.asarray(timestep.reward, np.float32),
-        discount=np.float32(1) if first else np.asarray(timestep.discount, np.float32),
-        observation=timestep.observation,
-        prev_action=prev_action,
-        env_id=np.int32(env_id),
-        env_info={},
-    )
+    fields: dict[str, Any] = {  # NumPy's numbers and arrays in place of JAX's
+        "step_type": np.int32(timestep.step_type),
+        "reward": np.float32(0) if first else np.asarray(timestep.reward, np.float32),
+        "discount": np.float32(1) if first else np.asarray(timestep.discount, np.float32),
+        "observation": timestep.observation,
+        "prev_action": prev_action,
+        "env_id": np.int32(env_id),
+        "env_info": {},
+    }
+    return TimeStep(**fields)
 
 
-def _fields(timestep: TimeStep) -> tuple:
+def _fields(timestep: TimeStep) -> tuple[Any, ...]:
     return timestep.step_type, timestep.reward, timestep.discount, timestep.observation
 
 
@@ -173,7 +174,7 @@ class DmEnv(Fixed):
     def __enter__(self) -> "DmEnv":
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -184,7 +185,7 @@ class DmEnv(Fixed):
             raise ValueError("to_dm_env: the environment is closed, make a new one")
         return self._stepper
 
-    def _row(self, batch: tuple) -> Any:
+    def _row(self, batch: tuple[Any, ...]) -> Any:
         row = _dm_row(*jax.tree.map(lambda x: x[0], batch))
         self._ended = row.last()
         return row

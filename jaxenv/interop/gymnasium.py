@@ -7,8 +7,8 @@ Importing this module registers every id with Gymnasium: ``gymnasium.make_vec("j
 import contextlib
 from typing import Any, Literal
 
-from jaxenv import registry
-from jaxenv._make import OPTIONS
+from jaxenv.core import registry
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.interop import _spaces
 from jaxenv.interop._gymnasium_rows import check_render_mode
 from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
@@ -18,7 +18,7 @@ from jaxenv.interop._gymnasium_vector import gymnasium as _gymnasium
 from jaxenv.interop._gymnasium_vector import to_gymnasium_vector as to_gymnasium_vector
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.wrappers.stack._make import OPTIONS
 
 
 def to_spec(space: Any) -> Tree:
@@ -43,7 +43,7 @@ def to_space(spec: Tree) -> Any:
     return _spaces.space_of(spec, _gymnasium.spaces, "to_space")
 
 
-def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options) -> JaxenvEnv:
+def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options: Any) -> JaxenvEnv:
     """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit is the task's.
 
     So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments. A limit that ends
@@ -67,7 +67,7 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
             raise TypeError(f"__init__() got an unexpected keyword argument {name!r}: {error}") from None
     if not _is_tasks_own(registry.spec(env_or_id)) and "max_episode_steps" not in options:
         single = to_gymnasium(env_or_id, render_mode=render_mode, **options, max_episode_steps=0)
-        if not any(isinstance(level, Wrapper) and level.sees_ends for level in layers(single.env)):
+        if not any(isinstance(level, Wrapper) and level.place == "sees_ends" for level in layers(single.env)):
             return single
     return to_gymnasium(env_or_id, render_mode=render_mode, **options)
 

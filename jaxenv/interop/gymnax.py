@@ -9,55 +9,49 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, specs, tree
-from jaxenv._checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
-from jaxenv._declared import Declared, check_number, declared_leaves
-from jaxenv._library import import_library
-from jaxenv._merging import for_one_lane
-from jaxenv._names import missing_attribute
-from jaxenv._programs import programs_of
-from jaxenv.environment import Environment
+from jaxenv import specs, tree
+from jaxenv._util import xla
+from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
+from jaxenv._util.library import import_library
+from jaxenv._util.names import missing_attribute
+from jaxenv._util.programs import programs_of
+from jaxenv._util.source import install_command
+from jaxenv.core._declared import Declared, check_number, declared_leaves
+from jaxenv.core._merging import for_one_lane
+from jaxenv.core.environment import Environment
+from jaxenv.core.registry import ids
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import layers
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import Clock, Words
-from jaxenv.registry import ids
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 from jaxenv.wrappers import AutoReset, TimeLimit
-from jaxenv.wrappers.autoreset import AutoResetState
+from jaxenv.wrappers.episode.autoreset import AutoResetState
 
 API = Literal["1.x", "0.x"]
 
 _NO_LIMIT = np.iinfo(np.int32).max
-# Methods of gymnax's environments that read its states -> where the same value is found here.
-_ELSEWHERE = {
-    "get_obs": "the observation that reset and step return",
-    "observe": "the observation that reset and step return",
-    "is_terminal": "the value terminated that step and step_env return",
-    "is_terminated": "the value terminated that step and step_env return",
-    "discount": 'info["discount"]',
-    "state_space": "jax.eval_shape(env.reset, key), which has the shapes and dtypes of a state",
-}
 # Entries of infos that ``step`` and gymnax's ``LogWrapper`` fill.
 _RESERVED = (
     *("discount", "final_observation", "terminated", "truncated"),
     *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
 )
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
-_INSTALL = "pip install gymnax six"
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _compiled(method: Callable) -> Callable:
+def _compiled(method: F) -> F:
     """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share.
 
     Errors about arguments name them.
@@ -65,12 +59,12 @@ def _compiled(method: Callable) -> Callable:
     names = list(inspect.signature(method).parameters)[1:]
 
     @functools.wraps(method)
-    def call(self, *args, **kwargs):
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         programs, settings = programs_of(self._env), (self._api, self._gradients)
         cls, structure = type(self), programs.structure
 
-        def jitted():
-            def on_leaves(leaves, *args, **kwargs):
+        def jitted() -> Callable[..., Any]:
+            def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
                 return method(cls._of(structure.unflatten(leaves), *settings), *args, **kwargs)
 
             return jax.jit(on_leaves)
@@ -83,10 +77,10 @@ def _compiled(method: Callable) -> Callable:
                 check_arrays(str(self), name, value)
             raise
 
-    return call
+    return call  # type: ignore[return-value]
 
 
-def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv":
+def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "GymnaxEnv":
     """An environment with gymnax's methods, for one lane: ``jax.vmap`` over keys and states makes a batch of it.
 
     The vmapped ``reset`` and ``step`` run this library's batched code. As in gymnax, ``step`` starts the next episode
@@ -121,7 +115,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options) -> "GymnaxEnv
     return GymnaxEnv(env, api)
 
 
-def make(id: str, **options) -> tuple["GymnaxEnv", Any]:
+def make(id: str, **options: Any) -> tuple["GymnaxEnv", Any]:
     """As ``gymnax.make``: the environment of an id and its default params. Takes the arguments of `to_gymnax`."""
     env = to_gymnax(id, **options)
     return env, env.default_params
@@ -132,7 +126,7 @@ def __getattr__(name: str) -> Any:
     if name == "registered_envs":
         return ids()
     if name in ("environments", "wrappers"):
-        return import_library(f"gymnax.{name}", _INSTALL)
+        return import_library(f"gymnax.{name}", install_command("gymnax"))
     if name == "register":
         raise AttributeError(f"module {__name__!r} has no attribute 'register': use jaxenv.register")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -211,7 +205,7 @@ class GymnaxEnv(Fixed):
         return row[0], self._state(state)
 
     @_compiled
-    def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+    def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step, and starts the next episode if this one ends.
 
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
@@ -228,7 +222,7 @@ class GymnaxEnv(Fixed):
         return self.reset(key, params)
 
     @_compiled
-    def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple:
+    def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step without a restart: ``(obs, state, reward, terminated, info)``.
 
         With ``api="0.x"`` the fourth value includes truncation.
@@ -265,7 +259,7 @@ class GymnaxEnv(Fixed):
         return state.time >= _limits(self._with(params))[0].duration
 
     def __getattr__(self, name: str) -> Any:
-        return missing_attribute(self, name, _ELSEWHERE)
+        return missing_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"<GymnaxEnv{self._env!r}>"
@@ -297,7 +291,9 @@ class GymnaxEnv(Fixed):
         env = self._env.with_params(**values) if values else self._env
         return _with_limit(env, params.max_steps_in_episode)
 
-    def _stepped(self, step: Callable, key: jax.Array, state: GymnaxState, action: Tree, params: Any) -> tuple:
+    def _stepped(
+        self, step: Callable[..., Any], key: jax.Array, state: GymnaxState, action: Tree, params: Any
+    ) -> tuple[Any, ...]:
         check_kind(str(self), "state", state, GymnaxState, ", as reset and step return it")
         action = jax.tree.map(jnp.asarray, action)
         spec = self._env.action_spec()
@@ -318,26 +314,28 @@ class GymnaxEnv(Fixed):
 
 
 def _spaces() -> ModuleType:
-    return import_library("gymnax.environments.spaces", _INSTALL)
+    return import_library("gymnax.environments.spaces", install_command("gymnax"))
 
 
 # --- batches of lanes -------------------------------------------------------------------------------------------------
 
 
 @for_one_lane
-def _begin(env, env_id, words):
+def _begin(env: Environment, env_id: jax.Array, words: Words) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
     return state, _fields(timestep)
 
 
 @for_one_lane
-def _step(env, env_id, words, state, action):
+def _step(env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.step(_with_words(state, words), action)
     return state, _fields(timestep)
 
 
 @for_one_lane
-def _step_and_restart(env, env_id, words, state, action):
+def _step_and_restart(
+    env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree
+) -> tuple[Tree, tuple[Any, ...]]:
     restarting = AutoReset(env, "same_step")
     state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
     return state.inner, _fields(timestep)
@@ -345,15 +343,15 @@ def _step_and_restart(env, env_id, words, state, action):
 
 def _with_words(state: Tree, words: Words) -> Tree:
     """The state with other key words in its clock: everything that is drawn from now on depends on them."""
-    words = _xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
+    words = xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 
-    def changed(node):
+    def changed(node: Any) -> Any:
         return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node
 
     return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))
 
 
-def _fields(timestep: TimeStep) -> tuple:
+def _fields(timestep: TimeStep) -> tuple[Any, ...]:
     """Observation, reward, terminated, truncated and info of a batch of rows."""
     terminated, truncated = timestep.terminated, timestep.truncated
     own = {"terminated": terminated, "truncated": truncated, "discount": timestep.discount}
@@ -369,7 +367,7 @@ def _params_class(declared: tuple[Declared, ...]) -> type:
     """A struct of params with gymnax's ``replace``."""
     known = {d.path: d for d in declared}
 
-    def replace(self, **changes):
+    def replace(self: Any, **changes: Any) -> Any:
         if unknown := [name for name in changes if name not in known]:
             raise ValueError(f"replace: no param {unknown[0]!r}, the params are {', '.join(known)}")
         for name, value in changes.items():

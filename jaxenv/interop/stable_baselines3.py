@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._library import import_library
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import environment_of, refuse_outside_jax
 from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, check_reward, frames, leaf_spaces
@@ -18,7 +19,6 @@ from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._infos import ON_HOST, check_infos, flat_masks, has_action_mask, without_episode
 from jaxenv.interop._spaces import space_of
 from jaxenv.interop._stepper import Stepper
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 _OWNER = "to_stable_baselines3"
@@ -30,7 +30,7 @@ def to_stable_baselines3(
     env_or_id: Environment | str,
     num_envs: int | None = None,
     render_mode: Literal["rgb_array"] | None = None,
-    **options,
+    **options: Any,
 ) -> Any:
     """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
 
@@ -124,7 +124,7 @@ class _Lanes(Fixed):
         self._has_mask, self._masks = has_action_mask(env), None
         self._is_fixed = True
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return _copied, (self.__dict__,)  # pickle does not find a class that is made when it is needed
 
     def reset(self) -> Tree:
@@ -148,7 +148,7 @@ class _Lanes(Fixed):
             raise ValueError(f"{_OWNER}: call reset before step")
         self._action = self._actions(actions)
 
-    def step_wait(self) -> tuple[Tree, np.ndarray, np.ndarray, list[dict]]:
+    def step_wait(self) -> tuple[Tree, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         if self._action is None:
             raise ValueError(f"{_OWNER}: call step_async before step_wait")
         row, self._action = self._stepper.step(self._action), None
@@ -179,13 +179,13 @@ class _Lanes(Fixed):
             self._stepper.close()
             self._env.close()
 
-    def get_attr(self, attr_name: str, indices: Any = None) -> list:
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         return [self._attribute(lane, attr_name) for lane in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise AttributeError(not_settable(_OWNER, self._env, attr_name, value))
 
-    def env_method(self, method_name: str, *method_args, indices: Any = None, **method_kwargs) -> list:
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         return [method(*method_args, **method_kwargs) for method in self.get_attr(method_name, indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
@@ -232,13 +232,13 @@ def _unchanged(observation: Tree) -> Tree:
     return observation
 
 
-def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict]:
+def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict[str, Any]]:
     """One dict per lane from a dict of arrays ``[B, ...]``."""
     rows = zip(*map(_rows, info.values()), strict=True) if info else [()] * num_lanes
     return [dict(zip(info, row, strict=True)) for row in rows]
 
 
-def _rows(values: Tree) -> list:
+def _rows(values: Tree) -> list[Any]:
     """The values of single lanes from arrays ``[B, ...]``."""
     if isinstance(values, np.ndarray):
         return values.tolist() if values.ndim == 1 else list(values)

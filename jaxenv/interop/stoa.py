@@ -10,22 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import INT32_MAX
-from jaxenv._library import import_library, outside_traces
-from jaxenv._merging import for_one_lane
-from jaxenv._programs import jitted
-from jaxenv._structure import mismatch
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv._util.checks import INT32_MAX
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.programs import jitted
+from jaxenv.core._merging import for_one_lane
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
-from jaxenv.timestep import TimeStep
+from jaxenv.random import Words
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset
 
 
-def to_stoa(env: Environment | str, **options) -> "StoaEnv":
+def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     """An environment with the methods of ``stoa.Environment``.
 
     For one key ``reset`` makes one lane, and Stoa's wrappers do the rest: ``AddRNGKey``, ``RecordEpisodeMetrics``,
@@ -175,20 +176,20 @@ def _spaces() -> ModuleType:
 
 @jitted
 @for_one_lane
-def _begin(env, env_id, words):
+def _begin(env: Environment, env_id: jax.Array, words: Words) -> Any:
     return env.begin(words, env_id, jnp.zeros_like(env_id))
 
 
 @jitted
 @for_one_lane
-def _step(env, env_id, state, action):
+def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree) -> Any:
     return env.step(state, action)
 
 
 # --- what Stoa sees ---------------------------------------------------------------------------------------------------
 
 
-def _row(timestep: TimeStep, **extras) -> Any:
+def _row(timestep: TimeStep, **extras: Any) -> Any:
     """A ``stoa.TimeStep``, whose step type tells a termination (2) from a truncation (3)."""
     step_type = (timestep.step_type + timestep.truncated.astype(jnp.int32)).astype(jnp.int8)
     return _stoa().TimeStep(

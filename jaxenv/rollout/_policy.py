@@ -2,17 +2,18 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv._structure import mismatch
-from jaxenv.environment import Environment, check_environment
+from jaxenv.core import _checks
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream, Words, note_on_streams
-from jaxenv.timestep import TimeStep
+from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
 
 
 @tree.struct
@@ -25,12 +26,22 @@ class PolicyStep:
         info: a tree to store with the step, such as log-probabilities and values.
     """
 
-    action: Any
-    memory: Any = ()
-    info: Any = ()
+    action: Tree
+    memory: Tree = ()
+    info: Tree = ()
 
 
-def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
+class Policy(Protocol):
+    """What chooses the actions of all lanes: ``policy(timestep, stream)``, or ``policy(timestep, stream, memory)``.
+
+    ``stream`` has one stream per lane. A policy returns the actions ``[B, ...]`` or a `PolicyStep`.
+    """
+
+    # To a type checker, ``*args: Any, **kwargs: Any`` are any further parameters: none, or a memory.
+    def __call__(self, timestep: TimeStep, stream: Stream, /, *args: Any, **kwargs: Any) -> Tree: ...
+
+
+def random_policy(env: Environment) -> Policy:
     """A policy that samples the action spec, restricted to legal actions if there is an ``env_info["action_mask"]``.
 
     Returns:
@@ -40,7 +51,7 @@ def random_policy(env: Environment) -> Callable[[TimeStep, Stream], Any]:
     spec = env.action_spec()
     maskable = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
 
-    def policy(timestep: TimeStep, stream: Stream) -> Any:
+    def policy(timestep: TimeStep, stream: Stream) -> Tree:
         mask = timestep.env_info.get("action_mask") if maskable else None
         return specs.sample(spec, stream, mask=mask)
 
@@ -58,7 +69,8 @@ def policy_stream(env: Environment, state: Any, words: Words | None = None) -> S
         words: two ``uint32[B]`` in place of the lanes' own keys.
     """
     check_environment("policy_stream", env)
-    clock = env.clock(state)
+    with _checks.explained("policy_stream", env, state):
+        clock = env.clock(state)
     if words is not None:
         clock = dataclasses.replace(clock, key=words)
     return clock.stream("rollout", "policy")
@@ -99,7 +111,7 @@ def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> Non
             raise ValueError(f"{owner}: {name} must lead with the {lanes[0]} lanes, got shape {jnp.shape(x)}")
 
 
-def act(policy: Callable, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
+def act(policy: Policy, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
     """Calls a policy with or without memory and returns a `PolicyStep` either way."""
     try:
         out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)

@@ -1,19 +1,18 @@
 """One step of a policy in an environment, shared by every loop of this package."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_arrays
-from jaxenv._state_checks import start_fault
-from jaxenv.environment import Environment, check_environment
+from jaxenv import tree
+from jaxenv._util.checks import check_arrays
+from jaxenv.core._checks import start_fault
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Words, check_typed
-from jaxenv.rollout._policy import act, check_memory, check_policy, memory_fault, policy_stream
+from jaxenv.rollout._policy import Policy, act, check_memory, check_policy, memory_fault, policy_stream
 from jaxenv.rollout.experience import Experience
-from jaxenv.timestep import TimeStep
 
 Carry = tuple[Any, TimeStep, Any]
 
@@ -31,7 +30,7 @@ class PolicyLoop:
     """
 
     env: Environment
-    policy: Callable
+    policy: Policy
     words: Words
     initial_memory: Any
     memory: Any
@@ -41,7 +40,7 @@ class PolicyLoop:
         cls,
         owner: str,
         env: Environment,
-        policy: Callable,
+        policy: Policy,
         start: tuple[Any, TimeStep],
         key: Any,
         initial_memory: Any,
@@ -77,7 +76,7 @@ class PolicyLoop:
         if (fault := memory_fault(initial_memory, memory)) is not None:
             raise ValueError(f"{owner}: {fault}")
         # Inside shard_map a loop carry must vary over the mesh from the start.
-        return cls(env, policy, words, *_xla.vary_like(clock.env_id, (initial_memory, memory)))
+        return cls(env, policy, words, *tree.vary_like(clock.env_id, (initial_memory, memory)))
 
     def step(self, carry: Carry) -> tuple[Carry, Experience]:
         """Advances state, timestep and memory by one step; also returns the row acted on, leaves ``[B, ...]``."""
@@ -88,7 +87,7 @@ class PolicyLoop:
         out = act(self.policy, timestep, policy_stream(self.env, state, self.words), memory, recurrent)
         row = Experience(timestep, out.action, out.info)
         state, timestep = self.env.step(state, out.action)
-        return (state, timestep, _xla.vary_like(timestep.step_type, out.memory)), row
+        return (state, timestep, tree.vary_like(timestep.step_type, out.memory)), row
 
 
 def _is_recurrent(initial_memory: Any) -> bool:

@@ -14,17 +14,17 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxenv import tree
-from jaxenv._checks import check_integer, check_kind
-from jaxenv._wrapper_bases.batch_wrapper import summed_over
-from jaxenv.environment import Environment, check_devices, check_environment
-from jaxenv.partition_specs import partition_specs
+from jaxenv._util.checks import check_integer, check_kind
+from jaxenv.core.bases.batch_wrapper import summed_over
+from jaxenv.core.environment import Environment, check_devices, check_environment
+from jaxenv.core.lanes import partition_specs
+from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_typed
-from jaxenv.rollout._policy import random_policy
+from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
-from jaxenv.timestep import TimeStep
 
 # Rows that are measured together: the sums over finished episodes are updated once per block.
 _BLOCK = 50
@@ -89,7 +89,7 @@ class ChunkedRollout:
         num_steps: int,
         key: jax.Array,
         *,
-        policy: Callable | None = None,
+        policy: Policy | None = None,
         metrics: Metrics | None = None,
         chunk_steps: int | None = None,
         initial_memory: Any = (),
@@ -115,7 +115,7 @@ class ChunkedRollout:
         compiled = lowered.compile()
         self._start = functools.partial(compiled, *inputs)
         carry = jax.tree.map(_placed, lowered.out_info, compiled.output_shardings)
-        self._advance: dict[int, Callable] = {}
+        self._advance: dict[int, Callable[..., Any]] = {}
         for length in set(self.chunks):
             chunk = jax.jit(functools.partial(advance, num_steps=length), donate_argnums=2)
             self._advance[length] = functools.partial(chunk.lower(*inputs[:2], carry).compile(), *inputs[:2])
@@ -215,7 +215,7 @@ def _check_devices(env: Environment, devices: int) -> None:
 
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
-) -> tuple[Callable, Callable, Any]:
+) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
     """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
     mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
     inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)
@@ -223,7 +223,7 @@ def _over_devices(
     specs_in = *specs, P(_AXIS) if key.ndim else P(), P(_AXIS)
     carry = *partition_specs(env.start_shapes(), _AXIS), specs[1], P(_AXIS), P()
 
-    def advance(*args, num_steps):
+    def advance(*args: Any, num_steps: Any) -> Any:
         function = functools.partial(program.advance, num_steps=num_steps)
         return jax.shard_map(function, mesh=mesh, in_specs=(*specs, carry), out_specs=(carry, P()))(*args)
 
@@ -239,7 +239,7 @@ def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
 class _Program:
     """The two functions that are compiled; with an ``axis_name`` for the lanes of one shard of a mesh axis."""
 
-    policy: Callable
+    policy: Policy
     metrics: Metrics
     axis_name: str | None
 
@@ -263,11 +263,11 @@ class _Program:
             memory if recurrent else None,
         )
 
-        def step(carry, _):
+        def step(carry: Any, _: Any) -> Any:
             carry, _ = loop.step(carry)
             return carry, self.metrics.select(self._measurable(env, *carry[:2]))
 
-        def block(carry, _, size):
+        def block(carry: Any, _: Any, size: int) -> Any:
             carry, measured = carry
             carry, rows = jax.lax.scan(step, carry, length=size)
             return (carry, self.metrics.update_rows(measured, rows)), None

@@ -3,13 +3,14 @@
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from jaxenv import _rows_html, tree
-from jaxenv._names import missing_attribute
-from jaxenv.timestep import TimeStep
+from jaxenv import tree
+from jaxenv._util.names import missing_attribute
+from jaxenv.canvas import _rows_html
+from jaxenv.core.timestep import TimeStep
+from jaxenv.tree import Tree
 
-# The fields of a TimeStep are not those of an Experience: the error says where they are.
-_WORDS = {field.name: f"experience.timestep.{field.name}" for field in dataclasses.fields(TimeStep)}
-_WORDS |= {"actions": "experience.action"}
+_UNSET: Any = ()
+_OF_ROWS = frozenset(field.name for field in dataclasses.fields(TimeStep))
 
 
 @tree.struct
@@ -22,14 +23,17 @@ class Experience:
         policy_info: what the policy returned as ``PolicyStep.info``.
     """
 
-    timestep: Any = ()
-    action: Any = ()
-    policy_info: Any = ()
+    timestep: TimeStep = _UNSET
+    action: Tree = _UNSET
+    policy_info: Tree = _UNSET
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return missing_attribute(self, name, _WORDS)
+            if name in _OF_ROWS:
+                message = f"Experience has no attribute {name!r}: use experience.timestep.{name}"
+                raise AttributeError(message, name=name, obj=self)
+            return missing_attribute(self, name)
 
     def __repr__(self) -> str:
         fields = ((name, _rows_html.short(getattr(self, name))) for name in self.__dataclass_fields__)

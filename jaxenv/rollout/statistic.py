@@ -1,11 +1,13 @@
 """A statistic that is missing where there was nothing to average."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import is_known_array
+from jaxenv._util.checks import is_known_array
 
 
 @tree.struct
@@ -29,7 +31,7 @@ class Statistic:
         """``x`` where ``valid``; missing elsewhere."""
         return cls(jnp.where(valid, x, np.float32(0)), valid)
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         value, valid = np.asarray(self.value), np.asarray(self.valid)
         valid = valid.reshape(valid.shape + (1,) * (value.ndim - valid.ndim))
         return np.asarray(np.where(valid, value, np.float32(np.nan)), dtype)

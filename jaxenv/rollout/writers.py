@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsInt, TextIO
 
-from jaxenv import _files, _source
-from jaxenv._checks import check_folder, check_names, check_path, described
+from jaxenv._util import files, source
+from jaxenv._util.checks import check_folder, check_names, check_path, described
 from jaxenv.rollout.metrics import to_host
 
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
@@ -28,7 +28,7 @@ class Writer:
     def __enter__(self) -> "Writer":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: Any) -> None:
         self.close()
 
 
@@ -85,7 +85,7 @@ class CSV(Writer):
             metric named ``step``, or while another process or writer has the file.
     """
 
-    def __init__(self, path: str | os.PathLike):
+    def __init__(self, path: str | os.PathLike[str]):
         self.path = check_path("CSV", "path", path)
         if self.path.is_dir():
             raise ValueError(f"CSV: path must be a file, got the folder {str(path)!r}")
@@ -115,7 +115,7 @@ class CSV(Writer):
         """Opens the file after checking that it is empty or has these columns; until then it is not modified."""
         file = self.path.open("a", newline="", encoding="utf-8")
         try:
-            _files.lock("CSV", self.path, file.fileno())
+            files.lock("CSV", self.path, file.fileno())
             complete = self._checked(row)
         except BaseException:
             file.close()
@@ -159,13 +159,13 @@ class TensorBoard(Writer):
         ImportError: if tensorboardX is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike, against: Sequence[str] = ()):
+    def __init__(self, path: str | os.PathLike[str], against: Sequence[str] = ()):
         path = check_folder("TensorBoard", "path", path)
         check_names("TensorBoard", "against", against)
         try:
             from tensorboardX import SummaryWriter
         except ImportError as missing:
-            raise _source.missing("TensorBoard", missing, "tensorboard") from missing
+            raise source.missing("TensorBoard", missing, "tensorboard") from missing
         self._writer = SummaryWriter(str(path))
         self._counts = dict.fromkeys(against, 0)
 

@@ -7,7 +7,15 @@ describe trees of arrays; a spec is a leaf. Comparisons ignore names.
 from jaxenv.specs._array import Array as Array
 from jaxenv.specs._array import Bounded as Bounded
 from jaxenv.specs._array import aligned as aligned
+from jaxenv.specs._array import bounds as bounds
+from jaxenv.specs._array import check_spec as check_spec
 from jaxenv.specs._array import discrete as discrete
+from jaxenv.specs._bounds import fit as fit
+from jaxenv.specs._bounds import mapped_spec as mapped_spec
+from jaxenv.specs._bounds import rearranged as rearranged
+from jaxenv.specs._fields import field_paths as field_paths
+from jaxenv.specs._fields import select as select
+from jaxenv.specs._fields import select_floats as select_floats
 from jaxenv.specs._flatten import flatten as flatten
 from jaxenv.specs._flatten import flattened as flattened
 from jaxenv.specs._flatten import unflatten as unflatten

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random
-from jaxenv._checks import INT32_MAX, check_dtype, check_integer, check_text, described, is_integer
-from jaxenv._names import missing_attribute
+from jaxenv._util.checks import INT32_MAX, check_dtype, check_integer, check_text, described, is_integer
+from jaxenv._util.names import missing_attribute
 
 Outer: TypeAlias = int | tuple[int, ...]
 
@@ -121,7 +121,7 @@ class Array:
         """
         return self._floats("uniform", random.uniform, key, outer)
 
-    def _floats(self, name: str, draw: Callable, key: Any, outer: Outer) -> jax.Array:
+    def _floats(self, name: str, draw: Callable[..., Any], key: Any, outer: Outer) -> jax.Array:
         if self.is_discrete:
             raise ValueError(f"{name}: the spec must be continuous, got {self}")
         return draw(random.stream(key), axes_of(outer) + self.shape).astype(self.dtype)
@@ -151,11 +151,10 @@ class Bounded(Array):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            words = {"n": "spec.num_values", "low": "spec.minimum", "high": "spec.maximum"}
-            return missing_attribute(self, name, words)
+            return missing_attribute(self, name)
 
-    _minimum: tuple = ()
-    _maximum: tuple = ()
+    _minimum: tuple[Any, ...] = ()
+    _maximum: tuple[Any, ...] = ()
 
     def __init__(self, shape: Sequence[int], dtype: Any, minimum: Any, maximum: Any, name: str = ""):
         Array.__init__(self, shape, dtype, name)
@@ -174,7 +173,7 @@ class Bounded(Array):
         """Upper bounds in the spec's shape and dtype, read-only."""
         return self._bound(self._maximum)
 
-    def _bound(self, frozen: tuple) -> np.ndarray:
+    def _bound(self, frozen: tuple[Any, ...]) -> np.ndarray:
         return np.broadcast_to(np.array(frozen, self.dtype).reshape(self.shape if len(frozen) != 1 else ()), self.shape)
 
     @property
@@ -195,7 +194,7 @@ class Bounded(Array):
         return counts.pop()
 
     def replace(  # type: ignore[override]
-        self, shape=_UNSET, dtype=_UNSET, minimum=_UNSET, maximum=_UNSET, name=_UNSET
+        self, shape: Any = _UNSET, dtype: Any = _UNSET, minimum: Any = _UNSET, maximum: Any = _UNSET, name: Any = _UNSET
     ) -> "Bounded":
         """A copy with other attributes; those not given stay the same.
 
@@ -209,7 +208,7 @@ class Bounded(Array):
             _or(name, self.name),
         )
 
-    def _loose(self, frozen: tuple) -> Any:
+    def _loose(self, frozen: tuple[Any, ...]) -> Any:
         return frozen[0] if len(frozen) == 1 else np.array(frozen, self.dtype).reshape(self.shape)
 
     def batched(self, outer: Outer) -> "Bounded":
@@ -322,7 +321,7 @@ def _number(spec: Array, value: Any) -> np.ndarray:
     return cast
 
 
-def _freeze(spec: Array, attribute: str, bound: Any) -> tuple:
+def _freeze(spec: Array, attribute: str, bound: Any) -> tuple[Any, ...]:
     """Bounds as a hashable tuple: one number where all are equal, else one per element."""
     exact = np.asarray(bound)
     kinds = (jnp.bool_, jnp.integer) if spec.dtype.kind == "b" else (jnp.integer, jnp.floating)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import check_array, check_arrays, check_bool, check_dtype
-from jaxenv._numeric import clip
+from jaxenv._util.checks import check_array, check_arrays, check_bool, check_dtype
+from jaxenv._util.numeric import clip
 from jaxenv.specs._array import Array, Bounded, aligned, bounds, check_spec
 from jaxenv.specs._trees import check_fit
 from jaxenv.tree import Tree

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv._library import import_library
-from jaxenv._source import install_command
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
 from jaxenv.specs._array import Array, Bounded
 
 Tree = Any

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_arrays, check_integer, check_text, described
-from jaxenv._structure import mismatch
+from jaxenv._util.checks import check_arrays, check_integer, check_text, described
 from jaxenv.specs._array import Array, Bounded, Outer, axes_of, check_spec
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
 
 
 def is_spec(node: Any) -> bool:

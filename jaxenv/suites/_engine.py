@@ -43,7 +43,7 @@ class Engine(abc.ABC):
         self._ticket = np.zeros((num_envs, 2), np.uint32)
         self._others: dict[int, Engine] = {}
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return functools.partial(type(self), **self.options), (self.id, self.arguments, self.num_envs)
 
     def with_lanes(self, num_envs: int) -> "Engine":
@@ -193,7 +193,7 @@ class Engine(abc.ABC):
 
 def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
     """The seeds as Python numbers; one that a lane of another key has already is replaced by the next free one."""
-    owners: dict[int, tuple] = {}
+    owners: dict[int, tuple[Any, ...]] = {}
     chosen = []
     for seed, *key in zip(seeds.tolist(), *keys, strict=True):
         seed %= below

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._library import import_library
-from jaxenv._source import install_command
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites._engine import Engine
 from jaxenv.tree import Tree
@@ -58,7 +58,7 @@ class EnvPoolEngine(Engine):
         return self._pool is not None
 
     @property
-    def limit(self):
+    def limit(self) -> int | None:
         return self._limit
 
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from jaxenv._library import import_library
-from jaxenv._source import install_command
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites import _step_pipes
 from jaxenv.suites._engine import Engine
@@ -76,7 +76,7 @@ class GymnasiumEngine(Engine):
         return self._env is not None
 
     @property
-    def limit(self):
+    def limit(self) -> int | None:
         limit = self.arguments.get("max_episode_steps", gymnasium().spec(self.id).max_episode_steps)
         return None if limit is None or limit < 1 else int(limit)
 

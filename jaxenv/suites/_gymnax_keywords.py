@@ -5,13 +5,13 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from jaxenv._checks import is_real
+from jaxenv._util.checks import is_real
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._gymnax_single import GymnaxSingle, check_id, gymnax, single
 from jaxenv.suites._options import arguments_of, check_unknown, checked_option
 
 
-def split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
+def split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Splits keywords into options and params.
 
     Returns:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv._library import import_library
+from jaxenv._util.library import import_library
 from jaxenv.tree import Tree
 
 _CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")

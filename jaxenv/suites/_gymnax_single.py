@@ -5,11 +5,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv._library import import_library, outside_traces
+from jaxenv import specs, tree
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct, values_of
@@ -23,7 +25,7 @@ _STANDARD_INFO = ("terminated", "truncated", "final_observation", "discount")
 
 def gymnax() -> Any:
     """The library itself, imported on first use."""
-    return import_library("gymnax", "pip install gymnax six")
+    return import_library("gymnax", install_command("gymnax"))
 
 
 class GymnaxSingle(Single):
@@ -42,7 +44,7 @@ class GymnaxSingle(Single):
 
     limit: int
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"gymnax:{id}"
         spec_params = {name: value for name, value in options if name in _gymnax_tasks.SPEC_PARAMS.get(id, ())}
         arguments = {name: thaw(value) for name, value in options if name not in spec_params}
@@ -63,11 +65,13 @@ class GymnaxSingle(Single):
         self.bounds = _gymnax_tasks.BOUNDS.get(id, [])
         self.truncates = type(self.env).is_truncated is not gymnax().environments.environment.Environment.is_truncated
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         observation, state = self.env.reset_env(key, self.env_params(values))
         return state, observation
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         params = self.env_params(values)
         observation, state, reward, terminated, info = self.env.step_env(key, state, action, params)
         return state, observation, reward, terminated, own_info(info)
@@ -85,28 +89,28 @@ class GymnaxSingle(Single):
         params = self.defaults.replace(**values, **derived, max_steps_in_episode=horizon.astype(dtype))
         return tree.strong(params)
 
-    def example_values(self):
+    def example_values(self) -> dict[str, Any]:
         return {**values_of(self.params), "max_steps_in_episode": np.int32(self.limit)}
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return spec_of(self.env.action_space(self.defaults), "action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         return spec_of(self.env.observation_space(self.defaults), "observation")
 
-    def bounded(self, observed, low, high):
+    def bounded(self, observed: jax.ShapeDtypeStruct, low: np.ndarray, high: np.ndarray) -> specs.Array:
         for index, (minimum, maximum) in self.bounds:
             low[index], high[index] = minimum, maximum
         return super().bounded(observed, low, high)
 
-    def check(self, options: tuple) -> None:
+    def check(self, options: tuple[Any, ...]) -> None:
         """Raises a ``ValueError`` if a reset, a step or a space fails, which is how gymnax rejects some options."""
         with reporting(self.owner, {name: thaw(value) for name, value in options}):
             _ = self.shapes, self.observation_spec, self.action_spec
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> GymnaxSingle:
+def single(id: str, options: tuple[Any, ...]) -> GymnaxSingle:
     """The gymnax environment of an id and its options; the same object for equal arguments."""
     check_id(id)
     return GymnaxSingle(id, options)
@@ -126,10 +130,10 @@ def own_info(info: Mapping[str, Tree]) -> dict[str, Tree]:
     return {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
 
 
-def _is_param(field: dataclasses.Field, value: Any) -> bool:
+def _is_param(field: dataclasses.Field[Any], value: Any) -> bool:
     return field.metadata.get("pytree_node", True) and is_numeric(value)
 
 
-def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
     """Rebuilds pickled params."""
     return tree.rebuild(single(id, options).params, **values)

@@ -34,7 +34,7 @@ CONSTANT_START: dict[str, tuple[str, ...]] = {
 # Tasks with a loop that runs until the last lane has finished, which needs cross-device communication.
 LOOPING = ("Asterix-MinAtar",)
 # Params that gymnax stores although they are determined by others.
-DERIVED: dict[str, dict[str, Callable[[dict], Any]]] = {
+DERIVED: dict[str, dict[str, Callable[[dict[str, Any]], Any]]] = {
     "CartPole-v1": {
         "total_mass": lambda p: p["masscart"] + p["masspole"],
         "polemass_length": lambda p: p["masspole"] * p["length"],

@@ -2,20 +2,21 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from jaxenv import _actions, _describe, random, specs, tree
-from jaxenv._checks import is_concrete
-from jaxenv.environment import AutoResetMode, Environment, ResetStrategy
-from jaxenv.random import Clock
+from jaxenv import random, specs, tree
+from jaxenv._util.checks import is_concrete
+from jaxenv.core import _actions, _describe
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.task import TaskState
+from jaxenv.core.timestep import StepType, TimeStep, restart
+from jaxenv.random import Clock, Words
 from jaxenv.suites._engine import Engine
-from jaxenv.task import TaskState
-from jaxenv.timestep import StepType, TimeStep, restart
 from jaxenv.tree import Tree
 
 _ON_HOST = "the true state lives outside JAX, where every step happens once and cannot be repeated"
@@ -72,7 +73,7 @@ class HostEnvironment(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         if previous is not None:
             raise ValueError(f"{self}: some lanes cannot be restarted from outside: {_WHOLE}; it restarts them itself")
         if env_id.shape[0] != self.num_envs:
@@ -89,7 +90,7 @@ class HostEnvironment(Environment):
         )
         return TaskState(clock, Lanes(ticket, jnp.zeros(env_id.shape, bool))), timestep
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
         first = lanes.ended
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
@@ -119,18 +120,18 @@ class HostEnvironment(Environment):
         return TaskState(clock, Lanes(ticket, last)), timestep
 
     @property
-    def _compiles_itself(self):
+    def _compiles_itself(self) -> bool:
         return False
 
     @property
-    def _is_outside_jax(self):
+    def _is_outside_jax(self) -> bool:
         return True
 
     @property
-    def _longest_episode(self):
+    def _longest_episode(self) -> Any:
         return super()._longest_episode if self.engine.limit is None else np.int32(self.engine.limit)
 
-    def _call(self, function: Callable, shapes: Tree, *arguments: Tree) -> Tree:
+    def _call(self, function: Callable[..., Any], shapes: Tree, *arguments: Tree) -> Tree:
         """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
         if all(map(is_concrete, jax.tree.leaves(arguments))):
             return jax.tree.map(jnp.array, function(*arguments))
@@ -138,7 +139,7 @@ class HostEnvironment(Environment):
         names = [str(number) for number in range(len(leaves))]
         lane = np.dtype([(name, x.dtype, x.shape[1:]) for name, x in zip(names, leaves, strict=True)])
 
-        def unpacked(rows):
+        def unpacked(rows: Any) -> Any:
             lanes = np.asarray(rows).view(lane)[:, 0]
             return function(*jax.tree.unflatten(structure, [np.ascontiguousarray(lanes[name]) for name in names]))
 
@@ -155,7 +156,7 @@ class HostEnvironment(Environment):
         observation, _, info = self.engine.specs
         return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), (observation, info))
 
-    def picture_of(self, state, size):
+    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         if self.engine.arguments.get("render_mode") != "rgb_array":
             raise ValueError(f'{self}: render needs pictures, load with render_mode="rgb_array"')
         shape = jax.ShapeDtypeStruct((*state.clock.step.shape, *size, 3), np.uint8)
@@ -164,18 +165,18 @@ class HostEnvironment(Environment):
 
     # --- specs -------------------------------------------------------------------------------------------------------
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self.engine.specs[0]
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self.engine.specs[1]
 
     # --- the rest of the interface -----------------------------------------------------------------------------------
 
-    def clock(self, state):
+    def clock(self, state: Tree) -> Clock:
         return state.clock
 
-    def starts(self, timestep):
+    def starts(self, timestep: TimeStep) -> jax.Array:
         return timestep.is_first()
 
     @property
@@ -187,34 +188,34 @@ class HostEnvironment(Environment):
         return "compact"
 
     @property
-    def shows_state(self):
+    def shows_state(self) -> bool:
         return False
 
-    def observation_of(self, state):
+    def observation_of(self, state: Tree) -> Tree:
         raise ValueError(f"{self}: {_ON_HOST}")
 
-    def info_of_state(self, state):
+    def info_of_state(self, state: Tree) -> dict[str, Tree]:
         return {}
 
     @property
-    def unwrapped(self):
+    def unwrapped(self) -> "Environment":
         return self
 
-    def with_params(self, **values):
+    def with_params(self, **values: Any) -> Self:
         if values:
             raise ValueError(f"{self}: no param {next(iter(values))!r}: pass arguments of the environment to load")
         return self
 
-    def _with_num_envs(self, num_envs):
+    def _with_num_envs(self, num_envs: int) -> Self:
         return tree.rebuild(self, num_envs=num_envs, engine=self.engine.with_lanes(num_envs))
 
-    def close(self):
+    def close(self) -> None:
         self.engine.close()
 
-    def _levels(self):
+    def _levels(self) -> "list[Environment]":
         return [self]
 
-    def _title(self):
+    def _title(self) -> str:
         return f"{self}{_describe.arguments(self)}"
 
     def __str__(self) -> str:

@@ -5,13 +5,14 @@ from typing import Any
 
 import jax
 
-from jaxenv import _make, specs, stack
-from jaxenv._checks import check_bool, check_choice, check_integer, is_integer
-from jaxenv._make import OPTIONS
-from jaxenv.environment import Environment
+from jaxenv import specs
+from jaxenv._util.checks import check_bool, check_choice, check_integer, is_integer
+from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import Engine
 from jaxenv.suites._host import HostEnvironment
-from jaxenv.wrappers import ClipAction
+from jaxenv.wrappers import ClipAction, stack
+from jaxenv.wrappers.stack import _make
+from jaxenv.wrappers.stack._make import OPTIONS
 
 # What engines do themselves.
 _OWN = {

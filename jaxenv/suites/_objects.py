@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxenv._library import import_library
-from jaxenv._source import install_command
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import widest
+from jaxenv.tree import Tree
 
 
 def is_object(value: Any) -> bool:
@@ -58,11 +59,11 @@ def _adapter(env: Any) -> Any:
         observation_space = _space(env.observation_spec(), gymnasium.spaces)
         action_space = _space(env.action_spec(), gymnasium.spaces)
 
-        def reset(self, *, seed=None, options=None):
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             super().reset(seed=seed)
             return env.reset().observation, {}
 
-        def step(self, action):
+        def step(self, action: Tree) -> Any:
             row = env.step(action)
             if row.discount not in (0, 1, None) or (row.discount == 0 and not row.last()):
                 rule = "the discount must be 1, or 0 on a LAST row: Gymnasium has ends only"
@@ -70,7 +71,7 @@ def _adapter(env: Any) -> Any:
             terminated = bool(row.last() and row.discount == 0)
             return row.observation, float(row.reward), terminated, bool(row.last()) and not terminated, {}
 
-        def close(self):
+        def close(self) -> None:
             env.close()
 
     return FromDmEnv()

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._checks import check_text
-from jaxenv._declared import check_option
-from jaxenv._make import OPTIONS
-from jaxenv._names import did_you_mean, unknown_keyword
-from jaxenv._typed_keys import is_key
+from jaxenv._util.checks import check_text
+from jaxenv._util.names import did_you_mean, unknown_keyword
+from jaxenv.core._declared import check_option
+from jaxenv.tree._typed_keys import is_key
+from jaxenv.wrappers.stack._make import OPTIONS
 
 
 def check_known(suite: str, id: str, known: Iterable[str]) -> None:
@@ -26,7 +26,7 @@ def check_known(suite: str, id: str, known: Iterable[str]) -> None:
         raise ValueError(f"{suite}: no environment {id!r}, {did_you_mean(id, known, otherwise=every)}")
 
 
-def arguments_of(function: Callable) -> tuple[dict[str, Any], bool]:
+def arguments_of(function: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
     """The named parameters of a function with their defaults, and whether it takes arbitrary keywords."""
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]

@@ -21,7 +21,9 @@ def is_numeric(value: Any) -> bool:
     return numeric and np.dtype(jnp.result_type(value)).kind in _DTYPES
 
 
-def params_struct(doc: str, values: Mapping[str, np.ndarray], restore: Callable, arguments: tuple) -> Any:
+def params_struct(
+    doc: str, values: Mapping[str, np.ndarray], restore: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
     """Builds a struct with one numeric field for each value.
 
     Args:
@@ -55,14 +57,16 @@ def ranks_of(params: Any) -> dict[str, int]:
     return {field.name: field.metadata["rank"] for field in dataclasses.fields(params)}
 
 
-def map_lanes(function: Callable, values: Mapping[str, Any], ranks: Mapping[str, int], *arguments: Tree) -> Tree:
+def map_lanes(
+    function: Callable[..., Any], values: Mapping[str, Any], ranks: Mapping[str, int], *arguments: Tree
+) -> Tree:
     """Maps ``function(values, *arguments)``, written for one lane, over the lanes of ``arguments``.
 
     A value with one axis more than its rank holds one value per lane; all others are the same for all lanes.
     """
     per_lane = {name: value for name, value in values.items() if np.ndim(value) > ranks[name]}
 
-    def one_lane(of_lane: dict, *arguments):
+    def one_lane(of_lane: dict[str, Any], *arguments: Any) -> Any:
         return function({**values, **of_lane}, *arguments)
 
     if jax.config.jax_debug_key_reuse:  # type: ignore[attr-defined]

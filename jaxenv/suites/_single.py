@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _typed_keys, specs, tree
-from jaxenv._library import outside_traces
-from jaxenv.environment import ResetStrategy
+from jaxenv import specs, tree
+from jaxenv._util.library import outside_traces
+from jaxenv.core.environment import ResetStrategy
 from jaxenv.suites._params import values_of
-from jaxenv.tree import Static, Tree
+from jaxenv.tree import Static, Tree, _typed_keys
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class Single(abc.ABC):
             return Static(specs.from_array(observed))
         return Static(jax.tree_util.tree_map_with_path(self._corrected, declared, observed))
 
-    def _corrected(self, path: tuple, declared: specs.Array, observed: jax.ShapeDtypeStruct) -> specs.Array:
+    def _corrected(self, path: tuple[Any, ...], declared: specs.Array, observed: jax.ShapeDtypeStruct) -> specs.Array:
         named_unbounded = tree.path_name(path).split(".")[-1] in self.unbounded
         if not isinstance(declared, specs.Bounded) or declared.shape != observed.shape or named_unbounded:
             return specs.Array(observed.shape, observed.dtype, "observation")
@@ -113,12 +113,12 @@ class Single(abc.ABC):
         """Shapes and dtypes of the results of a step. Those of a reset may differ in dtype."""
         found: dict[str, Tree] = {}
 
-        def first(values, key):
+        def first(values: Any, key: jax.Array) -> Any:
             state, _ = self.reset(values, key)
             found["kinds"] = _typed_keys.kinds(state)
             return _typed_keys.to_words(state)
 
-        def later(values, key, state, action):
+        def later(values: Any, key: jax.Array, state: Tree, action: Tree) -> Any:
             state = _typed_keys.from_words(found["kinds"], state)
             state, observation, _, _, info = self.step(values, key, state, action)
             return _typed_keys.to_words(state), observation, info
@@ -145,10 +145,10 @@ def one_per_arguments(function: Callable[..., T]) -> Callable[..., T]:
 
     An object goes with the last environment that holds it, but the newest ones stay.
     """
-    made: weakref.WeakValueDictionary[tuple, Any] = weakref.WeakValueDictionary()
+    made: weakref.WeakValueDictionary[tuple[Any, ...], Any] = weakref.WeakValueDictionary()
 
     @functools.lru_cache(maxsize=16)
-    def newest(*arguments):
+    def newest(*arguments: Any) -> Any:
         if (found := made.get(arguments)) is None:
             found = made[arguments] = function(*arguments)
         return found

@@ -119,7 +119,7 @@ class _ByValue:
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         import cloudpickle  # a dependency of Gymnasium
 
         module = sys.modules[__name__]

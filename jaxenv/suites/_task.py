@@ -7,16 +7,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _typed_keys, random, registry, tree
-from jaxenv._library import default_types
-from jaxenv._make import OPTIONS, make
-from jaxenv.environment import Environment
-from jaxenv.registry import EnvSpec
+from jaxenv import random, tree
+from jaxenv._util.library import default_types
+from jaxenv.core import registry
+from jaxenv.core.environment import Environment, ResetStrategy
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
 from jaxenv.suites._options import check_unknown, checked_option
 from jaxenv.suites._params import map_lanes, ranks_of, values_of
 from jaxenv.suites._single import Single
-from jaxenv.task import Task, Transition
-from jaxenv.tree import Tree
+from jaxenv.tree import Tree, _typed_keys
+from jaxenv.wrappers.stack._make import OPTIONS, make
 
 
 @tree.struct
@@ -47,16 +49,16 @@ class SuiteTask(Task):
     params: Any
     suite: str = tree.static()
     id: str = tree.static()
-    options: tuple = tree.static()
+    options: tuple[Any, ...] = tree.static()
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Tree:
         env_state, observation = self._map_lanes(self._single.reset, random.jax_keys(stream))
         return self._state(env_state, observation)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
         single = self._single
 
-        def step(values, key, env_state, action):
+        def step(values: Any, key: jax.Array, env_state: Any, action: Tree) -> Any:
             env_state = _typed_keys.from_words(single.shapes.key_kinds.value, env_state)
             return single.step(values, key, env_state, action)
 
@@ -67,24 +69,24 @@ class SuiteTask(Task):
         info = _cast(single.shapes.info, info)
         return Transition(state, reward.astype(jnp.float32), terminated.astype(bool), info)
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> Tree:
         return state.observation
 
-    def state_info(self, state):
+    def state_info(self, state: Tree) -> dict[str, Tree]:
         return self._single.state_info(state.env_state, state.observation)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return self._single.observation_spec.value
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return self._single.action_spec.value
 
     @property
-    def reset_strategy(self):
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
         return self._single.reset_strategy
 
     @property
-    def opt_outs(self):
+    def opt_outs(self) -> Mapping[str, str]:
         return dict(self._single.opt_outs)
 
     @property
@@ -95,7 +97,7 @@ class SuiteTask(Task):
         """The numbers that the suite's functions get, by name, and the ranks of those that all lanes share."""
         return values_of(self.params), ranks_of(self.params)
 
-    def _map_lanes(self, function: Callable, *arguments: Tree) -> Tree:
+    def _map_lanes(self, function: Callable[..., Any], *arguments: Tree) -> Tree:
         """Maps ``function(values, *arguments)`` of the suite over the lanes."""
         values, ranks = self._values()
         with default_types():
@@ -113,7 +115,7 @@ def _cast(shapes: Tree, arrays: Tree) -> Tree:
 
 def load_task(
     suite: str,
-    single: Callable[[str, tuple], Single],
+    single: Callable[[str, tuple[Any, ...]], Single],
     name: str,
     num_envs: int,
     constructor: Mapping[str, Any],

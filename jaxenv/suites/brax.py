@@ -8,14 +8,16 @@ every episode of a lane in the same state.
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
 from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
@@ -44,7 +46,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return single(name, ()).action_spec.value, _LIMIT
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds a Brax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -75,7 +77,7 @@ class BraxSingle(Single):
     limit = _LIMIT
     reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
-    def __init__(self, name: str, options: tuple):
+    def __init__(self, name: str, options: tuple[Any, ...]):
         self.owner = f"brax:{name}"
         arguments = {key: thaw(value) for key, value in options}
         with outside_traces(), reporting(self.owner, arguments):
@@ -88,20 +90,22 @@ class BraxSingle(Single):
             reason = "the solver of the back end fails the type check of shard_map, it needs check_vma=False"
             self.opt_outs = {"sharding_invariant": reason}
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         state = self.env.reset(key)
         return state, state.obs
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         state = self.env.step(state, action)
         return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> BraxSingle:
+def single(id: str, options: tuple[Any, ...]) -> BraxSingle:
     """The Brax environment of a name and its options; the same object for equal arguments."""
     check_known("brax", id, _brax()._envs)
     return BraxSingle(id, options)

@@ -8,17 +8,18 @@ Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv
 
 import dataclasses
 import functools
+import inspect
 import operator
 from typing import Any
 
 import numpy as np
 
-from jaxenv import registry
-from jaxenv._checks import check_text
-from jaxenv._make import make
-from jaxenv._names import did_you_mean
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_text
+from jaxenv._util.names import did_you_mean
+from jaxenv.core import registry
+from jaxenv.core.environment import Environment
 from jaxenv.tree import Tree
+from jaxenv.wrappers.stack._make import make
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,13 +119,12 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
 
 
 def docstring(name: str) -> str:
-    """The setting, and what this library says about its environment."""
-    from jaxenv._spec_sheet import spec_sheet
-
+    """The setting, and the first sentence of its environment's own docstring."""
     found, setting = experiment(name)
     given = ", ".join(f"{key}={value}" for key, value in setting.items()) or "default settings"
     summary = f"{found.env_id} with {given}; a run has {found.num_episodes:,} episodes."
-    return f"{summary}\n\n{spec_sheet(found.env_id).summary}"
+    about = inspect.getdoc(inspect.getmodule(registry.spec(found.env_id).environment)) or ""
+    return "\n\n".join([summary, about.split("\n\n")[0]])
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
@@ -133,7 +133,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return registry.spec(found.env_id).make().action_spec(), registry.spec(found.env_id).max_episode_steps
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds the environment of a setting with its stack of wrappers, as `jaxenv.make` does.
 
     Noise and scales are wrappers of the reward, innermost; ``mode="eval"`` leaves them out. bsuite's counters, such as

@@ -10,16 +10,17 @@ mapping.
 import contextlib
 import dataclasses
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._checks import INT32_MAX
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.checks import INT32_MAX
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct
 from jaxenv.suites._single import Single, one_per_arguments
@@ -50,7 +51,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds an environment of Craftax with its stack of wrappers, as `jaxenv.make` does for this library's own.
 
     Args:
@@ -87,7 +88,7 @@ class CraftaxSingle(Single):
         "sharding_invariant": "Craftax's loops fail the type check of shard_map, they need check_vma=False",
     }
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"craftax:{id}"
         arguments = {name: thaw(value) for name, value in options}
         angles = {name: arguments.pop(name) for name in ("fractal_noise_angles",) if name in arguments}
@@ -103,42 +104,44 @@ class CraftaxSingle(Single):
         self.params = params_struct(f"The params of {self.owner}.", numbers, _restore, (id, options))
         self._start = jax.jit(self._begin)  # traced once for all platforms
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         # XLA:CPU (jaxlib 0.10.2) compiles the noise of a batch of more than 8 worlds wrongly, and one world at a time
         # is several times faster there. A loop over vmapped lanes has no gradient; that of a start is 0 anyway.
         one_by_one = jax.custom_batching.sequential_vmap(self._start)
         values = jax.lax.stop_gradient(values)
         return jax.lax.platform_dependent(values, key, cpu=one_by_one, default=self._start)
 
-    def _begin(self, values, key):
+    def _begin(self, values: Any, key: jax.Array) -> Any:
         observation, state = self.env.reset_env(key, self._env_params(values))
         return state, observation
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         observation, state, reward, terminated, _ = self.env.step_env(key, state, action, self._env_params(values))
         # Of the step, not of the state: in same_step mode a LAST row has the achievements of the episode that ends.
         return state, observation, reward, terminated, {"achievements": state.achievements}
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.discrete(self.env.num_actions, name="action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         if self.owner == "craftax:Craftax-Symbolic-v1":  # health and experience, in tenths, exceed the bound of 1
             return None
         return spec_of(self.env.observation_space(self.env_params), "observation")
 
-    def _env_params(self, values: dict[str, Any]) -> Any:
+    def _env_params(self, values: Mapping[str, Any]) -> Any:
         return self.env_params.replace(**values, max_timesteps=INT32_MAX)
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> CraftaxSingle:
+def single(id: str, options: tuple[Any, ...]) -> CraftaxSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("craftax", id, ids())
     return CraftaxSingle(id, options)
 
 
-def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
     """Rebuilds pickled params."""
     return dataclasses.replace(single(id, options).params, **values)
 

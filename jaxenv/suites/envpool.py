@@ -8,7 +8,7 @@ They run outside JAX, in a pool of C++ threads that steps all lanes together. Un
 
 from typing import Any, Literal
 
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._envpool_engine import EnvPoolEngine, envpool
 from jaxenv.suites._host_stack import engine_keywords, stack_around
@@ -60,7 +60,7 @@ def load(
     wrappers: Any = (),
     clip_action: bool = True,
     mode: Literal["train", "eval"] = "train",
-    **kwargs,
+    **kwargs: Any,
 ) -> Environment:
     """Builds an EnvPool environment with its stack of wrappers. Every reset starts a pool.
 

@@ -9,12 +9,13 @@ lane, or ``SyncVectorEnv`` in this process. Under ``jit`` a step is one ordered 
 import inspect
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from jaxenv._checks import check_choice, is_real
-from jaxenv._library import import_library
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_choice, is_real
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
 from jaxenv.suites._host_stack import engine_keywords, stack_around
@@ -70,7 +71,7 @@ def load(
     wrappers: Any = (),
     clip_action: bool = True,
     mode: Literal["train", "eval"] = "train",
-    **kwargs,
+    **kwargs: Any,
 ) -> Environment:
     """Builds a Gymnasium environment with its stack of wrappers. Processes start at the first reset.
 
@@ -96,10 +97,7 @@ def load(
     owner = f"gymnasium:{name}"
     spec = _spec(name)
     kwargs = engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
-    check_choice(owner, "vectorization", vectorization, ("async", "sync", "native"))
-    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
-    if not (is_real(timeout) and 0 < timeout < math.inf):
-        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
+    _check_processes(owner, vectorization, ("async", "sync", "native"), timeout, context)
     if vectorization == "native" and spec.vector_entry_point is None:
         raise ValueError(f"{owner}: vectorization must be 'async' or 'sync', it has no vector_entry_point")
     if vectorization == "native" and max_episode_steps == 0:
@@ -141,12 +139,12 @@ def load_object(
         num_envs: the number of lanes.
         vectorization: ``"sync"`` in this process, the default, or ``"async"`` for one process per lane, to which the
             function must travel by pickle.
+        max_episode_steps: a time limit around each environment, ``None`` or 0 for its own.
         timeout: as for `load`.
         context: as for `load`.
-        max_episode_steps: a time limit around each environment, ``None`` or 0 for its own.
         autoreset: ``"next_step"``, the only mode.
-        wrappers: as for `jaxenv.make`; they stand outside the restarts.
-        clip_action: clip continuous actions to finite bounds.
+        wrappers: as for `load`.
+        clip_action: as for `load`.
         mode: as for `load`.
 
     Raises:
@@ -157,10 +155,7 @@ def load_object(
     owner = f"load: {type(env).__name__ if one else getattr(env, '__name__', type(env).__name__)}"
     engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, {})
     vectorization = "sync" if vectorization is None else vectorization
-    check_choice(owner, "vectorization", vectorization, ("async", "sync"))
-    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
-    if not (is_real(timeout) and 0 < timeout < math.inf):
-        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
+    _check_processes(owner, vectorization, ("async", "sync"), timeout, context)
     if one and num_envs != 1:
         raise ValueError(
             f"{owner}: num_envs must be 1, an object is one lane: pass a function that makes one, got {num_envs}"
@@ -179,6 +174,13 @@ def load_object(
     )
     engine.specs  # noqa: B018 (wrong functions and spaces fail here)
     return stack_around(engine, wrappers, clip_action, mode)
+
+
+def _check_processes(owner: str, vectorization: Any, known: Sequence[str], timeout: Any, context: Any) -> None:
+    check_choice(owner, "vectorization", vectorization, known)
+    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
+    if not (is_real(timeout) and 0 < timeout < math.inf):
+        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
 
 
 def _spec(name: str) -> Any:

@@ -11,23 +11,26 @@ outlives episodes in bsuite is carried over.
 
 import dataclasses
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _typed_keys, tree
-from jaxenv._checks import INT32_MAX, is_concrete
-from jaxenv._declared import Declared, check_number
-from jaxenv._make import OPTIONS, make
-from jaxenv.environment import Environment
-from jaxenv.registry import EnvSpec
+from jaxenv import tree
+from jaxenv._util.checks import INT32_MAX, is_concrete
+from jaxenv.core._declared import Declared, check_number
+from jaxenv.core.environment import Environment
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.task import TaskState
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
 from jaxenv.suites._gymnax_single import single
 from jaxenv.suites._task import State, SuiteTask
-from jaxenv.timestep import StepType
-from jaxenv.tree import Tree
+from jaxenv.tree import Tree, _typed_keys
+from jaxenv.wrappers.stack._make import OPTIONS, make
 
 
 def ids() -> list[str]:
@@ -46,7 +49,7 @@ def action_and_limit(name: str) -> tuple[Tree, int]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs: Any) -> Environment:
     """Builds a gymnax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -121,34 +124,34 @@ class GymnaxEnvironment(SuiteTask):
 
     max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
 
-    def proceed(self, state, action):
+    def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
         state, timestep = super().proceed(state, action)
         single = self._single
         if not single.truncates:
             return state, timestep
 
-        def is_truncated(values, env_state):
+        def is_truncated(values: Any, env_state: Any) -> Any:
             return single.is_truncated(values, _typed_keys.from_words(single.shapes.key_kinds.value, env_state))
 
         ended = self._map_lanes(is_truncated, state.task.env_state)
         step_type = jnp.where(ended, np.int32(StepType.LAST), timestep.step_type)
         return state, dataclasses.replace(timestep, step_type=step_type)
 
-    def state_info(self, state):
+    def state_info(self, state: Tree) -> dict[str, Tree]:
         return {name: getattr(state.env_state, name) for name in _gymnax_tasks.COUNTERS.get(self.id, ())}
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         carried = _gymnax_tasks.COUNTERS.get(self.id, ()) + _gymnax_tasks.CARRIED.get(self.id, ())
         values = {name: getattr(old.env_state, name) for name in carried}
         return State(new.env_state.replace(**values), new.observation) if values else new
 
-    def picture_of(self, state, size):
+    def picture_of(self, state: TaskState, size: tuple[int, int]) -> jax.Array:
         own = state.task
         params = self._map_lanes(lambda values, _: self._single.env_params(values), own.env_state)
         return _gymnax_picture.picture(f"{self}", self._single.env, own.env_state, own.observation, params, size)
 
     @property
-    def opt_outs(self):
+    def opt_outs(self) -> Mapping[str, str]:
         constant = dict.fromkeys(("lanes_differ", "episodes_differ"), "gymnax starts all episodes in the same state")
         looping = {
             "sharding_invariant": "gymnax searches for a free slot in a loop that runs until the last lane has finished"
@@ -158,7 +161,7 @@ class GymnaxEnvironment(SuiteTask):
             **(constant if self._has_constant_start else {}),
         }
 
-    def with_params(self, **values):
+    def with_params(self, **values: Any) -> Self:
         for name, value in values.items():
             if name in _gymnax_tasks.SPEC_PARAMS.get(self.id, ()):
                 raise ValueError(f"{self}: {name} determines a spec: pass it to load as one number, got {value!r}")
@@ -171,6 +174,6 @@ class GymnaxEnvironment(SuiteTask):
         unless = [getattr(self.params, name) for name in _gymnax_tasks.CONSTANT_START.get(self.id, ())]
         return self.id in _gymnax_tasks.CONSTANT_START and all(is_concrete(x) and not np.any(x) for x in unless)
 
-    def _values(self):
+    def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
         values, ranks = super()._values()
         return {**values, "max_steps_in_episode": self.max_steps_in_episode}, {**ranks, "max_steps_in_episode": 0}

@@ -13,14 +13,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._checks import INT32_MAX
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.checks import INT32_MAX
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
 from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
@@ -66,7 +67,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds a Jumanji environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -94,7 +95,7 @@ class JumanjiSingle(Single):
         env: Jumanji's object.
     """
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"jumanji:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id in _DOWNLOADING and arguments.get("generator") is None:
@@ -110,11 +111,13 @@ class JumanjiSingle(Single):
             self.opt_outs = {"sharding_invariant": "mazes are drawn in a loop that runs until all lanes have theirs"}
         self.reset_strategy = "select" if id in _CHEAP_RESETS else "compact"
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         state, timestep = self.env.reset(key)
         return state, _as_dicts(timestep.observation)
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         state, timestep = self.env.step(state, action)
         info = _as_dicts(timestep.extras)
         if timestep.discount.ndim:
@@ -122,18 +125,18 @@ class JumanjiSingle(Single):
         reward = timestep.reward[0] if timestep.reward.shape == (1,) else timestep.reward
         return state, _as_dicts(timestep.observation), reward, timestep.last(), info
 
-    def state_info(self, state, observation):
+    def state_info(self, state: Tree, observation: Tree) -> dict[str, Tree]:
         return {"action_mask": observation["action_mask"]} if "action_mask" in observation else {}
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return _spec_of(self.env.action_spec, "action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         return _spec_of(self.env.observation_spec, "observation")
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> JumanjiSingle:
+def single(id: str, options: tuple[Any, ...]) -> JumanjiSingle:
     """The Jumanji environment of an id and its options; the same object for equal arguments."""
     check_known("jumanji", id, _registry())
     return JumanjiSingle(id, options)

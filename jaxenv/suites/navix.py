@@ -7,16 +7,17 @@ those of this library.
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._checks import check_integer
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_integer
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
@@ -51,7 +52,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds an environment of NAVIX with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -80,7 +81,7 @@ class NavixSingle(Single):
 
     reset_strategy = "compact"
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"navix:{id}"
         self.opt_outs = {
             "sharding_invariant": "NAVIX's branches fail the type check of shard_map, they need check_vma=False"
@@ -94,11 +95,13 @@ class NavixSingle(Single):
         check_integer(self.owner, "max_steps", self.env.max_steps, 1)
         self.limit = int(self.env.max_steps)
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         timestep = self.env.reset(key)
         return self._without_cache(timestep), timestep.observation
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         timestep = self.env._step(self.timestep(state), action)  # step also restarts episodes
         return self._without_cache(timestep), timestep.observation, timestep.reward, timestep.is_termination(), {}
 
@@ -109,10 +112,10 @@ class NavixSingle(Single):
         fields = dict.fromkeys(("observation", "action", "reward", "step_type"), ())
         return _navix().environments.environment.Timestep(t=steps, state=inner, **fields)
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.discrete(int(self.env.action_space.n), name="action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         observed = self.shapes.observation
         return specs.Bounded(observed.shape, np.uint8, 0, 255, "observation") if observed.dtype == np.uint8 else None
 
@@ -121,7 +124,7 @@ class NavixSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> NavixSingle:
+def single(id: str, options: tuple[Any, ...]) -> NavixSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("navix", id, _navix().registry())
     return NavixSingle(id, options)

@@ -8,6 +8,7 @@ player whose turn it is. Restarts are those of this library.
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known
 from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
@@ -42,7 +43,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return single(name, ()).action_spec.value, None
 
 
-def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs: Any) -> Environment:
     """Builds a game of Pgx with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -74,7 +75,7 @@ class PgxSingle(Single):
 
     reset_strategy = "compact"  # twice as fast as "select" for connect_four against a random opponent
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"pgx:{id}"
         self.opponent = dict(options).get("opponent", "random")
         with outside_traces():
@@ -84,7 +85,7 @@ class PgxSingle(Single):
             looping = "other players move in a loop that runs until the agent's turn has come in all lanes"
             self.opt_outs = {"sharding_invariant": looping}
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         first, key = jax.random.split(key)
         state = self.env.init(first)
         if not self.alone:
@@ -94,7 +95,9 @@ class PgxSingle(Single):
             state = state.replace(rewards=due)
         return state, self._observed(state)
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         own, key = jax.random.split(key)
         player = state.current_player
         if self.alone:
@@ -110,11 +113,11 @@ class PgxSingle(Single):
         info = {"player_rewards": rewards} if self.env.num_players > 1 else {}
         return state, self._observed(state), rewards[player], state.terminated, info
 
-    def state_info(self, state, observation):
+    def state_info(self, state: Tree, observation: Tree) -> dict[str, Tree]:
         info = {"action_mask": state.legal_action_mask}
         return info | {"current_player": state.current_player} if self.opponent == "self" else info
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.discrete(self.env.num_actions, name="action")
 
     def _observed(self, state: Any) -> jax.Array:
@@ -124,11 +127,11 @@ class PgxSingle(Single):
     def _others_move(self, state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
         """The state at the agent's turn or at the end of the game, and the rewards ``[players]`` until then."""
 
-        def others_turn(carry):
+        def others_turn(carry: Any) -> Any:
             state, _, _ = carry
             return (state.current_player != _AGENT) & ~state.terminated
 
-        def move(carry):
+        def move(carry: Any) -> Any:
             state, key, rewards = carry
             key, choose, own = jax.random.split(key, 3)
             state = self.env.step(state, self._choice(state, choose), own)
@@ -155,7 +158,7 @@ def _is_one_integer(x: Any) -> bool:
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> PgxSingle:
+def single(id: str, options: tuple[Any, ...]) -> PgxSingle:
     """The game of an id and its options; the same object for equal arguments."""
     check_known("pgx", id, _pgx().available_envs())
     return PgxSingle(id, options)

@@ -12,12 +12,13 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._single import Single, one_per_arguments
 from jaxenv.suites._task import load_task
@@ -52,7 +53,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for those of this library.
 
     Args:
@@ -83,7 +84,7 @@ class PlaygroundSingle(Single):
 
     reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
-    def __init__(self, name: str, options: tuple):
+    def __init__(self, name: str, options: tuple[Any, ...]):
         self.owner = f"playground:{name}"
         self.opt_outs = {
             "sharding_invariant": "MJX's loops fail the type check of shard_map, they need check_vma=False"
@@ -98,20 +99,22 @@ class PlaygroundSingle(Single):
             self.env = _registry().load(name, config_overrides=overrides)
         self.limit = int(self.env._config.episode_length)
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         state = self.env.reset(key)
         return state, state.obs
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         state = self.env.step(state, action)
         return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> PlaygroundSingle:
+def single(id: str, options: tuple[Any, ...]) -> PlaygroundSingle:
     """The Playground environment of a name and its options; the same object for equal arguments."""
     check_known("playground", id, ids())
     return PlaygroundSingle(id, options)

@@ -12,14 +12,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._checks import check_integer
-from jaxenv._library import import_library, outside_traces
-from jaxenv._source import install_command
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_integer
+from jaxenv._util.library import import_library, outside_traces
+from jaxenv._util.source import install_command
+from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import params_struct
 from jaxenv.suites._single import Single, one_per_arguments
@@ -46,7 +47,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, *, ruleset: Any = None, **kwargs) -> Environment:
+def load(name: str, /, num_envs: int = 1, *, ruleset: Any = None, **kwargs: Any) -> Environment:
     """Builds an environment of XLand-MiniGrid with its stack of wrappers, as `jaxenv.make` does for this library's own.
 
     Args:
@@ -83,7 +84,7 @@ class XMiniGridSingle(Single):
 
     reset_strategy = "compact"
 
-    def __init__(self, id: str, options: tuple):
+    def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"xminigrid:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id.startswith("MiniGrid-Empty-"):
@@ -105,7 +106,7 @@ class XMiniGridSingle(Single):
                 doc = f"The ruleset of {self.owner}: one for all lanes, or one per lane."
                 self.params = params_struct(doc, ruleset, _restore, (id, options))
 
-    def reset(self, values, key):
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         params = self.env_params
         if values:
             params = params.replace(
@@ -114,7 +115,9 @@ class XMiniGridSingle(Single):
         timestep = self.env.reset(params, key)
         return timestep.state, timestep.observation
 
-    def step(self, values, key, state, action):
+    def step(
+        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
+    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
         timestep = self.env.step(self.env_params, self.timestep(state), action)
         return timestep.state, timestep.observation, timestep.reward, timestep.discount == 0, {}
 
@@ -122,10 +125,10 @@ class XMiniGridSingle(Single):
         """XLand-MiniGrid's TimeStep of a state; a step reads the state only."""
         return _xminigrid().types.TimeStep(state, step_type=(), reward=(), discount=(), observation=())
 
-    def declared_action(self):
+    def declared_action(self) -> Tree:
         return specs.discrete(self.env.num_actions(self.env_params), name="action")
 
-    def declared_observation(self):
+    def declared_observation(self) -> Tree:
         constants = _xminigrid().core.constants
         highest = np.array([constants.NUM_TILES - 1, constants.NUM_COLORS - 1])
         shape = self.env.observation_shape(self.env_params)
@@ -133,13 +136,13 @@ class XMiniGridSingle(Single):
 
 
 @one_per_arguments
-def single(id: str, options: tuple) -> XMiniGridSingle:
+def single(id: str, options: tuple[Any, ...]) -> XMiniGridSingle:
     """The environment of an id and its options; the same object for equal arguments."""
     check_known("xminigrid", id, _registry())
     return XMiniGridSingle(id, options)
 
 
-def _restore(id: str, options: tuple, values: dict[str, Any]) -> Any:
+def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
     """Rebuilds pickled params."""
     return dataclasses.replace(single(id, options).params, **values)
 

@@ -1,17 +1,17 @@
 """Checks of environments and wrappers, and toy environments with predictable rows."""
 
-from jaxenv.testing.assert_max_traces import assert_max_traces as assert_max_traces
+from jaxenv.testing._assert_max_traces import assert_max_traces as assert_max_traces
+from jaxenv.testing._check_env import check_env as check_env
+from jaxenv.testing._check_environments_match import check_environments_match as check_environments_match
+from jaxenv.testing._check_wrapper import check_wrapper as check_wrapper
+from jaxenv.testing._checked import checked as checked
+from jaxenv.testing._every_kind import every_kind as every_kind
+from jaxenv.testing._random_environment import RandomEnvironment as RandomEnvironment
+from jaxenv.testing._random_environment import random_environment as random_environment
+from jaxenv.testing._validate_env import validate_env as validate_env
 from jaxenv.testing.chain import Chain as Chain
-from jaxenv.testing.check_env import check_env as check_env
-from jaxenv.testing.check_environments_match import check_environments_match as check_environments_match
-from jaxenv.testing.check_wrapper import check_wrapper as check_wrapper
-from jaxenv.testing.checked import checked as checked
 from jaxenv.testing.counting import Counting as Counting
 from jaxenv.testing.counting import mock_012 as mock_012
-from jaxenv.testing.every_kind import every_kind as every_kind
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS as ALLOWED_OPT_OUTS
 from jaxenv.testing.properties import PROPERTIES as PROPERTIES
-from jaxenv.testing.random_environment import RandomEnvironment as RandomEnvironment
-from jaxenv.testing.random_environment import random_environment as random_environment
 from jaxenv.testing.report import Report as Report
-from jaxenv.testing.validate_env import validate_env as validate_env

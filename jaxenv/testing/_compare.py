@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._typed_keys import is_key
+from jaxenv.core.timestep import TimeStep
 from jaxenv.testing.report import Failure
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 # The tolerance for one step in two compilations, which may round differently.
 ROUNDING = 1e-5
@@ -87,7 +87,7 @@ def require_equal(
             raise Failure(f"{leaf}{location(at, axes, first_step)} is {x[at]} {labels[0]} and {y[at]} {labels[1]}")
 
 
-def require_nowhere(wrong: np.ndarray, rule: str, values: Any, first_step: int = 0) -> None:
+def require_nowhere(wrong: Any, rule: str, values: Any, first_step: int = 0) -> None:
     """Raises a `Failure` with the location and the value of the first true element of ``wrong`` (``[T, B, ...]``)."""
     if np.any(wrong):
         at = first(wrong)
@@ -126,7 +126,7 @@ def location(at: Sequence[int], axes: Sequence[str] = ("step", "lane"), first_st
     return f" at {', '.join(named)}" if named else ""
 
 
-def leaf_name(values: Tree, path: tuple) -> str:
+def leaf_name(values: Tree, path: tuple[Any, ...]) -> str:
     """The name of a leaf; in a pair of state and TimeStep it starts with ``state`` or ``timestep``."""
     name = tree.path_name(path)
     if isinstance(values, tuple) and len(values) == 2 and isinstance(values[1], TimeStep):

@@ -15,11 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._programs import action_shapes, lane_numbers, run, start
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
+from jaxenv.tree._typed_keys import is_key
 
 _TIMEOUT = 120  # seconds
 # Settings that change what is traced.
@@ -109,7 +110,7 @@ def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) ->
 class _Pickler(pickle.Pickler):
     """Refuses classes and functions that another process cannot import."""
 
-    def reducer_override(self, obj):
+    def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, type | FunctionType):
             if obj.__module__ == "__main__":
                 raise pickle.PicklingError(f"{obj.__qualname__} is defined in a script or notebook")
@@ -138,11 +139,11 @@ def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
 
 
-def _reset(env, keys):
+def _reset(env: Wrapper, keys: jax.Array) -> tuple[Any, TimeStep]:
     return env.reset(keys)
 
 
-def _step(env, state, action):
+def _step(env: Wrapper, state: Tree, action: Tree) -> tuple[Any, TimeStep]:
     return env.step(state, action)
 
 

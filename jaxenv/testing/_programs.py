@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._programs import eval_shape, jitted
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv._util.programs import eval_shape, jitted
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.testing._compare import to_numpy
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 # The environment is an argument, so that environments with equal configuration share the compiled code.
 
@@ -62,7 +62,7 @@ def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, ac
     One program serves both, since compilation takes most of the time of the checks.
     """
 
-    def one_step(state, inputs):
+    def one_step(state: Tree, inputs: tuple[Any, jax.Array, jax.Array]) -> tuple[Any, ...]:
         given, uses_given, action = inputs
         after = env.step(jax.tree.map(lambda x, y: jnp.where(uses_given, x, y), given, state), action)
         return after[0], after

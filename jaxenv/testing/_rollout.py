@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._programs import CACHES
-from jaxenv._self_compiling import one_by_one
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv._util.programs import CACHES
+from jaxenv.core._compiled import one_by_one
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import take_steps
-from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
+from jaxenv.tree._typed_keys import is_key
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable
 
 import jax
 
-from jaxenv._checks import check_bool, check_callable, check_integer
-from jaxenv.environment import Environment
+from jaxenv._util.checks import check_bool, check_callable, check_integer
+from jaxenv.core.environment import Environment
+from jaxenv.core.wrapper import layers
 from jaxenv.random import check_one
 from jaxenv.testing._source import described
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS, HOST_OPT_OUTS, PROPERTIES, select_properties
 from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status
-from jaxenv.wrapper import layers
 
 # The other checks rely on these and would only crash without them.
 _PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")

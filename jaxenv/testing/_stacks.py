@@ -2,17 +2,17 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from jaxenv import stack, tree
-from jaxenv._declared import Declared, declared_leaves, map_declared
-from jaxenv.environment import Environment
-from jaxenv.multitask import Multitask
-from jaxenv.task import Task
-from jaxenv.wrapper import Wrapper, layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
+from jaxenv import tree
+from jaxenv.core._declared import Declared, declared_leaves, map_declared
+from jaxenv.core.environment import Environment
+from jaxenv.core.multitask import Multitask
+from jaxenv.core.task import Task
+from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit, stack
 
 E = TypeVar("E", bound=Environment)
 
@@ -59,7 +59,9 @@ def without_restarts(env: Environment) -> Environment:
     return _map_autoreset(env, lambda layer: layer.env, tree.rebuild)
 
 
-def _map_autoreset(env: Environment, change: Callable[[AutoReset], Environment], rebuild: Callable) -> Environment:
+def _map_autoreset(
+    env: Environment, change: Callable[[AutoReset], Environment], rebuild: Callable[..., Any]
+) -> Environment:
     """The stack with its ``AutoReset`` changed; ``rebuild`` rebuilds the wrappers outside, with or without checks."""
     if isinstance(env, AutoReset):
         return change(env)
@@ -81,7 +83,7 @@ def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[
     """
     names: list[str] = []
 
-    def spread(d: Declared):
+    def spread(d: Declared) -> np.ndarray:
         name = d.path.split(".")[-1]
         if d.per_lane or d.dtype is None or only not in (None, name):
             return d.value
@@ -102,7 +104,7 @@ def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[
 def _with_varied_integer(env: E, path: str) -> E:
     """The stack with one added to an integer in every other lane, unless a class refuses that."""
 
-    def add(d: Declared):
+    def add(d: Declared) -> Any:
         return d.value + tree.expand(np.arange(LANES, dtype=np.int32) % 2, d.value.ndim) if d.path == path else d.value
 
     changed = map_declared(add, env)
@@ -116,7 +118,7 @@ def _with_varied_integer(env: E, path: str) -> E:
 
 def takes_multiple_steps(env: Environment) -> bool:
     """Whether a wrapper takes several steps of the environment in one, so that rows do not count them."""
-    return any(isinstance(layer, Wrapper) and layer.multi_step for layer in layers(env))
+    return any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(env))
 
 
 def carries(env: Environment) -> bool:

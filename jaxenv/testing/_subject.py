@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
+from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import ROUNDING, take_steps
 from jaxenv.testing._other_process import Reply, ask
@@ -17,7 +18,6 @@ from jaxenv.testing._rollout import EagerRun, Rollout
 from jaxenv.testing._stacks import LANES, E, per_lane, with_restarts
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 from jaxenv.wrappers import AutoReset
 
 OTHER_STEPS = 4  # of the rollout in another process

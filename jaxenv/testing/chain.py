@@ -3,7 +3,9 @@
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 class Chain(Task):
@@ -14,19 +16,19 @@ class Chain(Task):
 
     length: int = tree.static(default=5, low=2)
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Tree:
         return jnp.zeros(stream.shape, jnp.int32)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
         cell = jnp.clip(state + 2 * action - 1, 0, self.length - 1)
         arrived = cell == self.length - 1
         return Transition(cell, reward=arrived.astype(jnp.float32), terminated=arrived)
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> Tree:
         return state
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         return specs.discrete(self.length, name="observation")
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return specs.discrete(2, name="action")

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import check_choice
-from jaxenv.task import Task, Transition
+from jaxenv._util.checks import check_choice
+from jaxenv.core.task import Task, Transition
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -39,19 +41,19 @@ class Counting(Task):
     pays: Literal["action", "end"] = tree.static(default="action")
     shows: Literal["number", "tuple", "dict"] = tree.static(default="number")
 
-    def check(self):
+    def check(self) -> None:
         if np.shape(self.lengths)[-1] == 0:
             raise ValueError("Counting: lengths must hold at least one length, got none")
         check_choice("Counting", "shows", self.shows, ("number", "tuple", "dict"))
         check_choice("Counting", "pays", self.pays, ("action", "end"))
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> Counters:
         return Counters(jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, jnp.int32))
 
-    def carry(self, old, new):
+    def carry(self, old: Counters, new: Counters) -> Counters:
         return Counters(old.episode + 1, new.step)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Counters, action: Tree, stream: Stream) -> Transition:
         step = state.step + 1
         lengths = jnp.broadcast_to(self.lengths, (*step.shape, np.shape(self.lengths)[-1]))
         index = state.episode % lengths.shape[-1]
@@ -59,20 +61,20 @@ class Counting(Task):
         reward = (action if self.pays == "action" else ended).astype(jnp.float32)
         return Transition(Counters(state.episode, step), reward, terminated=ended)
 
-    def observe(self, state):
+    def observe(self, state: Counters) -> Tree:
         if self.shows == "number":
             return self.stride * state.episode + state.step
         return self._pair(state.episode, state.step)
 
-    def observation_spec(self):
+    def observation_spec(self) -> Tree:
         if self.shows == "number":
             return specs.Array((), np.int32, "observation")
         return self._pair(specs.Array((), np.int32, "episode"), specs.Array((), np.int32, "step"))
 
-    def _pair(self, episode, step):
+    def _pair(self, episode: Any, step: Any) -> Any:
         return (episode, step) if self.shows == "tuple" else {"episode": episode, "step": step}
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return specs.discrete(10, name="action")
 
 

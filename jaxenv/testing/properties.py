@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from jaxenv._names import did_you_mean
+from jaxenv._util.names import did_you_mean
 from jaxenv.testing._checks import (
     batch,
     episodes,

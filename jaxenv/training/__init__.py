@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        if name in _algorithms.MODULES or name == "seeds":
-            return importlib.import_module(f"{__name__}.{name}")
+        if name == "seeds":
+            return importlib.import_module(f"{__name__}.seeds")
+        if name in _algorithms.MODULES:
+            return _algorithms.module(__name__, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,15 @@
 """The learners by name.
 
-A learner is a module like ppo.py, with ``Config``, ``make_iteration`` and ``make_policy``. Its ``Learner`` has the
-fields ``params`` and ``statistics``. The names of its ``Losses``, a ``NamedTuple``, become columns of a run.
+A learner is a module like ppo.py, with ``Config``, ``make_train`` and ``make_policy``. Its ``Learner`` has the fields
+``params`` and ``statistics``. The names of its ``Losses``, a ``tree.struct``, become columns of a run.
 """
 
 import importlib
 from typing import Any
 
 from jaxenv import specs
-from jaxenv._checks import check_choice
+from jaxenv._util import source
+from jaxenv._util.checks import check_choice
 from jaxenv.training.config import RunConfig
 
 MODULES = {"ppo": "jaxenv.training.ppo", "dqn": "jaxenv.training.dqn", "sac": "jaxenv.training.sac"}
@@ -17,7 +18,12 @@ MODULES = {"ppo": "jaxenv.training.ppo", "dqn": "jaxenv.training.dqn", "sac": "j
 def module(owner: str, name: str) -> Any:
     """The module of a learner. Raises a ``ValueError`` for another name, an ``ImportError`` without its libraries."""
     check_choice(owner, "algorithm", name, tuple(MODULES))
-    return importlib.import_module(MODULES[name])
+    try:
+        return importlib.import_module(MODULES[name])
+    except ModuleNotFoundError as missing:
+        if missing.name in ("flax", "optax"):
+            raise source.missing("jaxenv.training", missing, "training") from missing
+        raise
 
 
 def name_of(owner: str, config: Any) -> str:

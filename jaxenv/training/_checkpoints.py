@@ -5,8 +5,8 @@ from typing import Any, Protocol, TypeVar
 
 import jax
 
-from jaxenv import _processes, data
-from jaxenv.data import checkpointer
+from jaxenv import data
+from jaxenv.data import _processes, checkpointer
 
 R = TypeVar("R")
 FILE, FOLDER = "checkpoint.npz", "checkpoints"

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-import jaxenv
-from jaxenv import tree
-from jaxenv.environment import Environment
+from jaxenv import rollout, tree
+from jaxenv.core.environment import Environment
+from jaxenv.rollout import Policy
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -29,19 +30,19 @@ class Player:
     The weights are an argument of the compiled functions, so newer ones do not compile again.
     """
 
-    def __init__(self, env: Environment, policy: Callable, max_steps: int | None):
+    def __init__(self, env: Environment, policy: Policy, max_steps: int | None):
         self._env, self._max_steps = env, max_steps
 
-        def moment(state, size: int, reward, total, over) -> Moment:
+        def moment(state: Tree, size: int, reward: jax.Array, total: Any, over: Any) -> Moment:
             return Moment(env.render(state, size), env.clock(state).step, reward, total, over)
 
-        def start(key, size: int):
+        def start(key: jax.Array, size: int) -> Any:
             state, timestep = env.reset(key)
             none = jnp.zeros(timestep.step_type.shape, jnp.float32)
             return (state, timestep), moment(state, size, none, none, timestep.is_last())
 
-        def advance(now, memory, shown, initial_memory, size: int):
-            (state, timestep, memory), _ = jaxenv.unroll(
+        def advance(now: Any, memory: Any, shown: Any, initial_memory: Any, size: int) -> Any:
+            (state, timestep, memory), _ = rollout.unroll(
                 env, policy, now[0], now[1], 1, initial_memory=initial_memory, memory=memory
             )
             reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
@@ -49,7 +50,7 @@ class Player:
             return (state, timestep), memory, tree.where(shown.over, shown, new)
 
         self._start = jax.jit(start, static_argnums=1)
-        self._advance: Callable = jax.jit(advance, static_argnums=4)
+        self._advance: Callable[..., Any] = jax.jit(advance, static_argnums=4)
 
     def episode(self, key: jax.Array, initial_memory: Any, side: Callable[[], int]) -> Iterator[Moment]:
         """Yields the moments of one episode of every lane as NumPy arrays; ``side()`` is the size of the pictures."""

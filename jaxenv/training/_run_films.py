@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv.rollout._film_files import write_film
-from jaxenv.rollout._frames import Lanes
+from jaxenv.canvas._film_files import write_film
+from jaxenv.canvas._grid import Grid
 from jaxenv.rollout._frames import Moment as Shown
 from jaxenv.training import _algorithms
 from jaxenv.training._play import Player
@@ -73,14 +73,14 @@ class RunFilms:
 
     def _write(self, player: Player, memory: Any, path: pathlib.Path) -> None:
         self._folder.mkdir(exist_ok=True)
-        lanes = Lanes((_SIZE, _SIZE), 1, True)
+        grid = Grid((_SIZE, _SIZE), 1, True)
         over = False
 
         def frames() -> Iterator[np.ndarray]:
             nonlocal over
             for one in player.episode(jax.random.key(0), memory, lambda: _SIZE):
                 over = bool(one.over.all())
-                yield lanes.frame(Shown(one.picture, one.step, one.total, one.over))
+                yield grid.frame(Shown(one.picture, one.step, one.total, one.over))
 
         write_film(path, frames(), _FPS)
         if not over:

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import data
-from jaxenv._checks import check_choice, check_text
-from jaxenv._names import did_you_mean
+from jaxenv._util.checks import check_choice, check_text
+from jaxenv._util.names import did_you_mean
 from jaxenv.training import _algorithms, presets
 from jaxenv.training.trained import Trained, settings_of
 
@@ -87,7 +87,7 @@ def _path(env_id: str, algorithm: str) -> pathlib.Path:
 def _read(path: pathlib.Path) -> Baseline:
     info = data.checkpoint_info(path)
     algorithm, config, num_seeds = settings_of(path, info)
-    learner = jax.eval_shape(_algorithms.module("baseline", algorithm).make_iteration(config)[0], jax.random.key(0))
+    learner = jax.eval_shape(_algorithms.module("baseline", algorithm).make_train(config).init, jax.random.key(0))
     halved = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float16), learner.params)
     found = data.restore(path, {"params": halved, "statistics": learner.statistics}, partial=True)
     figures = {name: info.config["figures"][name] for name in _FIGURES}

@@ -1,35 +1,32 @@
 """The settings that all learners have, and hyperparameters that may be arrays."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jaxenv
 from jaxenv import tree
-from jaxenv._checks import (
-    INT32_MAX,
-    Range,
-    check_array,
-    check_choice,
-    check_integer,
+from jaxenv._util.checks import (
     check_text,
     described,
-    is_concrete,
-    is_integer,
-    is_real,
 )
-from jaxenv._declared import check_option
-from jaxenv._names import did_you_mean
-from jaxenv.environment import Environment
+from jaxenv._util.names import did_you_mean
+from jaxenv.core._declared import Declared, check_number, check_static
+from jaxenv.core.environment import Environment
+from jaxenv.wrappers.stack._make import load
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Settings of a run, whichever its learner.
+
+    A subclass declares its fields as an environment does: `jaxenv.tree.leaf` for the hyperparameters, numbers that
+    compiled code may read as arrays, and `jaxenv.tree.static` for all others, each with its range. A field whose
+    default alone changes keeps its declaration.
 
     Attributes:
         env_id: an id for `jaxenv.load`.
@@ -59,52 +56,45 @@ class RunConfig:
     normalize_observation: bool = False
     total_steps: int = tree.static(default=300_000, low=1)
     num_envs: int = tree.static(default=16, low=1)
-    learning_rate: float = tree.static(default=1e-3, low=0, below=np.inf)
-    gamma: float = tree.static(default=0.99, low=0, high=1)
-    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = tree.leaf(default=1e-3, low=0, below=np.inf)
+    gamma: float = tree.leaf(default=0.99, low=0, high=1)
+    hidden: tuple[int, ...] = tree.static(default=(64, 64), low=1)
     torso: Literal["auto", "mlp", "cnn"] = "auto"
     num_evaluations: int = tree.static(default=10, low=1)
     num_eval_episodes: int = tree.static(default=100, low=1)
-    max_eval_steps: int | None = None
+    max_eval_steps: int | None = tree.static(default=None, low=1)
     eval_explore: bool = False
 
-    # Numbers that `with_arrays` replaces: jitted code reads them, and shapes do not depend on them.
-    hyperparameters: ClassVar[tuple[str, ...]] = ("learning_rate", "gamma")
+    def __init_subclass__(cls) -> None:
+        # The decorator of the subclass has not run yet: these are the fields of its base.
+        for field in dataclasses.fields(cls):
+            default = vars(cls).get(field.name, dataclasses.MISSING)
+            if default is not dataclasses.MISSING and not isinstance(default, dataclasses.Field):
+                setattr(cls, field.name, dataclasses.field(default=default, metadata=field.metadata))
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            name = field.name
-            value = getattr(self, name)
-            if get_origin(field.type) is Literal:
-                check_choice(self.owner, name, value, get_args(field.type))
-            value = check_option(self.owner, name, value, field.default)
-            object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
-            if field.type in (int, float):
-                self._check_number(name, value)
-        if self.max_eval_steps is not None:
-            check_integer(self.owner, "max_eval_steps", self.max_eval_steps, 1)
-        object.__setattr__(self, "env_options", self._pairs(self.env_options))
-        for name, of, fits in (
-            ("hidden", "widths", _is_width),
-            ("wrappers", "names, or of pairs of a name and a dict of options", _is_wrapper),
-        ):
-            if not isinstance(getattr(self, name), tuple):
-                raise ValueError(f"{self.owner}: {name} must be a tuple of {of}, got {getattr(self, name)!r}")
-            for entry in getattr(self, name):
-                if not fits(entry):
-                    of = "widths of at least 1" if name == "hidden" else of
-                    raise ValueError(f"{self.owner}: {name} must hold {of}, got {getattr(self, name)!r}")
+            value = check_static(self.owner, field, _as_tuples(getattr(self, field.name)))
+            object.__setattr__(self, field.name, value)
+        options = self._data(
+            "env_options", "a mapping of names to numbers, text or tuples of them", lambda x: dict(**dict(x))
+        )
+        self._data("wrappers", "a tuple of names, or of pairs of a name and a dict of options", tuple)
+        if taken := options.keys() & {"num_envs", "wrappers", "mode", "autoreset"}:
+            raise ValueError(f"{self.owner}: env_options must not hold {min(taken)!r}, which the learner sets")
+        object.__setattr__(self, "env_options", _as_tuples(list(options.items())))  # hashable
         self.check()
         if not self.num_updates:
-            least = self.rows_per_update * self.num_evaluations
+            least = self.num_warmup_rows + self.rows_per_update * self.num_evaluations
+            warmup = "the warm-up and " if self.num_warmup_rows else ""
             raise ValueError(
-                f"{self.owner}: total_steps must be at least {least}, an update of {self.rows_per_update} rows "
+                f"{self.owner}: total_steps must be at least {least}, {warmup}an update of {self.rows_per_update} rows "
                 f"(num_envs, num_steps) before each of {self.num_evaluations} evaluations (num_evaluations), "
                 f"got {self.total_steps}"
             )
 
     def check(self) -> None:
-        """Checks what only this learner has; raises a ``ValueError`` that names the setting and its value."""
+        """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
     def make_env(self, num_envs: int = 1, mode: str = "train", **options) -> Environment:
         """The stack of this config, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
@@ -114,14 +104,17 @@ class RunConfig:
             mode: ``"train"`` or ``"eval"``.
             **options: further arguments of `jaxenv.load`; they replace those of ``env_options``.
         """
-        return jaxenv.load(
-            self.env_id, num_envs, wrappers=self.wrappers, mode=mode, **(dict(self.env_options) | options)
-        )
+        return load(self.env_id, num_envs, wrappers=self.wrappers, mode=mode, **(dict(self.env_options) | options))
+
+    @property
+    def learner(self) -> str:
+        """The name of the learner in errors, that of its module: ``"ppo"``."""
+        return learner_name(type(self))
 
     @property
     def owner(self) -> str:
         """The name of the class in errors: ``"ppo.Config"``."""
-        return f"{type(self).__module__.rpartition('.')[2]}.{type(self).__name__}"
+        return f"{self.learner}.{type(self).__name__}"
 
     @property
     def rows_per_update(self) -> int:
@@ -129,16 +122,27 @@ class RunConfig:
         return self.num_envs
 
     @property
+    def num_warmup_rows(self) -> int:
+        """Rows of all lanes together that are collected before the first update."""
+        return 0
+
+    @property
     def num_updates(self) -> int:
-        """Updates of a run, equally many before each evaluation."""
-        return self.total_steps // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
+        """Updates of a run after the warm-up, equally many before each evaluation."""
+        left = max(self.total_steps - self.num_warmup_rows, 0)
+        return left // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
 
     @property
     def num_rows(self) -> int:
         """Rows of all lanes together in a whole run: ``total_steps``, rounded down to whole updates per evaluation."""
-        return self.num_updates * self.rows_per_update
+        return self.num_warmup_rows + self.num_updates * self.rows_per_update
 
-    def arrays(self, given: dict[str, Any] | None = None) -> dict[str, jax.Array]:
+    @property
+    def hyperparameters(self) -> dict[str, float]:
+        """The numbers that may be arrays, by name: `jaxenv.tree.rebuild` puts arrays in their place."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if "rank" in field.metadata}
+
+    def arrays(self, given: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
         """The hyperparameters as float32 ``()``, for a learner to carry.
 
         Args:
@@ -147,76 +151,49 @@ class RunConfig:
         Raises:
             ValueError: for a name that is no hyperparameter, a number out of range, or another shape than ``()``.
         """
-        given = {} if given is None else given
+        own, given = self.hyperparameters, {} if given is None else given
         if not isinstance(given, Mapping):
-            example = f"{{{self.hyperparameters[0]!r}: {getattr(self, self.hyperparameters[0])}}}"
+            example = dict([next(iter(own.items()))])
             raise ValueError(f"{self.owner}: hyperparameters must be a dict such as {example}, got {described(given)}")
         for name in given:
             check_text(self.owner, "the name of a hyperparameter", name)
-        if unknown := sorted(given.keys() - set(self.hyperparameters)):
-            hint = did_you_mean(
-                unknown[0], self.hyperparameters, otherwise=f"they are {', '.join(self.hyperparameters)}"
-            )
-            raise ValueError(f"{self.owner}: no hyperparameter {unknown[0]!r}, {hint}")
-        for name, value in given.items():
-            check_array(self.owner, name, value)
-            if jnp.shape(value) != ():
-                raise ValueError(
-                    f"{self.owner}: {name} must be one number, got shape {jnp.shape(value)}: jax.vmap over several"
-                )
-            if is_concrete(value):
-                self._check_number(name, np.asarray(value).item())
-        values = {name: getattr(self, name) for name in self.hyperparameters} | dict(given)
-        return {name: jnp.asarray(value, jnp.float32) for name, value in values.items()}
-
-    def with_arrays(self, values: dict[str, jax.Array]) -> Self:
-        """This config with traced hyperparameters, for the inside of jitted code."""
-        new = object.__new__(type(self))
+            if name not in own:
+                hint = did_you_mean(name, own, otherwise=f"they are {', '.join(own)}")
+                raise ValueError(f"{self.owner}: no hyperparameter {name!r}, {hint}")
+        arrays = {}
         for field in dataclasses.fields(self):
-            object.__setattr__(new, field.name, values.get(field.name, getattr(self, field.name)))
-        return new
+            if field.name in own:
+                value = given.get(field.name, own[field.name])
+                array = jnp.asarray(check_number(self.owner, Declared(field.name, value, **field.metadata)))
+                if array.shape:
+                    rule = f"one number, got shape {array.shape}: jax.vmap over several"
+                    raise ValueError(f"{self.owner}: {field.name} must be {rule}")
+                arrays[field.name] = array
+        return arrays
 
-    def _pairs(self, options: Any) -> tuple[tuple[str, Any], ...]:
-        """``env_options`` as pairs, which are hashable; lists, as JSON has them, become tuples."""
-        pairs = tuple(options.items()) if isinstance(options, Mapping) else options
-        if not isinstance(pairs, tuple) or not all(
-            isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
-        ):
-            raise ValueError(f"{self.owner}: env_options must be a mapping of names to values, got {options!r}")
-        for name, value in pairs:
-            if name in ("num_envs", "wrappers", "mode", "autoreset"):
-                raise ValueError(f"{self.owner}: env_options must not hold {name!r}, which the learner sets")
-            if not isinstance(value, bool | int | float | str | tuple | list | None):
-                raise ValueError(
-                    f"{self.owner}: env_options must be numbers, text or tuples of them, got {name} = {value!r}"
-                )
-        return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in pairs)
-
-    def _check_number(self, name: str, value: Any) -> None:
-        if not is_real(value):
-            raise ValueError(f"{self.owner}: {name} must be one number, got {value!r}")
-        self._range(name).check(self.owner, name, value)
-        if is_integer(value):
-            Range(high=INT32_MAX).check(self.owner, name, value)
-
-    @classmethod
-    def _range(cls, name: str) -> Range:
-        """The declared range of a field. A subclass that changes only the default keeps it."""
-        fields = (vars(base).get("__dataclass_fields__", {}).get(name) for base in cls.__mro__)
-        return next((field.metadata["range"] for field in fields if field and "range" in field.metadata), Range())
+    def _data(self, name: str, rule: str, convert: Callable) -> Any:
+        """The converted value of a setting that the file of a run holds: JSON."""
+        value = getattr(self, name)
+        try:
+            converted = convert(value)
+            json.dumps(converted)
+        except (TypeError, ValueError):
+            raise ValueError(f"{self.owner}: {name} must be {rule}, got {value!r}") from None
+        return converted
 
 
-def _is_width(entry: Any) -> bool:
-    return is_integer(entry) and entry >= 1
+def learner_name(kind: type[RunConfig]) -> str:
+    """The name of the learner whose settings are of a class, that of its module: ``"ppo"``."""
+    return kind.__module__.rpartition(".")[2]
 
 
-def _is_wrapper(entry: Any) -> bool:
-    """Whether an entry of ``wrappers`` is a name, or a pair of a name and options."""
-    pair = isinstance(entry, tuple | list) and len(entry) == 2 and isinstance(entry[1], Mapping)
-    return isinstance(entry[0] if pair else entry, str)
-
-
-def check_config(owner: str, config: Any, kind: type[RunConfig]) -> None:
-    """Raises a ``ValueError`` unless ``config`` holds the settings of the learner ``owner``."""
+def check_config(config: Any, kind: type[RunConfig]) -> None:
+    """Raises a ``ValueError`` unless ``config`` is of the class ``kind``, the settings of one learner."""
     if not isinstance(config, kind):
+        owner = learner_name(kind)
         raise ValueError(f"{owner}: config must be {owner}.{kind.__name__}(...), got {described(config)}")
+
+
+def _as_tuples(value: Any) -> Any:
+    """Lists, as JSON has them, as tuples, which are hashable."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs
-from jaxenv.timestep import TimeStep
+from jaxenv.core.timestep import TimeStep
 
 _MASKED = np.float32(-1e9)  # a finite logit, so that entropy and gradient of a masked action are 0, not NaN
 _LOG_STD = (-5.0, 2.0)
@@ -121,7 +121,7 @@ class Normal(NamedTuple):
         """How many of the inputs, the last ones, are log standard deviations."""
         return self.spec.numel
 
-    def _moments(self, inputs):
+    def moments(self, inputs: Any) -> Any:
         mean, log_std = jnp.split(inputs, 2, axis=-1)
         return mean, jnp.clip(log_std, *_LOG_STD)
 
@@ -131,12 +131,12 @@ class Normal(NamedTuple):
 
     def displaced(self, inputs: jax.Array, noise: jax.Array) -> jax.Array:
         """The sample ``noise``, float32 ``[B, n]``, standard deviations from the mean; has gradients in ``inputs``."""
-        mean, log_std = self._moments(inputs)
+        mean, log_std = self.moments(inputs)
         return mean + jnp.exp(log_std) * noise
 
     def mode(self, inputs: jax.Array) -> jax.Array:
         """The most probable sample."""
-        return self._moments(inputs)[0]
+        return self.moments(inputs)[0]
 
     def to_action(self, sample: jax.Array) -> jax.Array:
         """The action of a sample."""
@@ -147,43 +147,21 @@ class Normal(NamedTuple):
 
     def log_probability(self, inputs: jax.Array, sample: jax.Array) -> jax.Array:
         """Of the sample, before it is clipped; in nats, ``[...]`` for inputs ``[..., 2 n]``."""
-        mean, log_std = self._moments(inputs)
+        mean, log_std = self.moments(inputs)
         distance = (sample - mean) / jnp.exp(log_std)
         return jnp.sum(-0.5 * distance**2 - log_std - _HALF_LOG_TWO_PI, axis=-1)
 
     def entropy(self, inputs: jax.Array) -> jax.Array:
         """Of the sample, in nats."""
-        return jnp.sum(self._moments(inputs)[1] + (_HALF_LOG_TWO_PI + np.float32(0.5)), axis=-1)
+        return jnp.sum(self.moments(inputs)[1] + (_HALF_LOG_TWO_PI + np.float32(0.5)), axis=-1)
 
 
-class TanhNormal(NamedTuple):
-    """Independent normal numbers that a tanh squashes into the bounds of the spec.
+class TanhNormal(Normal):
+    """Independent normal numbers that a tanh squashes into the bounds of the spec, a `jaxenv.specs.Bounded`.
 
-    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples are the numbers before the tanh.
+    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples are the numbers before the tanh, and so are ``mode``,
+    whose action is the median one, and ``entropy``: that of the action has no closed form.
     """
-
-    spec: specs.Bounded
-
-    @property
-    def num_inputs(self) -> int:
-        return 2 * self.num_log_std
-
-    @property
-    def num_log_std(self) -> int:
-        """How many of the inputs, the last ones, are log standard deviations."""
-        return self.spec.numel
-
-    def sample(self, inputs: jax.Array, stream: random.Stream) -> jax.Array:
-        """Float32 ``[B, n]`` for inputs ``[B, 2 n]``."""
-        return Normal(self.spec).sample(inputs, stream)
-
-    def displaced(self, inputs: jax.Array, noise: jax.Array) -> jax.Array:
-        """The sample ``noise``, float32 ``[B, n]``, standard deviations from the mean; has gradients in ``inputs``."""
-        return Normal(self.spec).displaced(inputs, noise)
-
-    def mode(self, inputs: jax.Array) -> jax.Array:
-        """The sample whose action is the median action."""
-        return Normal(self.spec).mode(inputs)
 
     def to_action(self, sample: jax.Array) -> jax.Array:
         """The action of a sample."""
@@ -191,6 +169,7 @@ class TanhNormal(NamedTuple):
 
     def scaled(self, unit: jax.Array) -> jax.Array:
         """The action ``[B, *shape]`` at ``unit``, ``[B, n]``: -1 is its lower bound and 1 its upper bound."""
+        assert isinstance(self.spec, specs.Bounded)
         low, high = self.spec.minimum[None], self.spec.maximum[None]
         unit = unit.reshape(-1, *self.spec.shape)
         # Rounding must not leave the bounds.
@@ -200,14 +179,10 @@ class TanhNormal(NamedTuple):
         """The density of the action, in nats, where actions are measured from -1 to 1."""
         # log(1 - tanh(u)**2) in a form that is exact for large u
         slope = 2 * (np.float32(np.log(2)) - sample - jax.nn.softplus(-2 * sample))
-        return Normal(self.spec).log_probability(inputs, sample) - jnp.sum(slope, axis=-1)
-
-    def entropy(self, inputs: jax.Array) -> jax.Array:
-        """Of the number before the tanh, in nats: that of the action has no closed form."""
-        return Normal(self.spec).entropy(inputs)
+        return super().log_probability(inputs, sample) - jnp.sum(slope, axis=-1)
 
 
-Distribution = Categorical | MultiCategorical | Normal | TanhNormal
+Distribution = Categorical | MultiCategorical | Normal
 
 
 def masked(logits: jax.Array, mask: Any) -> jax.Array:

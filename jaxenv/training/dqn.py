@@ -6,27 +6,27 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
 
-The file reads from top to bottom, to be copied and changed: the config, `make_train`, and `make_iteration` with its
-three stages (collect, learn, evaluate); then the network. An environment is given by its id or as two stacks.
+The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
+consists of, `make_train` with its two stages (collect, learn), the policy, the network. An environment is given by its
+id or as two stacks.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import jaxenv
-from jaxenv import _export, data, random, rollout, tree
-from jaxenv.environment import Environment
-from jaxenv.timestep import TimeStep
+from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
-from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import Lanes
+from jaxenv.training.lanes import LaneBuffer, Lanes, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
 # What the buffer keeps of every row.
@@ -75,24 +75,13 @@ class Config(RunConfig):
     learning_rate: float = 2.3e-3
     hidden: tuple[int, ...] = (128, 128)
     priority_exponent: float = tree.static(default=0.0, low=0, below=np.inf)
-    importance_exponent: float = tree.static(default=0.4, low=0, high=1)
-    target_rate: float = tree.static(default=0.01, above=0, high=1)
-    max_gradient_norm: float = tree.static(default=10.0, above=0, below=np.inf)
-    epsilon_start: float = tree.static(default=1.0, low=0, high=1)
-    epsilon_end: float = tree.static(default=0.05, low=0, high=1)
-    exploration_fraction: float = tree.static(default=0.16, above=0, below=np.inf)
+    importance_exponent: float = tree.leaf(default=0.4, low=0, high=1)
+    target_rate: float = tree.leaf(default=0.01, above=0, high=1)
+    max_gradient_norm: float = tree.leaf(default=10.0, above=0, below=np.inf)
+    epsilon_start: float = tree.leaf(default=1.0, low=0, high=1)
+    epsilon_end: float = tree.leaf(default=0.05, low=0, high=1)
+    exploration_fraction: float = tree.leaf(default=0.16, above=0, below=np.inf)
     initial_value: float = tree.static(default=0.0, above=-np.inf, below=np.inf)
-
-    hyperparameters: ClassVar = (
-        "learning_rate",
-        "gamma",
-        "importance_exponent",
-        "target_rate",
-        "max_gradient_norm",
-        "epsilon_start",
-        "epsilon_end",
-        "exploration_fraction",
-    )
 
     @property
     def rows_per_update(self) -> int:
@@ -104,33 +93,20 @@ class Config(RunConfig):
         return self.warmup_steps // self.num_envs
 
     @property
-    def num_updates(self) -> int:
-        """Updates of a run after the warm-up, equally many before each evaluation."""
-        left = max(self.total_steps - self.num_envs * self.warmup_rows, 0)
-        return left // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
-
-    @property
-    def num_rows(self) -> int:
-        return self.num_envs * self.warmup_rows + super().num_rows
+    def num_warmup_rows(self) -> int:
+        return self.num_envs * self.warmup_rows
 
     def check(self) -> None:
         least = self.num_envs * max(self.warmup_rows, self.num_steps, self.n_step + 1)
         if self.buffer_size < least:
             raise ValueError(
-                f"dqn.Config: buffer_size must be at least {least}, for the warm-up, for num_steps rows and for a "
+                f"{self.owner}: buffer_size must be at least {least}, for the warm-up, for num_steps rows and for a "
                 f"window of n_step + 1 rows of each lane, got {self.buffer_size}"
             )
         if self.warmup_rows + self.num_steps <= self.n_step:
             raise ValueError(
-                f"dqn.Config: warmup_steps must be at least {self.num_envs * (self.n_step + 1 - self.num_steps)}, so "
+                f"{self.owner}: warmup_steps must be at least {self.num_envs * (self.n_step + 1 - self.num_steps)}, so "
                 f"that the first update has transitions of n_step = {self.n_step} steps, got {self.warmup_steps}"
-            )
-        least = self.num_envs * self.warmup_rows + self.rows_per_update * self.num_evaluations
-        if self.total_steps < least:
-            raise ValueError(
-                f"dqn.Config: total_steps must be at least {least}, the warm-up and an update of "
-                f"{self.rows_per_update} rows (num_envs, num_steps) before each of {self.num_evaluations} evaluations "
-                f"(num_evaluations), got {self.total_steps}"
             )
 
 
@@ -147,7 +123,7 @@ class Learner:
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
         metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
-        hyperparameters: the numbers of `Config.hyperparameters`, float32 ``()`` each.
+        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
     """
@@ -156,17 +132,17 @@ class Learner:
     target: Any
     optimizer: Any
     statistics: Any
-    buffer: Any
-    env_state: Any
-    timestep: TimeStep
-    metrics: Any
+    buffer: LaneBuffer
+    env_state: PerLane[Any]
+    timestep: PerLane[jaxenv.TimeStep]
+    metrics: PerLane[Any]
     hyperparameters: dict[str, jax.Array]
     key: jax.Array
     update: jax.Array
 
 
-@_export.named_tuple
-class Losses(NamedTuple):
+@tree.struct
+class Losses:
     """Means over the valid transitions of a batch, float32 ``()``.
 
     Attributes:
@@ -182,57 +158,12 @@ class Losses(NamedTuple):
 
 def make_train(
     config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
+    env: jaxenv.Environment | None = None,
+    eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
-) -> Callable[..., tuple[Learner, Curve]]:
-    """Returns the whole training run as one function of a key, which can be jitted and vmapped.
-
-    Args:
-        config: the settings of the run.
-        env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
-        eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
-            ``num_eval_episodes``. ``make(mode="eval")`` makes one.
-        mesh: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, with a buffer of their
-            own, and the batches.
-
-    Returns:
-        ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
-        dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
-        traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
-
-    Raises:
-        ValueError: unless the action is one integer, or for stacks that do not fit.
-    """
-    init, iteration = make_iteration(config, env, eval_env, mesh)
-
-    def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
-        learner = init(key, hyperparameters)
-        return jax.lax.scan(lambda learner, _: iteration(learner), learner, length=config.num_evaluations)
-
-    return train
-
-
-def make_iteration(
-    config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
-    """Splits the training run into equal iterations, for host loops that report or save after each one.
-
-    Args:
-        config: the settings of the run.
-        env: as in `make_train`.
-        eval_env: as in `make_train`.
-        mesh: as in `make_train`.
-
-    Returns:
-        ``init(key, hyperparameters=None)``, which collects the rows of the warm-up and returns the initial `Learner`,
-        and ``iteration(learner)``, which runs the updates up to the next evaluation and returns the next learner and
-        the evaluation: a `Curve` without its leading axis. `make_train` is ``config.num_evaluations`` iterations.
-    """
-    env, eval_env = evaluation.environments("dqn", Config, config, env, eval_env)
+) -> Train[Learner]:
+    """DQN as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
     lanes = Lanes(config, mesh)
@@ -249,11 +180,9 @@ def make_iteration(
         clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
         return optax.flatten(optax.chain(clip_norm, adam))
 
-    def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_one("train", key)
-        settings = config.arrays(hyperparameters)
+    def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.reset(env, env_key)
+        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
         params = network.init(network_key, see(timestep).observation[0])
         learner = Learner(
             params=params,
@@ -264,7 +193,7 @@ def make_iteration(
             env_state=env_state,
             timestep=timestep,
             metrics=metrics.init(timestep),
-            hyperparameters=settings,
+            hyperparameters=hyperparameters,
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
@@ -272,7 +201,7 @@ def make_iteration(
         return dataclasses.replace(learner, buffer=replay.add(replay.init(rows), rows))
 
     def update(learner: Learner, _) -> tuple[Learner, Losses]:
-        settings = config.with_arrays(learner.hyperparameters)
+        settings = tree.rebuild(config, **learner.hyperparameters)
         progress = learner.update.astype(jnp.float32) / np.float32(config.num_updates)
         learner, rows = collect(learner, config.num_steps, _epsilon(settings, progress))
         learner = dataclasses.replace(learner, buffer=replay.add(learner.buffer, rows))
@@ -281,11 +210,11 @@ def make_iteration(
 
     def iteration(learner: Learner) -> tuple[Learner, Curve]:
         learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluate(learner, jax.tree.map(jnp.mean, losses))
+        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
 
     # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
 
-    def act(params, epsilon):
+    def explore(params, epsilon):
         def policy(timestep, stream):
             observation, mask = see(timestep).observation
             return pi.to_action(_epsilon_greedy(q_values(params, observation), mask, epsilon, stream))
@@ -293,7 +222,7 @@ def make_iteration(
         return policy
 
     def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
-        policy = act(learner.params, epsilon)
+        policy = explore(learner.params, epsilon)
         policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
             lanes.of(env), policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
@@ -358,59 +287,32 @@ def make_iteration(
         learner, losses = jax.lax.scan(descend, learner, keys)
         return learner, jax.tree.map(jnp.mean, losses)
 
-    # === 3. Evaluate: whole episodes ==================================================================================
-
-    def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
-        _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        epsilon = learner.hyperparameters["epsilon_end"] if config.eval_explore else np.float32(0)
-        policy = act(learner.params, epsilon)
-        episodes = evaluation.evaluate(config, eval_env, policy, (), learner.statistics, key, lanes)
-        rows = config.warmup_rows * config.num_envs
-        curve = Curve(
-            steps=learner.update * np.int32(config.rows_per_update) + np.int32(rows),
-            train=metrics.compute(lanes.totals(metrics.totals(learner.metrics))),
-            losses=losses,
-            **episodes,
-        )
-        return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
-
-    return lanes.over_devices(env, Learner, Curve, init, iteration)
+    return lanes.train(env, Learner, Curve, init, iteration)
 
 
 def make_policy(
-    config: Config, env: Environment, params: Any, statistics: Any = (), explore: bool = False
+    config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner, for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`.
+    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
-    Args:
-        config: the settings of the run.
-        env: the stack to act in.
-        params: the weights, ``learner.params`` of one seed.
-        statistics: ``learner.statistics``.
-        explore: take a random action with probability ``config.epsilon_end``, as at the end of training, instead of
-            always the best one.
-
-    Returns:
-        ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights and statistics. A function
-        that was compiled with the memory of one learner runs with that of any other without recompiling.
-
-    Raises:
-        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
+    Actions are the best ones; with ``explore`` they are random with probability ``config.epsilon_end``, as at the end
+    of training.
     """
-    evaluation.check_acting("dqn", Config, config, env, explore)
+    evaluation.check_acting(Config, config, env, explore)
     pi, network, see = _model(config, env)
-    q_values: Callable[..., Any] = network.apply
-    epsilon = np.float32(config.epsilon_end if explore else 0)
+    epsilon = jnp.float32(config.epsilon_end if explore else 0)
 
-    def policy(timestep, stream, weights):
+    def policy(timestep, stream, carried):
+        weights, _ = carried
         observation, mask = see(timestep).observation
-        action = _epsilon_greedy(q_values(weights.value, observation), mask, epsilon, stream)
-        return rollout.PolicyStep(pi.to_action(action), memory=weights)
+        values: Any = network.apply(weights.value, observation)
+        action = _epsilon_greedy(values, mask, epsilon, stream)
+        return rollout.PolicyStep(pi.to_action(action), memory=carried)
 
-    _, timestep = env.start_shapes()
-    weights = jax.eval_shape(lambda row: network.init(jax.random.key(0), see(row).observation[0]), timestep)
-    evaluation.check_learned("dqn", config, env, weights, params, statistics)
-    return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, tree.Shared(params), state=statistics)
+    def init(timestep):
+        return network.init(jax.random.key(0), see(timestep).observation[0])
+
+    return evaluation.learned_policy(config, env, policy, init, params, statistics)
 
 
 def _epsilon(settings: Config, progress: jax.Array) -> jax.Array:
@@ -459,22 +361,22 @@ class QNetwork(nn.Module):
         return value + q_values - q_values.mean(axis=-1, keepdims=True) + np.float32(self.initial_value)
 
 
-def _model(config: Config, env: Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
+def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
     """The choice of actions, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
     The pair is what the network reads and the mask of legal actions. Transitions made of such rows have both of the
     row that the action led to.
     """
     spec = env.action_spec()
-    pi = distributions.of_spec("dqn", spec)
+    pi = distributions.of_spec(config.learner, spec)
     if not isinstance(pi, distributions.Categorical):
         raise ValueError(
-            f"dqn: the action must be one integer, got {spec}: ppo learns it as it is, and the wrapper "
+            f"{config.learner}: the action must be one integer, got {spec}: ppo learns it as it is, and the wrapper "
             "DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
         )
-    read = Reader.of("dqn", env.observation_spec(), config.torso)
+    read = Reader.of(config.learner, env.observation_spec(), config.torso)
 
-    def see(timestep: TimeStep) -> TimeStep:
+    def see(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:
         pair = (read(timestep.observation), distributions.legal_actions(spec, timestep))
         return dataclasses.replace(timestep, observation=pair)
 

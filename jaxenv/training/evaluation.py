@@ -1,25 +1,27 @@
-"""What all learners need around their updates: the two environments, evaluations and the learning curve."""
+"""What all learners need around their updates: the two environments, policies, evaluations and the learning curve."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _export, rollout, stack, tree
-from jaxenv._checks import INT32_MAX, check_bool
-from jaxenv._structure import mismatch
+from jaxenv import rollout, tree
+from jaxenv._util.checks import INT32_MAX, check_bool
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
-from jaxenv.environment import Environment, check_environment
 from jaxenv.training.config import RunConfig, check_config
-from jaxenv.training.lanes import Lanes
-from jaxenv.wrapper import layers
-from jaxenv.wrappers import BatchWrapper
+from jaxenv.training.lanes import Lanes, PerLane
+from jaxenv.tree._structure import mismatch
+from jaxenv.wrappers import BatchWrapper, stack
+
+L = TypeVar("L")
 
 
-@_export.named_tuple
-class Curve(NamedTuple):
+@tree.struct
+class Curve:
     """The evaluations of a run, ``[num_evaluations]`` each.
 
     Attributes:
@@ -36,29 +38,23 @@ class Curve(NamedTuple):
     steps: jax.Array
     train: dict[str, Any]
     losses: Any
-    returns: jax.Array
-    lengths: jax.Array
-    terminated: jax.Array
-    finished: jax.Array
+    returns: PerLane[jax.Array]
+    lengths: PerLane[jax.Array]
+    terminated: PerLane[jax.Array]
+    finished: PerLane[jax.Array]
 
 
 def environments(
-    name: str, kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None
+    kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None
 ) -> tuple[Environment, Environment]:
-    """The stacks to train and to evaluate on: those given, or those of ``config.env_id``.
-
-    Args:
-        name: the name of the learner, for errors.
-        kind: the class of its settings.
-        config: the settings of the run.
-        env: a stack with ``config.num_envs`` lanes and ``next_step`` restarts.
-        eval_env: a stack whose number of lanes divides ``config.num_eval_episodes``.
+    """The stacks to train and to evaluate on, as `Train` describes them: those given, or those of ``config.env_id``.
 
     Raises:
-        ValueError: if the config is not that of a learner, if one of the two is missing, or if they do not fit the
-            settings or each other.
+        ValueError: if the config is not of the class ``kind``, that of the learner, if one stack is missing, or if they
+            do not fit the settings or each other.
     """
-    check_config(name, config, kind)
+    check_config(config, kind)
+    name = config.learner
     if env is None and eval_env is None:
         env = config.make_env(config.num_envs)
         eval_env = config.make_env(config.num_eval_episodes, "eval")
@@ -86,41 +82,6 @@ def environments(
     return env, eval_env
 
 
-def check_acting(name: str, kind: type[RunConfig], config: Any, env: Any, explore: Any) -> None:
-    """Raises a ``ValueError`` unless these are arguments of ``make_policy`` of the learner ``name``."""
-    check_config(name, config, kind)
-    check_environment(name, env)
-    check_bool(name, "explore", explore)
-
-
-def check_learned(name: str, config: RunConfig, env: Environment, expected: Any, params: Any, statistics: Any) -> None:
-    """Raises a ``ValueError`` unless weights and statistics are those of one seed, for the observations of ``env``.
-
-    Args:
-        name: the name of the learner, for errors.
-        config: the settings of the run.
-        env: the stack to act in.
-        expected: the shapes of the weights.
-        params: the weights.
-        statistics: the statistics of the observations, ``()`` for none.
-    """
-    if config.normalize_observation and isinstance(statistics, tuple):
-        raise ValueError(f"{name}: the config normalises observations: pass statistics=learner.statistics")
-    if (difference := mismatch(expected, params, "params")) is not None:
-        raise ValueError(f"{name}: {difference}")
-    for (path, leaf), given in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(params), strict=True):
-        if given.shape != leaf.shape:
-            if given.shape[1:] == leaf.shape:
-                raise ValueError(
-                    f"{name}: params are the weights of {given.shape[0]} seeds: choose one of params and statistics, "
-                    "for example by jax.tree.map(lambda x: x[0], learner.params)"
-                )
-            raise ValueError(
-                f"{name}: params.{tree.path_name(path)} must have shape {leaf.shape} for {env} and this config, got "
-                f"{given.shape}: config.make_env(num_envs, 'eval') makes the stack with the config's wrappers"
-            )
-
-
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:
     """The transformer through which policy and learner see observations, with statistics over a mesh axis."""
     if not config.normalize_observation:
@@ -128,46 +89,99 @@ def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:
     return transformers.ObservationNormalizer(clip=10.0, axis_name=axis_name)
 
 
-def evaluate(
+def check_acting(kind: type[RunConfig], config: Any, env: Any, explore: Any) -> None:
+    """Raises a ``ValueError`` unless these are arguments of the ``make_policy`` of a learner with settings ``kind``."""
+    check_config(config, kind)
+    check_environment(config.learner, env)
+    check_bool(config.learner, "explore", explore)
+
+
+def learned_policy(
     config: RunConfig,
     env: Environment,
     policy: Callable,
-    memory: Any,
-    statistics: Any,
-    key: jax.Array,
-    lanes: Lanes,
-) -> dict[str, jax.Array]:
-    """Plays ``config.num_eval_episodes`` whole episodes; returns the last four fields of a `Curve`.
+    init: Callable,
+    params: Any,
+    statistics: Any = (),
+    memory: Any = (),
+) -> tuple[Callable, Any]:
+    """A policy for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`, which has its weights in its memory.
+
+    ``make_policy(config, env, params, statistics, explore)`` of every learner returns it: of the stack to act in, and
+    of ``learner.params`` and ``learner.statistics`` of one seed. With ``explore`` it acts as in training.
 
     Args:
         config: the settings of the run.
-        env: the stack to evaluate on.
-        policy: ``policy(timestep, stream, memory)``, or without the memory if it has none.
-        memory: its memory at the start of an episode, ``()`` for none.
-        statistics: the statistics of the observations.
-        key: a typed key.
-        lanes: which lanes of ``env`` this device plays, the same number of episodes in each.
+        env: the stack to act in.
+        policy: ``policy(timestep, stream, (weights, memory))``, which finds the weights in ``weights.value``.
+        init: makes such weights for rows of ``env``.
+        params: the weights.
+        statistics: the statistics of the observations, ``()`` for none.
+        memory: what else the policy remembers, leaves ``[B, ...]``.
+
+    Returns:
+        ``policy(timestep, stream, memory)`` and its ``initial_memory``. A function that was compiled with the memory of
+        one learner runs with that of any other without recompiling.
+
+    Raises:
+        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
     """
-    _, timestep = lanes.of(env).start_shapes()
-    policy, memory = normalizer(config).frozen().wrap_policy(policy, timestep, memory, state=statistics)
-    env_id = lanes.numbers(env)
-    env, num_episodes = lanes.of(env), lanes.share("num_eval_episodes")
-    rows = None
-    if config.max_eval_steps is not None:  # a restart takes a row, too
-        rows = min(num_episodes // env.num_envs * (config.max_eval_steps + 1) - 1, INT32_MAX)
-    episodes = rollout.evaluate(
-        env,
-        policy,
-        key,
-        num_episodes,
-        initial_memory=memory,
-        max_steps=rows,
-        env_id=env_id,
+    name, (_, timestep) = config.learner, env.start_shapes()
+    if config.normalize_observation and isinstance(statistics, tuple):
+        raise ValueError(f"{name}: the config normalises observations: pass statistics=learner.statistics")
+    expected = jax.eval_shape(init, timestep)
+    if (difference := mismatch(expected, params, "params")) is not None:
+        raise ValueError(f"{name}: {difference}")
+    for (path, leaf), given in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(params), strict=True):
+        if given.shape[1:] == leaf.shape != given.shape:
+            raise ValueError(
+                f"{name}: params are the weights of {given.shape[0]} seeds: choose one of params and statistics, "
+                "for example by jax.tree.map(lambda x: x[0], learner.params)"
+            )
+        if given.shape != leaf.shape:
+            raise ValueError(
+                f"{name}: params.{tree.path_name(path)} must have shape {leaf.shape} for {env} and this config, got "
+                f"{given.shape}: config.make_env(num_envs, 'eval') makes the stack with the config's wrappers"
+            )
+    start = tree.Shared(params), memory
+    return normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
+
+
+def evaluate(lanes: Lanes, env: Environment, make_policy: Callable, learner: L, losses: Any) -> tuple[L, Curve]:
+    """Plays the whole episodes that end an iteration, by ``make_policy`` of the learner.
+
+    Returns:
+        The learner, whose metrics count from now on, and the evaluation: a `Curve` without its leading axis, with the
+        mean ``losses`` of the updates.
+    """
+    now: Any = learner
+    config = tree.rebuild(lanes.config, **now.hyperparameters)
+    policy, memory = make_policy(config, lanes.of(env), now.params, now.statistics, config.eval_explore)
+    _, key = jax.random.split(jax.random.fold_in(now.key, now.update))
+    metrics = rollout.Metrics()
+    totals = metrics.totals(now.metrics)
+    curve = Curve(
+        steps=now.update * np.int32(config.rows_per_update) + np.int32(config.num_warmup_rows),
+        train=metrics.compute(totals if lanes.axis_name is None else totals.psum(lanes.axis_name)),
+        losses=losses,
+        **episodes(lanes, env, policy, memory, key),
     )
-    finished = episodes.finished & ~episodes.abnormal
+    return tree.rebuild(now, metrics=metrics.clear_finished(now.metrics)), curve
+
+
+def episodes(lanes: Lanes, env: Environment, policy: Callable, memory: Any, key: jax.Array) -> dict[str, jax.Array]:
+    """Plays the whole episodes of an evaluation, as many in each lane; returns the last four fields of a `Curve`."""
+    of_device, num_episodes = lanes.of(env), lanes.share("num_eval_episodes")
+    rows = None
+    if lanes.config.max_eval_steps is not None:  # a restart takes a row, too
+        rows = min(num_episodes // of_device.num_envs * (lanes.config.max_eval_steps + 1) - 1, INT32_MAX)
+    played = rollout.evaluate(
+        of_device, policy, key, num_episodes, initial_memory=memory, max_steps=rows, env_id=lanes.numbers(env)
+    )
+    finished = played.finished & ~played.abnormal
     return {
-        "returns": jnp.where(finished, episodes.returns, np.float32(np.nan)),
-        "lengths": jnp.where(finished, episodes.lengths, np.int32(-1)),
-        "terminated": episodes.terminated & finished,
+        "returns": jnp.where(finished, played.returns, np.float32(np.nan)),
+        "lengths": jnp.where(finished, played.lengths, np.int32(-1)),
+        "terminated": played.terminated & finished,
         "finished": finished,
     }

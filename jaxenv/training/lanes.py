@@ -1,9 +1,9 @@
-"""The lanes of a learner over the devices of a mesh: what each device has of its own, and what they average."""
+"""A training run as `make_train` of every learner returns it, and its lanes over the devices of a mesh."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -11,20 +11,69 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxenv._checks import check_kind
-from jaxenv._wrapper_bases.batch_wrapper import summed_over
+from jaxenv import random
+from jaxenv._util.checks import check_kind
+from jaxenv.core.bases.batch_wrapper import summed_over
+from jaxenv.core.environment import Environment, check_devices
+from jaxenv.core.lanes import partition_specs
 from jaxenv.data.replay.replay_state import ReplayState
-from jaxenv.environment import Environment, check_devices
-from jaxenv.partition_specs import partition_specs
-from jaxenv.rollout.metrics import Totals
-from jaxenv.timestep import TimeStep
 from jaxenv.training.config import RunConfig
 
+if TYPE_CHECKING:
+    from jaxenv.training.evaluation import Curve
+
 T = TypeVar("T")
+L = TypeVar("L")
 AXIS = "lanes"
 
-# The fields of a learner that lead with lanes, and those of its evaluations.
-_PER_LANE = ("memory", "noise", "timestep", "metrics", "returns", "lengths", "terminated", "finished")
+
+# Declare the fields of a learner that lead with the lanes, such as ``timestep: PerLane[TimeStep]``, and the one that
+# holds a `ReplayState`, or ``()``. Over the devices of a mesh these are spread; all others are the same on each.
+PerLane = Annotated[T, P(AXIS)]
+_PAGES: Any = P(None, AXIS)  # [C / 16, B, 16, ...]
+LaneBuffer = Annotated[Any, ReplayState(rows=_PAGES, position=P(), origin=P(), sampling=P(AXIS))]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Train(Generic[L]):
+    """A whole training run as one function of a key, which can be jitted and vmapped: ``train(key)``.
+
+    ``make_train(config, env, eval_env, mesh)`` of every learner returns it:
+
+    - ``config``: the settings of the run.
+    - ``env``: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
+    - ``eval_env``: the stack to evaluate on, given together with ``env``; its number of lanes must divide
+      ``num_eval_episodes``. ``make(mode="eval")`` makes one.
+    - ``mesh``: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, and the rows that a
+      gradient step learns from. Each has a replay buffer for its own lanes.
+
+    It raises a ``ValueError`` for actions that the learner does not learn, and stacks that do not fit.
+
+    Attributes:
+        config: the settings of the run.
+        init: ``init(key, hyperparameters=None)`` returns the initial learner, after the warm-up if there is one.
+        iteration: ``iteration(learner)`` runs the updates up to the next evaluation. It returns the next learner and
+            the evaluation, a `Curve` without its leading axis. With ``init`` it splits the run, for host loops that
+            report or save after each evaluation; a run is ``config.num_evaluations`` iterations.
+    """
+
+    config: RunConfig
+    init: Callable[..., L]
+    iteration: Callable[[L], tuple[L, Any]]
+
+    def __call__(self, key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> tuple[L, "Curve"]:
+        """Trains; returns the final learner and the `Curve`.
+
+        Args:
+            key: a typed key.
+            hyperparameters: numbers that replace those of the config, by the names in ``config.hyperparameters``; they
+                may be traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
+
+        Raises:
+            ValueError: for a name that is no hyperparameter, or a number out of range.
+        """
+        learner = self.init(key, hyperparameters)
+        return jax.lax.scan(lambda learner, _: self.iteration(learner), learner, length=self.config.num_evaluations)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,20 +97,20 @@ class Lanes:
     def __post_init__(self):
         if self.mesh is not None:
             check_kind(self.config.owner, "mesh", self.mesh, (Mesh, AbstractMesh), f" with an axis {AXIS!r}")
-        if self.mesh is not None and AXIS not in self.mesh.shape:
-            raise ValueError(f"{self.config.owner}: mesh must have an axis {AXIS!r}, got {self.mesh.axis_names}")
+            if AXIS not in self.mesh.shape:
+                raise ValueError(f"{self.config.owner}: mesh must have an axis {AXIS!r}, got {self.mesh.axis_names}")
         self.share("num_envs")
         self.share("num_eval_episodes")
-
-    @property
-    def devices(self) -> int:
-        """The number of devices on the axis."""
-        return 1 if self.mesh is None else self.mesh.shape[AXIS]
 
     @property
     def axis_name(self) -> str | None:
         """The mesh axis, for transformers and wrappers that sum over it."""
         return None if self.mesh is None else AXIS
+
+    @property
+    def devices(self) -> int:
+        """The number of devices on the axis."""
+        return 1 if self.mesh is None else self.mesh.shape[AXIS]
 
     def share(self, name: str) -> int:
         """What one device has of a setting that counts lanes, rows or episodes.
@@ -78,10 +127,6 @@ class Lanes:
         """The stack of one device's lanes."""
         numbers = self.numbers(env)
         return env if numbers is None else summed_over(env, AXIS).take(numbers)
-
-    def reset(self, env: Environment, key: jax.Array) -> tuple[Any, TimeStep]:
-        """``env.reset`` of one device's lanes, which keep the numbers that they have among all."""
-        return self.of(env).reset(key, self.numbers(env))
 
     def numbers(self, env: Environment) -> jax.Array | None:
         """The numbers of one device's lanes among all, int32 ``[B]``; ``None`` without a mesh."""
@@ -107,76 +152,54 @@ class Lanes:
         count = self.mean(weight.sum())
         return weight / jnp.where(count > 0, count, np.float32(1))
 
-    def totals(self, totals: Totals) -> Totals:
-        """The totals of all lanes."""
-        return totals if self.mesh is None else totals.psum(AXIS)
-
-    def over_devices(
-        self, env: Environment, learner: type, curve: type, init: Callable, iteration: Callable
-    ) -> tuple[Callable, Callable]:
-        """The two functions of a learner over the whole mesh.
+    def train(
+        self, env: Environment, learner: type[L], curve: type, init: Callable[..., L], iteration: Callable[..., Any]
+    ) -> Train[L]:
+        """The run of a learner over the whole mesh, of two functions of one device's lanes.
 
         Args:
             env: the stack to train on.
-            learner: the class of what ``init`` returns.
+            learner: the class of what ``init`` returns, whose fields `PerLane` and `LaneBuffer` declare.
             curve: the class of the evaluation that ``iteration`` returns too.
-            init: of one device's lanes.
-            iteration: of one device's lanes.
+            init: a function of a key and `RunConfig.arrays`.
+            iteration: a function of the learner.
         """
-        if self.mesh is None:
-            return init, _checked(learner, iteration)
-        specs = _specs(learner)
-        specs = dataclasses.replace(specs, env_state=partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS))
+        if self.mesh is not None:
+            state_specs = partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS)
+            specs = dataclasses.replace(_specs(learner), env_state=state_specs)
+            # Without the check of types, for which every constant in a learner would have to be marked as varying.
+            over_mesh = functools.partial(jax.shard_map, mesh=self.mesh, check_vma=False)
+            of_device, next_of_device = init, iteration
 
-        def init_of_device(key, hyperparameters):
-            return _joined(init(key, hyperparameters))
+            def joined_init(key, hyperparameters):
+                return _with_sampling(of_device(key, hyperparameters), lambda x: x[None])
 
-        def iteration_of_device(learner):
-            learner, evaluation = iteration(_own(learner))
-            return _joined(learner), evaluation
+            def joined_iteration(learner):
+                learner, evaluation = next_of_device(_with_sampling(learner, lambda x: x[0]))
+                return _with_sampling(learner, lambda x: x[None]), evaluation
 
-        # Without the check of types, for which every constant in a learner would have to be marked as varying.
-        over_mesh = functools.partial(jax.shard_map, mesh=self.mesh, check_vma=False)
-        sharded = over_mesh(init_of_device, in_specs=(P(), P()), out_specs=specs)
+            init = over_mesh(joined_init, in_specs=(P(), P()), out_specs=specs)
+            iteration = over_mesh(joined_iteration, in_specs=(specs,), out_specs=(specs, _specs(curve)))
 
-        def init_over_mesh(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Any:
-            return sharded(key, hyperparameters)
+        def checked_init(key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> L:
+            random.check_one("train", key)
+            return init(key, self.config.arrays(hyperparameters))
 
-        over_devices = over_mesh(iteration_of_device, in_specs=(specs,), out_specs=(specs, _specs(curve)))
-        return init_over_mesh, _checked(learner, over_devices)
+        def checked_iteration(given: L) -> tuple[L, Any]:
+            check_kind("iteration", "learner", given, learner, ", as init and iteration return it")
+            return iteration(given)
 
-
-def _checked(kind: type, iteration: Callable) -> Callable:
-    """The function of a learner of this class, which it checks."""
-
-    def checked(learner):
-        check_kind("iteration", "learner", learner, kind, ", as init and iteration return it")
-        return iteration(learner)
-
-    return checked
+        return Train(self.config, checked_init, checked_iteration)
 
 
 def _specs(cls: Any) -> Any:
     """The partition specs of the fields of a learner, or of its evaluations."""
-    names = cls._fields if issubclass(cls, tuple) else [field.name for field in dataclasses.fields(cls)]
-    specs: dict[str, Any] = {name: P(AXIS) if name in _PER_LANE else P() for name in names}
-    if "buffer" in specs:
-        pages = P(None, AXIS)  # [C / 16, B, 16, ...]
-        specs["buffer"] = ReplayState(rows=pages, position=P(), origin=P(), sampling=P(AXIS))  # type: ignore[arg-type]
-    return cls(**specs)
-
-
-def _joined(learner: Any) -> Any:
-    """A device's learner as a part of that of all: priorities, which span its lanes, get an axis of devices."""
-    return _with_sampling(learner, lambda x: x[None])
-
-
-def _own(learner: Any) -> Any:
-    """The inverse of `_joined`."""
-    return _with_sampling(learner, lambda x: x[0])
+    hints = get_type_hints(cls, include_extras=True)
+    return cls(**{name: getattr(hint, "__metadata__", [P()])[0] for name, hint in hints.items()})
 
 
 def _with_sampling(learner: Any, change: Callable) -> Any:
+    """The learner with another layout of its priorities, which span the lanes of a device: ``[1, ...]`` on a mesh."""
     if not hasattr(learner, "buffer"):
         return learner
     sampling = jax.tree.map(change, learner.buffer.sampling)

@@ -7,13 +7,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._xla import in_sequence
-from jaxenv.training._libraries import nn
+from jaxenv._util.xla import in_sequence
 
 
 class Filters(NamedTuple):
@@ -157,7 +157,7 @@ def orthogonal(scale: float) -> Any:
     return lambda key, shape, dtype=jnp.float32: in_sequence(lambda key: initializer(key, shape, dtype))(key)
 
 
-def dense(width: int, scale: float = float(np.sqrt(2)), **options) -> nn.Dense:
+def dense(width: int, scale: float = float(np.sqrt(2)), **options: Any) -> nn.Dense:
     """A dense layer with orthogonal weights; ``options`` are those of ``nn.Dense``."""
     return nn.Dense(width, kernel_init=orthogonal(scale), **options)
 
@@ -171,7 +171,7 @@ class MLP(nn.Module):
     hidden: tuple[int, ...]
     num_outputs: int
     scale: float = 1.0
-    activation: Callable = nn.tanh
+    activation: Callable[..., Any] = nn.tanh
     last_bias: bool = True
 
     @nn.compact
@@ -202,7 +202,7 @@ class GRU(nn.Module):
         kernel = jnp.concatenate(kernels, axis=-1)
         bias = self.param("bias", nn.initializers.zeros, (self.width,), jnp.float32)
 
-        def step(memory, row):
+        def step(memory: Any, row: Any) -> Any:
             inputs, start = row
             memory = jnp.where(start[:, None], jnp.zeros_like(memory), memory)
             of_inputs, of_memory = jnp.split(inputs, 3, axis=-1), jnp.split(memory @ kernel, 3, axis=-1)
@@ -213,7 +213,7 @@ class GRU(nn.Module):
 
         return jax.lax.scan(step, memory, (inputs, starts))
 
-    def _biases(self, key, shape, dtype=jnp.float32) -> jax.Array:
+    def _biases(self, key: jax.Array, shape: Any, dtype: Any = jnp.float32) -> jax.Array:
         """Of the gates reset and update, and of the new memory."""
         of_update = jnp.log(jnp.linspace(1.0, _LONGEST - 1.0, self.width, dtype=dtype))
         return jnp.concatenate([jnp.zeros_like(of_update), of_update, jnp.zeros_like(of_update)])

@@ -6,29 +6,28 @@ normalised per minibatch, a learning rate that falls to 0, gradients clipped by 
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
 the loss. With ``recurrent`` a GRU remembers earlier rows; the loss replays it over the unroll, with the same restarts.
 
-The file reads from top to bottom, to be copied and changed: the config, `make_train`, and `make_iteration` with its
-four stages (collect, advantages, optimise, evaluate); then the network. An environment is given by its id or as two
-stacks.
+The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
+consists of, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment
+is given by its id or as two stacks.
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import jaxenv
-from jaxenv import _export, data, random, rollout, tree
-from jaxenv.environment import Environment
-from jaxenv.timestep import TimeStep
+from jaxenv import data, rollout, tree
 from jaxenv.training import distributions, evaluation
-from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import Lanes
+from jaxenv.training.lanes import Lanes, PerLane, Train
 from jaxenv.training.networks import GRU, MLP, Reader, Torso, dense
 
 
@@ -62,27 +61,17 @@ class Config(RunConfig):
     num_epochs: int = tree.static(default=8, low=1)
     num_minibatches: int = tree.static(default=4, low=1)
     gamma: float = 0.98
-    lambda_: float = tree.static(default=0.9, low=0, high=1)
-    clip: float = tree.static(default=0.2, above=0, below=np.inf)
-    entropy_cost: float = tree.static(default=0.0, low=0, below=np.inf)
+    lambda_: float = tree.leaf(default=0.9, low=0, high=1)
+    clip: float = tree.leaf(default=0.2, above=0, below=np.inf)
+    entropy_cost: float = tree.leaf(default=0.0, low=0, below=np.inf)
     anneal_entropy: bool = False
-    value_cost: float = tree.static(default=0.5, low=0, below=np.inf)
+    value_cost: float = tree.leaf(default=0.5, low=0, below=np.inf)
     clip_value: bool = False
-    max_gradient_norm: float = tree.static(default=0.5, above=0, below=np.inf)
+    max_gradient_norm: float = tree.leaf(default=0.5, above=0, below=np.inf)
     normalize_advantage: bool = True
     activation: Literal["tanh", "relu"] = "tanh"
     recurrent: int = tree.static(default=0, low=0)
     squash: bool = False
-
-    hyperparameters: ClassVar = (
-        "learning_rate",
-        "gamma",
-        "lambda_",
-        "clip",
-        "entropy_cost",
-        "value_cost",
-        "max_gradient_norm",
-    )
 
     @property
     def rows_per_update(self) -> int:
@@ -91,7 +80,7 @@ class Config(RunConfig):
     def check(self) -> None:
         entries, of = (self.num_envs, "num_envs") if self.recurrent else (self.rows_per_update, "num_envs * num_steps")
         if entries % self.num_minibatches:
-            raise ValueError(f"ppo.Config: num_minibatches must divide {of} = {entries}, got {self.num_minibatches}")
+            raise ValueError(f"{self.owner}: num_minibatches must divide {of} = {entries}, got {self.num_minibatches}")
 
 
 @tree.struct
@@ -106,7 +95,7 @@ class Learner:
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
         metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
-        hyperparameters: the numbers of `Config.hyperparameters`, float32 ``()`` each.
+        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
     """
@@ -114,17 +103,17 @@ class Learner:
     params: Any
     optimizer: Any
     statistics: Any
-    memory: Any
-    env_state: Any
-    timestep: TimeStep
-    metrics: Any
+    memory: PerLane[Any]
+    env_state: PerLane[Any]
+    timestep: PerLane[jaxenv.TimeStep]
+    metrics: PerLane[Any]
     hyperparameters: dict[str, jax.Array]
     key: jax.Array
     update: jax.Array
 
 
-@_export.named_tuple
-class Losses(NamedTuple):
+@tree.struct
+class Losses:
     """Means over the valid rows of a minibatch, float32 ``()``.
 
     Attributes:
@@ -144,56 +133,12 @@ class Losses(NamedTuple):
 
 def make_train(
     config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
+    env: jaxenv.Environment | None = None,
+    eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
-) -> Callable[..., tuple[Learner, Curve]]:
-    """Returns the whole training run as one function of a key, which can be jitted and vmapped.
-
-    Args:
-        config: the settings of the run.
-        env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
-        eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
-            ``num_eval_episodes``. ``make(mode="eval")`` makes one.
-        mesh: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, and the minibatches.
-
-    Returns:
-        ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
-        dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
-        traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
-
-    Raises:
-        ValueError: for actions that are a tree of arrays, or stacks that do not fit.
-    """
-    init, iteration = make_iteration(config, env, eval_env, mesh)
-
-    def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
-        learner = init(key, hyperparameters)
-        return jax.lax.scan(lambda learner, _: iteration(learner), learner, length=config.num_evaluations)
-
-    return train
-
-
-def make_iteration(
-    config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
-    """Splits the training run into equal iterations, for host loops that report or save after each one.
-
-    Args:
-        config: the settings of the run.
-        env: as in `make_train`.
-        eval_env: as in `make_train`.
-        mesh: as in `make_train`.
-
-    Returns:
-        ``init(key, hyperparameters=None)``, which returns the initial `Learner`, and ``iteration(learner)``, which runs
-        the updates up to the next evaluation and returns the next learner and the evaluation: a `Curve` without its
-        leading axis. `make_train` is ``config.num_evaluations`` iterations.
-    """
-    env, eval_env = evaluation.environments("ppo", Config, config, env, eval_env)
+) -> Train[Learner]:
+    """PPO as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
     lanes = Lanes(config, mesh)
@@ -205,11 +150,9 @@ def make_iteration(
         clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
         return optax.flatten(optax.chain(clip_norm, adam))
 
-    def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_one("train", key)
-        settings = config.arrays(hyperparameters)
+    def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.reset(env, env_key)
+        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
         memory = network.start(num_envs)
         params = network.init(network_key, *_one_row(read(timestep.observation), memory))
         return Learner(
@@ -220,13 +163,13 @@ def make_iteration(
             env_state=env_state,
             timestep=timestep,
             metrics=metrics.init(timestep),
-            hyperparameters=settings,
+            hyperparameters=hyperparameters,
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
 
     def update(learner: Learner, _) -> tuple[Learner, Losses]:
-        settings = config.with_arrays(learner.hyperparameters)
+        settings = tree.rebuild(config, **learner.hyperparameters)
         collected, rows, last_observation = collect(learner)
         batch = advantages(settings, learner.memory, collected, rows, last_observation)
         learner, losses = optimise(settings, collected, batch)
@@ -234,7 +177,7 @@ def make_iteration(
 
     def iteration(learner: Learner) -> tuple[Learner, Curve]:
         learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluate(learner, jax.tree.map(jnp.mean, losses))
+        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
@@ -332,7 +275,7 @@ def make_iteration(
     def optimise(settings: Config, learner: Learner, batch: "_Batch") -> tuple[Learner, Losses]:
         remaining = 1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates)
         if config.anneal_entropy:
-            settings = settings.with_arrays({"entropy_cost": settings.entropy_cost * remaining})
+            settings = tree.rebuild(settings, entropy_cost=settings.entropy_cost * remaining)
         adam = optimizer(settings.max_gradient_norm)
 
         def descend(fitted, minibatch: "_Batch"):
@@ -350,68 +293,31 @@ def make_iteration(
         (params, state), losses = jax.lax.scan(epoch, (learner.params, learner.optimizer), keys)
         return dataclasses.replace(learner, params=params, optimizer=state), jax.tree.map(jnp.mean, losses)
 
-    # === 4. Evaluate: whole episodes ==================================================================================
-
-    def act(params):
-        def policy(timestep, stream, memory=()):
-            inputs, _, memory = _step(heads, params, read(timestep.observation), legal(timestep), memory)
-            sample = pi.sample(inputs, stream) if config.eval_explore else pi.mode(inputs)
-            return rollout.PolicyStep(pi.to_action(sample), memory)
-
-        return policy
-
-    def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
-        _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        start = network.start(lanes.of(eval_env).num_envs)
-        episodes = evaluation.evaluate(config, eval_env, act(learner.params), start, learner.statistics, key, lanes)
-        curve = Curve(
-            steps=learner.update * np.int32(config.rows_per_update),
-            train=metrics.compute(lanes.totals(metrics.totals(learner.metrics))),
-            losses=losses,
-            **episodes,
-        )
-        return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
-
-    return lanes.over_devices(env, Learner, Curve, init, iteration)
+    return lanes.train(env, Learner, Curve, init, iteration)
 
 
 def make_policy(
-    config: Config, env: Environment, params: Any, statistics: Any = (), explore: bool = False
+    config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner, for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`.
+    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
-    Args:
-        config: the settings of the run.
-        env: the stack to act in.
-        params: the weights, ``learner.params`` of one seed.
-        statistics: ``learner.statistics``.
-        explore: sample the actions, as in training, instead of taking the most probable ones.
-
-    Returns:
-        ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights, statistics and, for the
-        lanes of ``env``, the memory of the GRU. A function that was compiled with the memory of one learner runs with
-        that of any other without recompiling.
-
-    Raises:
-        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
+    Actions are the most probable ones; with ``explore`` they are sampled.
     """
-    evaluation.check_acting("ppo", Config, config, env, explore)
+    evaluation.check_acting(Config, config, env, explore)
     pi, network, read, legal = _model(config, env)
 
     def policy(timestep, stream, carried):
         weights, memory = carried
-        observation: Any = read(timestep.observation)
-        inputs, _, memory = _step(network.apply, weights.value, observation, legal(timestep), memory)
+        inputs, _, memory = _step(network.apply, weights.value, read(timestep.observation), legal(timestep), memory)
         action = pi.to_action(pi.sample(inputs, stream) if explore else pi.mode(inputs))
         return rollout.PolicyStep(action, memory=(weights, memory))
 
-    _, timestep = env.start_shapes()
-    memory = network.start(env.num_envs)
-    init = functools.partial(network.init, jax.random.key(0))
-    weights = jax.eval_shape(lambda observation: init(*_one_row(read(observation), memory)), timestep.observation)
-    evaluation.check_learned("ppo", config, env, weights, params, statistics)
-    start = (tree.Shared(params), memory)
-    return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
+    start = network.start(env.num_envs)
+
+    def init(timestep):
+        return network.init(jax.random.key(0), *_one_row(read(timestep.observation), start))
+
+    return evaluation.learned_policy(config, env, policy, init, params, statistics, start)
 
 
 @tree.struct
@@ -483,12 +389,12 @@ def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
     return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
 
 
-def _model(config: Config, env: Environment) -> tuple[distributions.Distribution, ActorCritic, Reader, Callable]:
+def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distribution, ActorCritic, Reader, Callable]:
     """The distribution over actions, the network, what turns observations into its input, and the legal actions."""
     spec = env.action_spec()
-    pi = distributions.of_spec("ppo", spec, config.squash)
+    pi = distributions.of_spec(config.learner, spec, config.squash)
     if config.squash and not isinstance(pi, distributions.TanhNormal):
-        raise ValueError(f"ppo.Config: squash must be False for actions that are not floats, got True and {spec}")
-    read = Reader.of("ppo", env.observation_spec(), config.torso)
+        raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
+    read = Reader.of(config.learner, env.observation_spec(), config.torso)
     network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.activation)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)

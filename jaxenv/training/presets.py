@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from jaxenv._checks import check_choice, check_text
-from jaxenv._names import did_you_mean
+from jaxenv._util.checks import check_choice, check_text
+from jaxenv._util.names import did_you_mean
 from jaxenv.training import _algorithms
 
 # Ten million steps of MinAtar with dense layers take three minutes on one core, convolutions six times as long.

@@ -7,31 +7,30 @@ from the TimeStep: a time limit is not a failure, and invalid transitions are ma
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
 
-The file reads from top to bottom, to be copied and changed: the config, `make_train`, and `make_iteration` with its
-four stages (collect, sample, learn, evaluate); then the networks. An environment is given by its id or as two stacks.
+The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
+consists of, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is
+given by its id or as two stacks.
 
 It is one file of more than 400 lines, so that it can be read and copied as a whole.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import jaxenv
-from jaxenv import _export, data, random, rollout, specs, tree
-from jaxenv._checks import check_kind, check_real
-from jaxenv.environment import Environment
-from jaxenv.timestep import TimeStep
+from jaxenv import data, random, rollout, specs, tree
 from jaxenv.training import evaluation
-from jaxenv.training._libraries import nn, optax
 from jaxenv.training.config import RunConfig
 from jaxenv.training.distributions import TanhNormal
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import Lanes
+from jaxenv.training.lanes import LaneBuffer, Lanes, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso, dense
 
 
@@ -67,14 +66,12 @@ class Config(RunConfig):
     buffer_size: int = tree.static(default=102_400, low=1)
     warmup_steps: int = tree.static(default=1_000, low=1)
     learning_rate: float = 2e-3
-    target_rate: float = tree.static(default=0.02, above=0, high=1)
-    temperature: float = tree.static(default=1.0, above=0, below=np.inf)
+    target_rate: float = tree.leaf(default=0.02, above=0, high=1)
+    temperature: float = tree.leaf(default=1.0, above=0, below=np.inf)
     learn_temperature: bool = True
-    target_entropy: float | None = None
+    target_entropy: float | None = tree.static(default=None, above=-np.inf, below=np.inf)
     layer_norm: bool = False
-    noise_correlation: float = tree.static(default=0.0, low=0, high=1)
-
-    hyperparameters: ClassVar = ("learning_rate", "gamma", "target_rate", "temperature", "noise_correlation")
+    noise_correlation: float = tree.leaf(default=0.0, low=0, high=1)
 
     @property
     def rows_per_update(self) -> int:
@@ -86,32 +83,18 @@ class Config(RunConfig):
         return -(-self.warmup_steps // self.rows_per_update)
 
     @property
-    def num_updates(self) -> int:
-        learning = self.total_steps - self.num_warmups * self.rows_per_update
-        return max(learning, 0) // (self.rows_per_update * self.num_evaluations) * self.num_evaluations
-
-    @property
-    def num_rows(self) -> int:
-        return self.num_warmups * self.rows_per_update + super().num_rows
+    def num_warmup_rows(self) -> int:
+        return self.num_warmups * self.rows_per_update
 
     def check(self) -> None:
-        if self.target_entropy is not None:
-            check_real("sac.Config", "target_entropy", self.target_entropy, -np.inf)
         least = self.num_envs * max(self.num_steps, 2)
         if self.buffer_size < least:
             rule = f"at least num_envs * max(num_steps, 2) = {least}"
-            raise ValueError(f"sac.Config: buffer_size must be {rule}, got {self.buffer_size}")
-        least = (self.num_warmups + self.num_evaluations) * self.rows_per_update
-        if self.total_steps < least:
-            rule = (
-                f"at least {least}, the warm-up and an update of {self.rows_per_update} rows (num_envs, num_steps) "
-                f"before each of {self.num_evaluations} evaluations (num_evaluations)"
-            )
-            raise ValueError(f"sac.Config: total_steps must be {rule}, got {self.total_steps}")
+            raise ValueError(f"{self.owner}: buffer_size must be {rule}, got {self.buffer_size}")
 
 
-@_export.named_tuple
-class Weights(NamedTuple):
+@tree.struct
+class Weights:
     """What gradient steps change.
 
     Attributes:
@@ -139,7 +122,7 @@ class Learner:
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
         metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
-        hyperparameters: the numbers of `Config.hyperparameters`, float32 ``()`` each.
+        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
     """
@@ -148,18 +131,18 @@ class Learner:
     target: Any
     optimizer: Any
     statistics: Any
-    buffer: Any
-    noise: jax.Array
-    env_state: Any
-    timestep: TimeStep
-    metrics: Any
+    buffer: LaneBuffer
+    noise: PerLane[jax.Array]
+    env_state: PerLane[Any]
+    timestep: PerLane[jaxenv.TimeStep]
+    metrics: PerLane[Any]
     hyperparameters: dict[str, jax.Array]
     key: jax.Array
     update: jax.Array
 
 
-@_export.named_tuple
-class Losses(NamedTuple):
+@tree.struct
+class Losses:
     """Means over the valid transitions of a batch, float32 ``()``.
 
     Attributes:
@@ -179,57 +162,12 @@ class Losses(NamedTuple):
 
 def make_train(
     config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
+    env: jaxenv.Environment | None = None,
+    eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
-) -> Callable[..., tuple[Learner, Curve]]:
-    """Returns the whole training run as one function of a key, which can be jitted and vmapped.
-
-    Args:
-        config: the settings of the run.
-        env: a stack with ``num_envs`` lanes and ``next_step`` restarts; made from ``config.env_id`` by default.
-        eval_env: the stack to evaluate on, given together with ``env``; its number of lanes must divide
-            ``num_eval_episodes``. ``make(mode="eval")`` makes one.
-        mesh: a mesh with an axis ``"lanes"``: its devices share the lanes, equally many each, with a buffer of their
-            own, and the batches.
-
-    Returns:
-        ``train(key, hyperparameters=None)``, which returns the final learner and the curve. The second argument is a
-        dict of numbers that replace those of the config, by the names in ``Config.hyperparameters``; they may be
-        traced. Under ``jax.vmap`` over N keys, or N values, both results have a leading axis ``[N, ...]``.
-
-    Raises:
-        ValueError: unless the action is one array of floats with finite bounds, or for stacks that do not fit.
-    """
-    init, iteration = make_iteration(config, env, eval_env, mesh)
-
-    def train(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> tuple[Learner, Curve]:
-        learner = init(key, hyperparameters)
-        return jax.lax.scan(lambda learner, _: iteration(learner), learner, length=config.num_evaluations)
-
-    return train
-
-
-def make_iteration(
-    config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-) -> tuple[Callable[..., Learner], Callable[[Learner], tuple[Learner, Curve]]]:
-    """Splits the training run into equal iterations, for host loops that report or save after each one.
-
-    Args:
-        config: the settings of the run.
-        env: as in `make_train`.
-        eval_env: as in `make_train`.
-        mesh: as in `make_train`.
-
-    Returns:
-        ``init(key, hyperparameters=None)``, which returns the `Learner` after the warm-up, and ``iteration(learner)``,
-        which runs the updates up to the next evaluation and returns the next learner and the evaluation: a `Curve`
-        without its leading axis. `make_train` is ``config.num_evaluations`` iterations.
-    """
-    env, eval_env = evaluation.environments("sac", Config, config, env, eval_env)
+) -> Train[Learner]:
+    """SAC as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, actor, critics, read = _model(config, env)
     policy_inputs: Callable[..., Any] = actor.apply
     values: Callable[..., Any] = critics.apply
@@ -241,17 +179,15 @@ def make_iteration(
     seen = data.TransformedReplay(replay, view.frozen())
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
 
-    def init(key: jax.Array, hyperparameters: dict[str, Any] | None = None) -> Learner:
-        random.check_one("train", key)
-        settings = config.arrays(hyperparameters)
+    def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         actor_key, critics_key, env_key, key = jax.random.split(key, 4)
-        env_state, timestep = lanes.reset(env, env_key)
+        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
         noise = jnp.zeros((num_envs, pi.num_log_std), jnp.float32)
         observation = read(timestep.observation)
         params = Weights(
             actor=actor.init(actor_key, observation),
             critics=critics.init(critics_key, observation, noise),
-            log_temperature=jnp.log(settings["temperature"]),
+            log_temperature=jnp.log(hyperparameters["temperature"]),
         )
         learner = Learner(
             params=params,
@@ -263,7 +199,7 @@ def make_iteration(
             env_state=env_state,
             timestep=timestep,
             metrics=metrics.init(timestep),
-            hyperparameters=settings,
+            hyperparameters=hyperparameters,
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
@@ -282,7 +218,7 @@ def make_iteration(
 
     def iteration(learner: Learner) -> tuple[Learner, Curve]:
         learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluate(learner, jax.tree.map(jnp.mean, losses))
+        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
@@ -363,7 +299,7 @@ def make_iteration(
         return total, Losses(actor_loss, critic_loss / 2, jnp.sum(weight * value), entropy, temperature)
 
     def learn(learner: Learner) -> tuple[Learner, Losses]:
-        settings = config.with_arrays(learner.hyperparameters)
+        settings = tree.rebuild(config, **learner.hyperparameters)
         rate = settings.learning_rate * (1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates))
 
         def descend(fitted, key):
@@ -383,51 +319,20 @@ def make_iteration(
         learner = dataclasses.replace(learner, params=params, target=target, optimizer=state)
         return learner, jax.tree.map(jnp.mean, losses)
 
-    # === 4. Evaluate: whole episodes ==================================================================================
-
-    def evaluate(learner: Learner, losses: Losses) -> tuple[Learner, Curve]:
-        def policy(timestep, stream, noise):
-            noise = _next_noise(noise, eval_env.starts(timestep), stream, learner.hyperparameters["noise_correlation"])
-            inputs = policy_inputs(learner.params.actor, read(timestep.observation))
-            chosen = pi.displaced(inputs, noise) if config.eval_explore else pi.mode(inputs)
-            return rollout.PolicyStep(pi.to_action(chosen), noise)
-
-        _, key = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        start = jnp.zeros((lanes.of(eval_env).num_envs, pi.num_log_std), jnp.float32)
-        episodes = evaluation.evaluate(config, eval_env, policy, start, learner.statistics, key, lanes)
-        curve = Curve(
-            steps=(learner.update + np.int32(config.num_warmups)) * np.int32(config.rows_per_update),
-            train=metrics.compute(lanes.totals(metrics.totals(learner.metrics))),
-            losses=losses,
-            **episodes,
-        )
-        return dataclasses.replace(learner, metrics=metrics.clear_finished(learner.metrics)), curve
-
-    return lanes.over_devices(env, Learner, Curve, init, iteration)
+    return lanes.train(env, Learner, Curve, init, iteration)
 
 
 def make_policy(
-    config: Config, env: Environment, params: Weights, statistics: Any = (), explore: bool = False
+    config: Config, env: jaxenv.Environment, params: Weights, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner, for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`.
+    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
-    Args:
-        config: the settings of the run.
-        env: the stack to act in.
-        params: the weights, ``learner.params`` of one seed.
-        statistics: ``learner.statistics``.
-        explore: sample the actions, as in training, instead of taking the mean before the tanh.
-
-    Returns:
-        ``policy(timestep, stream, memory)`` and its ``initial_memory``, which holds weights, statistics and the noise
-        of exploration. A function that was compiled with the memory of one learner runs with that of any other without
-        recompiling.
-
-    Raises:
-        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
+    Actions are those of the mean before the tanh; with ``explore`` they are sampled, with the noise of training.
     """
-    evaluation.check_acting("sac", Config, config, env, explore)
-    check_kind("sac", "params", params, Weights, ", learner.params of one seed")
+    evaluation.check_acting(Config, config, env, explore)
+    if not isinstance(params, Weights):
+        kind = type(params).__name__
+        raise ValueError(f"{config.learner}: params must be the Weights of one seed, learner.params, got a {kind}")
     pi, actor, _, read = _model(config, env)
 
     def policy(timestep, stream, carried):
@@ -437,11 +342,11 @@ def make_policy(
         chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
         return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))
 
-    _, timestep = env.start_shapes()
-    weights = jax.eval_shape(lambda x: actor.init(jax.random.key(0), read(x)), timestep.observation)
-    evaluation.check_learned("sac", config, env, weights, params.actor, statistics)
-    start = tree.Shared(params.actor), jnp.zeros((env.num_envs, pi.num_log_std), jnp.float32)
-    return evaluation.normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
+    def init(timestep):
+        return actor.init(jax.random.key(0), read(timestep.observation))
+
+    noise = jnp.zeros((env.num_envs, pi.num_log_std), jnp.float32)
+    return evaluation.learned_policy(config, env, policy, init, params.actor, statistics, noise)
 
 
 def soft_target(batch: data.Transitions, next_values: jax.Array, log_p: jax.Array, temperature: Any, gamma: Any):
@@ -499,13 +404,13 @@ class Critic(nn.Module):
 Critics: Any = nn.vmap(Critic, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, axis_size=2)
 
 
-def _model(config: Config, env: Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
+def _model(config: Config, env: jaxenv.Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
     """The distribution over actions, the networks, and what turns observations into their input."""
     spec = env.action_spec()
     continuous = isinstance(spec, specs.Bounded) and not spec.is_discrete
     if not (continuous and np.isfinite([spec.minimum, spec.maximum]).all()):
         rule = "the action must be one array of floats with finite bounds"
-        raise ValueError(f"sac: {rule}, got {spec}: ppo learns other actions")
+        raise ValueError(f"{config.learner}: {rule}, got {spec}: ppo learns other actions")
     pi = TanhNormal(spec)
-    read = Reader.of("sac", env.observation_spec(), config.torso)
+    read = Reader.of(config.learner, env.observation_spec(), config.torso)
     return pi, Actor(pi.num_inputs, config.hidden, read), Critics(config.hidden, read, config.layer_norm), read

@@ -22,8 +22,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _files, _processes, data, plot, tree
-from jaxenv._checks import check_bool, check_choice, check_folder, check_integer, check_kind, check_path, check_real
+from jaxenv import data, tree
+from jaxenv._util.checks import (
+    check_bool,
+    check_choice,
+    check_folder,
+    check_integer,
+    check_kind,
+    check_path,
+    check_real,
+)
+from jaxenv._util.files import LOCK, FolderLock, check_unused, is_held_elsewhere, replacing
+from jaxenv.data import _processes
+from jaxenv.rollout import plot
 from jaxenv.suites._host import HostEnvironment
 from jaxenv.training import _algorithms, _checkpoints, _run_films, lanes
 from jaxenv.training.config import RunConfig
@@ -51,7 +62,7 @@ def train(
     config: RunConfig,
     num_seeds: int,
     seed: int = 0,
-    folder: str | os.PathLike | None = None,
+    folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     threshold: float | None = None,
     film_every: int | None = None,
@@ -120,7 +131,7 @@ def train(
     if devices > len(jax.devices()):
         raise ValueError(f"train: devices must be at most {len(jax.devices())}, the devices of JAX, got {devices}")
     algorithm = _algorithms.name_of("train", config)
-    make_iteration = _algorithms.module("train", algorithm).make_iteration
+    make_train = _algorithms.module("train", algorithm).make_train
     if film_every is not None:
         check_integer("train", "film_every", film_every, 1)
         if folder is None:
@@ -134,9 +145,9 @@ def train(
             f"{num_seeds} seeds"
         )
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
-    init, iteration = make_iteration(config, mesh=mesh) if groups < devices else make_iteration(config)
+    run = make_train(config, mesh=mesh) if groups < devices else make_train(config)
     over_seeds = functools.partial(_over_seeds, num_seeds=num_seeds, mesh=mesh, sequential=sequential)
-    init_and_iteration = over_seeds(init), over_seeds(iteration)
+    init_and_iteration = over_seeds(run.init), over_seeds(run.iteration)
     keys = jax.random.split(jax.random.key(seed), num_seeds)
     if folder is None:
         return _train(config, init_and_iteration, keys)
@@ -154,7 +165,9 @@ def can_resume(config: RunConfig) -> bool:
     return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
 
 
-def _over_seeds(function: Callable, num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool) -> Callable:
+def _over_seeds(
+    function: Callable[..., Any], num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool
+) -> Callable[..., Any]:
     """The function of one seed, for all seeds: without communication between the groups of devices."""
     if num_seeds == 1:  # no vmap: environments on the host cannot run under it
         return lambda x: jax.tree.map(lambda y: y[None], function(jax.tree.map(lambda y: jnp.squeeze(y, 0), x)))
@@ -169,7 +182,7 @@ def _over_seeds(function: Callable, num_seeds: int, mesh: jax.sharding.Mesh, seq
 
 def _train(
     config: RunConfig,
-    init_and_iteration: tuple[Callable, Callable],
+    init_and_iteration: tuple[Callable[..., Any], Callable[..., Any]],
     keys: jax.Array,
     files: "_Files | None" = None,
 ) -> Iterator[Run]:
@@ -251,7 +264,7 @@ class _Files:
     resume: bool
     config: RunConfig
     checkpoints: _checkpoints.Checkpoints = dataclasses.field(init=False)
-    lock: _files.FolderLock | None = None
+    lock: FolderLock | None = None
 
     def check(self) -> None:
         """Raises a ``ValueError`` unless the run may start in the folder; all processes call it together."""
@@ -262,7 +275,7 @@ class _Files:
 
     def _check_unused(self) -> None:
         if self.lock is None:
-            _files.check_unused("train", self.folder)
+            check_unused("train", self.folder)
 
     def _check_run(self) -> None:
         """Raises a ``ValueError`` if the folder cannot be made, or holds a run that this one does not resume."""
@@ -318,7 +331,7 @@ class _Files:
             self._release()
 
     def _claim(self) -> None:
-        self.lock = _files.FolderLock("train", self.folder)
+        self.lock = FolderLock("train", self.folder)
 
     def _release(self) -> None:
         """In the first process; waits for nobody, since a process that failed alone is here alone."""
@@ -329,7 +342,7 @@ class _Files:
 
     def _write_config(self) -> None:
         if not (self.folder / CONFIG).exists():
-            with _files.replacing(self.folder / CONFIG) as file:
+            with replacing(self.folder / CONFIG) as file:
                 file.write_text(json.dumps(self.settings, indent=1) + "\n")
 
     def save(self, run: Run, num_evaluations: int) -> None:
@@ -359,12 +372,12 @@ def forget(folder: pathlib.Path) -> None:
 
     What another process is writing to is left alone.
     """
-    if _files.is_held_elsewhere(folder):
+    if is_held_elsewhere(folder):
         return
     for within, own in ((folder / _checkpoints.FOLDER, set()), (folder, {CONFIG})):
         with contextlib.suppress(OSError):  # of no folder, or one that cannot be removed, such as the current one
             names = {path.name for path in within.iterdir()}
-            if names - {_files.LOCK} == own:
+            if names - {LOCK} == own:
                 for name in names:
                     (within / name).unlink()
                 within.rmdir()
@@ -404,7 +417,7 @@ def _row(evaluation: Curve, seed: int) -> dict[str, Any]:
         "eval_length": float(lengths.mean()) if some else None,
         "eval_terminated": float(terminated.mean()) if some else None,
         "eval_unfinished": int((~finished).sum()),
-        **{name: float(loss) for name, loss in evaluation.losses._asdict().items()},
+        **{name: float(loss) for name, loss in vars(evaluation.losses).items()},
     }
 
 
@@ -413,7 +426,7 @@ def write_curve(path: pathlib.Path, run: Run) -> None:
     path = check_path("write_curve", "path", path)
     check_kind("write_curve", "run", run, Run)
     lines = rows(run)
-    with _files.replacing(path) as file, file.open("w", newline="") as opened:
+    with replacing(path) as file, file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, list(lines[0]))
         writer.writeheader()
         writer.writerows(lines)
@@ -427,5 +440,5 @@ def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None
     count = int(run.iterations)
     returns = np.array([row["eval_return"] for row in rows(run)], np.float64).reshape(count, -1)
     figure = plot.curves((curve.steps[:count, 0], returns), threshold=threshold, title=title)
-    with _files.replacing(path) as file:
+    with replacing(path) as file:
         figure.savefig(file, dpi=120, format="png")

@@ -10,10 +10,14 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxenv
-from jaxenv import data, registry, specs, tree
-from jaxenv._checks import check_integer, check_path, is_integer
-from jaxenv.environment import Environment
+from jaxenv import data, specs, tree
+from jaxenv._util import version
+from jaxenv._util.checks import check_integer, check_path, is_integer
+from jaxenv.core import registry
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Stream
+from jaxenv.rollout import Policy
 from jaxenv.training import _algorithms, _checkpoints
 
 _CONFIG = "config.json"
@@ -45,7 +49,7 @@ class Trained:
     params: Any = dataclasses.field(repr=False)
     statistics: Any = dataclasses.field(repr=False)
 
-    def make_env(self, num_envs: int = 1, **options) -> Environment:
+    def make_env(self, num_envs: int = 1, **options: Any) -> Environment:
         """The environment in which the run was evaluated, with ``num_envs`` lanes.
 
         Args:
@@ -61,7 +65,7 @@ class Trained:
         return self.config.make_env(num_envs, "eval", **options)
 
     @property
-    def policy(self) -> Callable:
+    def policy(self) -> Policy:
         """``policy(timestep, stream, memory)`` without exploration: the best actions ``[B, ...]``.
 
         It raises a ``ValueError`` for observations of another environment.
@@ -69,7 +73,7 @@ class Trained:
         return self._policies[0]
 
     @property
-    def explore(self) -> Callable:
+    def explore(self) -> Policy:
         """``policy(timestep, stream, memory)`` with exploration, as in training."""
         return self._policies[1]
 
@@ -93,13 +97,13 @@ class Trained:
         """
         check_integer("make_memory", "num_envs", num_envs, 1)
 
-        def for_all_lanes(x):  # the memory of every lane starts alike
+        def for_all_lanes(x: Any) -> Any:  # the memory of every lane starts alike
             return x if tree.is_shared(x) else jax.numpy.repeat(x, num_envs, axis=0)
 
         return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
 
     @functools.cached_property
-    def _policies(self) -> tuple[Callable, Callable, Any]:
+    def _policies(self) -> tuple[Policy, Policy, Any]:
         """Both policies, and their memory for one lane."""
         env = self.make_env()
         make = functools.partial(
@@ -109,10 +113,10 @@ class Trained:
         policy, memory = make()
         return checked(policy), checked(make(explore=True)[0]), memory
 
-    def _checked(self, spec: Any, policy: Callable) -> Callable:
+    def _checked(self, spec: Any, policy: Policy) -> Policy:
         """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
 
-        def checked(timestep, stream, memory):
+        def checked(timestep: TimeStep, stream: Stream, memory: Any) -> Any:
             shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
             if not specs.contains(spec, shown):
                 got = specs.from_array(timestep.observation, from_dim=1)
@@ -123,7 +127,7 @@ class Trained:
         return checked
 
 
-def load(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
+def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """Loads the policy of a folder that ``jaxenv train`` or `jaxenv.training.seeds.train` wrote.
 
     The run may still be going on: its newest checkpoint is read. The folder cannot cause an import of other code.
@@ -163,7 +167,7 @@ def load(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[s
     registry.check_from_data("load", config.env_id, modules)
     if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
         raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
-    found = _restored(path, info, _algorithms.module("load", algorithm).make_iteration(config)[0], num_seeds)
+    found = _restored(path, info, _algorithms.module("load", algorithm).make_train(config).init, num_seeds)
     curve, last = found["curve"], int(found["iterations"]) - 1
     means = [
         float(returns[finished].mean(dtype=np.float64)) if finished.any() else float("nan")
@@ -191,7 +195,9 @@ def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any
     return algorithm, cls(**settings), num_seeds
 
 
-def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num_seeds: int) -> dict[str, Any]:
+def _restored(
+    path: pathlib.Path, info: data.CheckpointInfo, init: Callable[..., Any], num_seeds: int
+) -> dict[str, Any]:
     """Weights, statistics and the curve of all seeds."""
     learner = jax.eval_shape(init, jax.random.key(0))
     weights = {"params": learner.params, "statistics": learner.statistics}
@@ -212,4 +218,4 @@ def _restored(path: pathlib.Path, info: data.CheckpointInfo, init: Callable, num
 
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
     """The start of errors about a run that does not fit this version."""
-    return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {jaxenv.__version__}"
+    return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {version.__version__}"

@@ -9,9 +9,9 @@ import pytest
 
 import jaxenv
 from benchmarks import bsuite, bsuite_logs, bsuite_score
+from jaxenv.core.wrapper import layers
 from jaxenv.suites import bsuite as suite
 from jaxenv.training import ppo
-from jaxenv.wrapper import layers
 
 bsuite_package = pytest.importorskip("bsuite")
 # From the imports of bsuite and plotnine, and from pandas where bsuite was written for an older one.
@@ -184,6 +184,23 @@ def test_a_run_that_was_killed_resumes_with_the_first_program_that_has_no_log(tm
     monkeypatch.setitem(bsuite.AGENTS, "ppo", dataclasses.replace(bsuite.AGENTS["ppo"], gamma=0.5))
     with pytest.raises(ValueError, match="has the settings of other runs, choose another --folder"):
         bsuite.train("ppo", "memory_len", tmp_path, None)
+
+
+def test_a_folder_that_another_process_writes_to_is_left_alone(tmp_path, monkeypatch):
+    second = []
+
+    def run(ids, config, num_episodes):
+        with pytest.raises(ValueError, match=r"^bsuite: .* is in use by this process itself"):
+            bsuite.train("random", "catch", tmp_path, 3)
+        second.append(sorted(path.name for path in tmp_path.iterdir()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bsuite, "run", run)
+    for _ in range(2):  # the folder is free again after the first
+        with pytest.raises(KeyboardInterrupt):
+            bsuite.train("ppo", "memory_len", tmp_path, None)
+    assert second == [[".lock", "config.json"]] * 2
+    assert json.loads((tmp_path / "config.json").read_text())["agent"] == "ppo"
 
 
 def test_one_command_trains_scores_and_draws(tmp_path, capsys):

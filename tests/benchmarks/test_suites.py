@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from benchmarks import suites
-from jaxenv.registry import SUITES
+from jaxenv.core.registry import SUITES
 
 
 def test_a_suite_is_loaded_and_its_checks_are_reported(monkeypatch, capsys, tmp_path):

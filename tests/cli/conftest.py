@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from jaxenv import _programs
+from jaxenv._util import programs
 from jaxenv.envs.bsuite import _digits
 from tests.training import drift
 
@@ -15,7 +15,7 @@ def no_digits(monkeypatch):
     """A machine without scikit-learn."""
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     _digits.load.cache_clear()
-    monkeypatch.setattr(_programs, "_all", weakref.WeakKeyDictionary())  # shapes that were found with it
+    monkeypatch.setattr(programs, "_all", weakref.WeakKeyDictionary())  # shapes that were found with it
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ import importlib
 import pathlib
 
 import jaxenv
-from jaxenv import _source, cli
+from jaxenv import cli
+from jaxenv._util import source
 from tests.cli.commands import refusal
 
 
@@ -22,7 +23,7 @@ def test_bench_returns_the_status_of_the_part(monkeypatch):
 
 
 def test_bench_outside_a_clone_is_refused(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(_source, "clone", lambda: None)
+    monkeypatch.setattr(source, "clone", lambda: None)
     monkeypatch.chdir(tmp_path)
     assert "run this in a clone" in refusal(capsys, "bench", "limit")
 
@@ -34,6 +35,6 @@ def test_bench_finds_the_clone_that_was_installed_from_elsewhere(capsys, monkeyp
 
 
 def test_bench_runs_in_a_clone_if_the_library_is_installed_from_a_url(capsys, monkeypatch):
-    monkeypatch.setattr(_source, "clone", lambda: None)
+    monkeypatch.setattr(source, "clone", lambda: None)
     monkeypatch.chdir(pathlib.Path(jaxenv.__file__).parents[1])
     assert cli.main(["bench", "--help"]) == 0

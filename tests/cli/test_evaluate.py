@@ -25,7 +25,7 @@ SETTINGS = {"algorithm": "ppo", **dataclasses.asdict(CONFIG), "num_seeds": 3, "s
 
 def write(folder, settings):
     """A run with the initial weights of three seeds; the second one is the best."""
-    init, _ = ppo.make_iteration(CONFIG)
+    init = ppo.make_train(CONFIG).init
     learner = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
     # Some logits, so that the seeds differ.
     params = jax.tree.map(lambda x: x * 30, learner.params)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli, registry
+from jaxenv import cli
 from jaxenv.cli import listing
+from jaxenv.core import registry
 from tests.cli.commands import printed_json, refusal
 
 

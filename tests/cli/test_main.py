@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 import jaxenv
-from jaxenv import _source, cli
+from jaxenv import cli
+from jaxenv._util import source
 from jaxenv.cli import listing
 from tests.cli.commands import python, refusal
 
@@ -60,7 +61,7 @@ def test_an_unknown_command_is_refused(capsys):
 
 @pytest.mark.parametrize("argv", [["rollout", "MNISTBandit-bsuite"], ["check", "MNISTBandit-bsuite"]])
 def test_a_missing_library_is_reported_in_one_line_with_exit_code_2(capsys, no_digits, argv):
-    assert f"not installed: {_source.install_command('mnist')}, or pass path=" in refusal(capsys, *argv)
+    assert f"not installed: {source.install_command('mnist')}, or pass path=" in refusal(capsys, *argv)
 
 
 # --- as a process -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`jaxenv play`: what is refused; tests/play has a whole game."""
+"""`jaxenv play`: what is refused; tests/rollout/play has a whole game."""
 
 import pytest
 

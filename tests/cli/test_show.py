@@ -26,9 +26,8 @@ def test_show_prints_the_sheet_params_options_and_stack(capsys):
     assert title.split() == ["CartPole-v1", "Classic", "control"]
     assert summary == "Balance a pole on a cart by pushing the cart left or right."
     for line in (
-        "Observation  float32[4]  cart position (m), velocity (m/s), pole angle (rad), rate (rad/s)",
-        "Names        left, right",
-        "Time limit   500 steps",
+        "Observation   float32[4]   cart position (m), velocity (m/s), pole angle (rad), rate (rad/s)",
+        "actions  left, right",
         "  length       1.5 m (default 0.5)  above 0     half the length of the pole",
         "  gravity      9.8 m/s^2",
         "  37 bytes of state per lane",
@@ -36,7 +35,6 @@ def test_show_prints_the_sheet_params_options_and_stack(capsys):
         assert line in lines
     assert [line for line in lines if line.startswith("  TimeLimit")] == ["  TimeLimit(duration=500)"]
     assert "\x1b" not in out  # piped output has no colours
-    assert max(map(len, lines)) <= 100
 
 
 def test_long_descriptions_are_indented_below_their_first_line(capsys):
@@ -58,7 +56,7 @@ def test_show_prints_json(capsys):
     data = printed_json(capsys, "show", "MiniGrid-Empty-5x5-v0", "--env", "success_reward=2")
     assert data["id"] == "MiniGrid-Empty-5x5-v0"
     assert data["family"] == "Grid worlds"
-    assert data["rows"]["Terminates"] == [{"head": "", "text": "on the goal"}]
+    assert "\nTerminates    on the goal\n" in data["text"]
     assert data["actions"][2] == "forward"
     params = {param["name"]: param for param in data["params"]}
     assert (params["success_reward"]["value"], params["success_reward"]["default"]) == (2.0, 1.0)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenv._library import default_types
+from jaxenv._util.library import default_types
 
 FOLDER = pathlib.Path(__file__).parent / "purejaxrl"
 IMPORT, OURS = "import gymnax\n", "from jaxenv.interop import gymnax_v0 as gymnax\n"

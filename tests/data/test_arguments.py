@@ -21,6 +21,7 @@ state, timestep = env.reset(jax.random.key(0))
 replay = data.Replay(capacity=8, num_envs=2)
 stored = replay.add(replay.init(rows), rows)
 prioritized = data.Replay(capacity=8, num_envs=2, sampling=data.PrioritizedSampling(0.6))
+batch = prioritized.sample(prioritized.add(prioritized.init(rows), rows), jax.random.key(0), 2)
 normalizer = transformers.RewardNormalizer()
 observation, action = np.arange(24.0).reshape(4, 2, 3), np.arange(6).reshape(3, 2)
 
@@ -97,6 +98,10 @@ CALLS = {
     "rows for a batch": (
         lambda: prioritized.update_priorities(prioritized.init(rows), rows, np.ones(2)),
         "Replay.update_priorities: batch must be a Batch, got Experience",
+    ),
+    "no priority": (
+        lambda: prioritized.update_priorities(prioritized.init(rows), batch, None),
+        "Replay.update_priorities: priority must be a number or an array of numbers, got None",
     ),
     # --- transformers ---
     "experience to transform": (

@@ -188,12 +188,12 @@ def test_versions_config_and_leaves_are_read_without_the_arrays(tmp_path):
 
 
 def test_a_checkpoint_of_another_version_is_restored_with_a_warning_and_explains_a_difference(tmp_path, monkeypatch):
-    monkeypatch.setattr(jaxenv, "__version__", "0.0.1")
+    monkeypatch.setattr("jaxenv._util.version.__version__", "0.0.1")
     data.save(tmp_path / "run.npz", jnp.arange(3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         data.restore(tmp_path / "run.npz", jnp.zeros(3, int))  # of the same version: no warning
-    monkeypatch.setattr(jaxenv, "__version__", "0.0.2")
+    monkeypatch.setattr("jaxenv._util.version.__version__", "0.0.2")
     with pytest.warns(UserWarning, match=r"saved by jaxenv 0\.0\.1, this is 0\.0\.2: a run may not continue"):
         assert data.restore(tmp_path / "run.npz", jnp.zeros(3, int)).tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match=r"run\.npz, saved by jaxenv 0\.0\.1, this is 0\.0\.2 holds one array"):

@@ -3,14 +3,15 @@
 import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxenv import data
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 
 FIRST, MID, LAST = 0, 1, 2
 MODES = ["next_step", "same_step"]
@@ -167,10 +168,11 @@ def expected(rows, values, final_values, log_rhos, gamma, lambda_):
 def test_all_functions_equal_their_definitions_for_every_kind_and_position_of_episode_end(mode, gamma, lambda_):
     result = everything(*stream(mode), np.float32(gamma), np.float32(lambda_))
     for name, expected_result in expected(*stream(mode), gamma, lambda_).items():
-        for x, y in zip(jax.tree.leaves(result[name]), jax.tree.leaves(expected_result), strict=True):
+        for x in jax.tree.leaves(result[name]):
             assert x.dtype == np.float32
             assert not x.weak_type
-            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=name)
+        leaves = map(jax.tree.leaves, (result[name], expected_result))
+        chex.assert_trees_all_close(*leaves, rtol=1e-5, atol=1e-5, custom_message=name)
 
 
 def test_invalid_transitions_have_their_value_as_return_and_advantage_zero_exactly():
@@ -271,9 +273,8 @@ def test_the_components_of_a_vector_reward_are_independent(mode):
         one = TimeStep(rows.step_type, rewards[..., r], rows.discount, env_info={})
         ends = None if final_values is None else pair(final_values)[..., r]
         expected_result = everything(one, pair(values)[..., r], ends, log_rhos, np.float32(0.9), np.float32(0.7))
-        jax.tree.map(
-            lambda x, y, r=r: np.testing.assert_allclose(x[..., r], y, rtol=1e-5, atol=1e-5), result, expected_result
-        )
+        component = jax.tree.map(lambda x, r=r: x[..., r], result)
+        chex.assert_trees_all_close(component, expected_result, rtol=1e-5, atol=1e-5)
 
 
 def test_gamma_and_lambda_may_differ_between_lanes():
@@ -283,11 +284,8 @@ def test_gamma_and_lambda_may_differ_between_lanes():
     result = everything(rows, values, final_values, log_rhos, *rates)
     for i in (0, 5, count - 1):
         expected_result = everything(rows, values, final_values, log_rhos, rates[0][i], rates[1][i])
-        jax.tree.map(
-            lambda x, y, i=i: np.testing.assert_allclose(x[:, i], y[:, i], rtol=1e-5, atol=1e-5),
-            result,
-            expected_result,
-        )
+        own, expected_own = (jax.tree.map(lambda x, i=i: x[:, i], found) for found in (result, expected_result))
+        chex.assert_trees_all_close(own, expected_own, rtol=1e-5, atol=1e-5)
 
 
 def call(change):
@@ -370,4 +368,4 @@ def test_values_may_be_constant_under_shard_map():
 
     rows = stream("next_step")[0]
     result = jax.jit(jax.shard_map(everywhere, mesh=mesh, in_specs=lanes, out_specs=lanes))(rows)
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6), result, jax.jit(everywhere)(rows))
+    chex.assert_trees_all_close(result, jax.jit(everywhere)(rows), rtol=1e-6, atol=1e-6)

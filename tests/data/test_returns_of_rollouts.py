@@ -9,8 +9,8 @@ import pytest
 
 import jaxenv
 from jaxenv import data
+from jaxenv.core.timestep import TimeStep
 from jaxenv.testing import Counting
-from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset, TimeLimit
 
 LAST = 2

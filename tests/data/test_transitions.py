@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxenv import data
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 from tests.data.rollouts import lane, unrolled
 
 FIRST, MID, LAST = 0, 1, 2
@@ -92,6 +92,18 @@ def test_rows_before_an_abnormal_row_or_an_interrupted_episode_are_invalid():
     experience, last = rows_of([FIRST, MID, LAST, FIRST, MID, FIRST, MID], abnormal)
     transitions = data.to_transitions(experience, last)
     assert lane(transitions.valid, 0) == [True, False, False, True, False, True]
+
+
+def test_an_abnormal_row_of_a_lane_leaves_other_lanes_valid():
+    lanes = [
+        rows_of([FIRST, MID, LAST, FIRST], flags) for flags in ([False] * 4, [False] * 4, [False, False, True, False])
+    ]
+    rows, last = (
+        jax.tree.map(lambda *x, axis=axis: np.concatenate(x, axis), *part)
+        for axis, part in zip((1, 0), zip(*lanes, strict=True), strict=True)
+    )
+    valid = data.transition_mask(rows.timestep, last)
+    assert valid.T.tolist() == [[True, True, False], [True, True, False], [True, False, False]]
 
 
 def test_the_row_after_an_abnormal_one_is_valid_in_a_same_step_stream():

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from jaxenv import data
-from jaxenv.timestep import TimeStep
+from jaxenv.core.timestep import TimeStep
 from tests.data.rollouts import unrolled
 
 

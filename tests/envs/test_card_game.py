@@ -6,8 +6,8 @@ import numpy as np
 import jaxenv
 from jaxenv import tree
 from jaxenv.canvas import GREEN, RED
+from jaxenv.core.timestep import StepType
 from jaxenv.envs.card_game import CardGame, State
-from jaxenv.timestep import StepType
 from tests.pictures import pictures, shows
 
 DRAW, STOP = 0, 1

@@ -9,9 +9,9 @@ import pytest
 import jaxenv
 from jaxenv import tree
 from jaxenv.canvas import GOLD
+from jaxenv.core.timestep import StepType
 from jaxenv.envs.tic_tac_toe import State, TicTacToe
 from jaxenv.testing import check_env
-from jaxenv.timestep import StepType
 from tests.pictures import pictures, shows
 
 FIRST, MID, LAST = int(StepType.FIRST), int(StepType.MID), int(StepType.LAST)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,10 @@ import pytest
 
 import jaxenv
 from jaxenv import interop, specs
+from jaxenv.interop import gymnax, gymnax_v0
+from tests.interop import optional
 
+optional.imported("gymnax")  # to_gymnax reads its spaces
 env = interop.to_gymnax("CartPole-v1")
 params, key = env.default_params, jax.random.key(0)
 state = env.reset(key, params)[1]
@@ -62,3 +66,21 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
 def test_axes_of_vmap_may_replace_params():
     axes = params.replace(gravity=None)
     assert axes.gravity is None
+
+
+NEED_GYMNAX = {
+    "to_gymnax": lambda: interop.to_gymnax("Pendulum-v1"),
+    "gymnax.environments": lambda: gymnax.environments,
+    "gymnax.wrappers": lambda: gymnax.wrappers,
+    "gymnax_v0.environments": lambda: gymnax_v0.environments,
+    "action space": lambda: env.action_space(params),
+    "observation space": lambda: env.observation_space(params),
+}
+
+
+@pytest.mark.parametrize("use", NEED_GYMNAX.values(), ids=NEED_GYMNAX)
+def test_without_gymnax_the_error_names_the_command_of_the_extra(use, monkeypatch):
+    for module in ("environments", "environments.spaces", "wrappers"):
+        monkeypatch.setitem(sys.modules, f"gymnax.{module}", None)
+    with pytest.raises(ImportError, match=r'^gymnax is not installed: pip install ".*\[gymnax\]"'):
+        use()

@@ -13,11 +13,12 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import PassiveEnvChecker, TimeLimit
 
 import jaxenv
-from jaxenv import registry, specs
+from jaxenv import specs
+from jaxenv.core import registry
+from jaxenv.core.wrapper import layers
 from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.interop.gymnasium import to_space, to_spec
 from jaxenv.testing import Counting
-from jaxenv.wrapper import layers
 
 # Advice about spaces, which Gymnasium's own CartPole and Pendulum do not follow either.
 _ADVICE = "space minimum value is -infinity|space maximum value is infinity|symmetric and normalized space"

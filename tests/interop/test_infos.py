@@ -14,6 +14,7 @@ import jaxenv
 import jaxenv.interop.gymnasium
 from jaxenv import specs
 from jaxenv.interop import batch, to_brax, to_gymnasium, to_gymnasium_vector, to_gymnax, to_stoa
+from jaxenv.interop._infos import flat_masks
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, EpisodeStatistics, TimeLimit, preset
 from tests.interop.optional import imported
@@ -165,6 +166,11 @@ def test_the_success_of_an_episode_is_one_number(adapter):
     ON_HOST[adapter]({"is_success": jnp.array(True)})
     with pytest.raises(ValueError, match=rf"^{adapter}: env_info\['is_success'\] must be one number per lane"):
         ON_HOST[adapter]({"is_success": jnp.array([True, False, True])})
+
+
+def test_masks_of_several_choices_lie_one_after_the_other():
+    mask = np.arange(12).reshape(2, 2, 3) % 5 < 2
+    assert flat_masks({"action_mask": mask}).tolist() == mask.reshape(2, 6).tolist()
 
 
 @pytest.mark.parametrize("adapter", ON_HOST)

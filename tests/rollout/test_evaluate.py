@@ -116,15 +116,15 @@ class Breaking(Counting):
 
     def transition(self, state, action, stream):
         out = super().transition(state, action, stream)
-        broken = (np.arange(3) == 1) & (state.episode == 0) & (state.step == 1)
+        broken = (np.arange(4) == 1) & (state.episode == 0) & (state.step == 1)
         return dataclasses.replace(out, reward=jnp.where(broken, np.float32(np.nan), out.reward))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_episode_that_ends_abnormally_is_marked(mode):
-    result = played(AutoReset(GuardNonFinite(Breaking(np.array([3]), num_envs=3)), mode), num_episodes=6)
-    assert result.abnormal.tolist() == [False, False, True, False, False, False]
-    assert result.lengths.tolist() == [3, 3, 2, 3, 3, 3]
+    result = played(AutoReset(GuardNonFinite(Breaking(np.array([3]), num_envs=4)), mode), num_episodes=8)
+    assert result.abnormal.tolist() == [False, False, True, False, False, False, False, False]
+    assert result.lengths.tolist() == [3, 3, 2, 3, 3, 3, 3, 3]
     assert result.finished.all()
 
 

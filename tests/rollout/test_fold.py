@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -107,7 +108,7 @@ def unrolled_and_folded(mode, keyed):
 @pytest.mark.parametrize("mode", MODES)
 def test_two_folds_see_the_rows_of_one_unroll_and_end_in_the_same_state(mode):
     expected, found = unrolled_and_folded(mode, mode == "same_step")
-    jax.tree.map(np.testing.assert_array_equal, expected, found)
+    chex.assert_trees_all_equal(expected, found)
 
 
 # --- when they stop --------------------------------------------------------------------------------------------------

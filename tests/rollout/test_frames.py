@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.canvas import text_width
+from jaxenv.canvas._grid import Grid
 from jaxenv.rollout import _frames
-from jaxenv.rollout._frames import Lanes, Moment
 from jaxenv.rollout._frames import moments as moments_of
 
 
@@ -62,7 +61,7 @@ def test_a_film_that_its_default_limit_ends_counts_the_lanes_that_are_cut_off(mo
 
 def test_a_frame_shows_every_lane_with_its_step_and_return(env):
     moment = moments(env, max_steps=1)[-1]
-    plain, titled = (Lanes((8, 8), 3, captions).frame(moment) for captions in (False, True))
+    plain, titled = (Grid((8, 8), 3, captions).frame(moment) for captions in (False, True))
     np.testing.assert_array_equal(plain[:8, :8], moment.picture[0])
     np.testing.assert_array_equal(plain[:8, 14:22], moment.picture[1])
     np.testing.assert_array_equal(plain[14:22, :8], moment.picture[2])
@@ -77,26 +76,3 @@ def test_lanes_without_restarts_stand_still_where_a_number_of_steps_is_given():
     assert shown[-1].over.all()
     assert (shown[-1].step < 15).all()
     np.testing.assert_array_equal(shown[-1].total, shown[-1].step)
-
-
-@pytest.mark.parametrize(("size", "lanes", "width"), [((128, 64), 1, 64), ((128, 16), 1, 16), ((256, 64), 2, 134)])
-def test_tall_pictures_leave_no_empty_columns(size, lanes, width):
-    picture = np.zeros((lanes, *size, 3), np.uint8)
-    zeros = np.zeros(lanes, np.int32)
-    frame = Lanes(size, lanes, False).frame(Moment(picture, zeros, zeros.astype(np.float32), zeros > 0))
-    assert frame.shape[1] == width
-
-
-@pytest.mark.parametrize("size", [24, 32, 48, 64])
-@pytest.mark.parametrize("total", [-1234.0, -12345.0, 7.0])
-def test_step_and_return_do_not_overlap(monkeypatch, size, total):
-    written = []
-    monkeypatch.setattr(_frames, "write", lambda frame, text, x, y, letter, ink: written.append((text, x, letter)))
-    moment = Moment(np.zeros((1, size, size, 3), np.uint8), np.array([200]), np.array([total]), np.array([False]))
-    Lanes((size, size), 1, True).frame(moment)
-    (step, left, letter), (shown, right, _) = written
-    assert not step or left + text_width(step, letter) < right
-    assert right >= 0
-    assert not shown or float(shown) == pytest.approx(total, rel=0.05)  # two digits at least
-    assert (step and shown) or size < 64
-    assert step or shown

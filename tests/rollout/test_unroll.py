@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,10 +49,6 @@ def rows(cart_pole, start):
     return jax.device_get(advance(cart_pole, *start, None, 40))
 
 
-def assert_same(a, b):
-    jax.tree.map(np.testing.assert_array_equal, a, b)
-
-
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -76,26 +73,26 @@ def test_each_row_has_the_timestep_that_the_policy_saw_and_the_action_that_leads
     end, experience = jax.jit(lambda s, t: unroll(env, random_policy(env), s, t, 12))(*start)
     step = jax.jit(env.step)
     for t in range(12):
-        assert_same(jax.tree.map(lambda x, t=t: x[t], experience.timestep), timestep)
+        chex.assert_trees_all_equal(jax.tree.map(lambda x, t=t: x[t], experience.timestep), timestep)
         state, timestep = step(state, experience.action[t])
-    assert_same(end[:2], (state, timestep))
+    chex.assert_trees_all_equal(end[:2], (state, timestep))
 
 
 def test_two_unrolls_of_half_the_length_equal_one_of_the_whole_bit_for_bit(cart_pole, start, rows):
-    assert_same(in_halves(cart_pole, start, None, 40), rows)
+    chex.assert_trees_all_equal(in_halves(cart_pole, start, None, 40), rows)
 
 
 def test_a_policy_key_gives_two_halves_the_actions_of_the_whole():
     env, key = counting("next_step"), jax.random.key(7)
     start = env.reset(jax.random.key(0))
-    assert_same(in_halves(env, start, key, 12), advance(env, *start, key, 12))
+    chex.assert_trees_all_equal(in_halves(env, start, key, 12), advance(env, *start, key, 12))
 
 
 def test_an_unroll_of_no_steps_returns_its_arguments():
     env = counting("next_step")
     start = env.reset(jax.random.key(0))
     (*end, _), experience = unroll(env, random_policy(env), *start, 0)
-    assert_same(tuple(end), start)
+    chex.assert_trees_all_equal(tuple(end), start)
     assert experience.action.shape == (0, 3)
 
 
@@ -189,12 +186,12 @@ def test_memory_is_reset_lane_by_lane_as_in_a_numpy_loop(mode):
         np.testing.assert_array_equal(experience.action[t], memory["count"] % 10)
         memory["count"] += 1
         memory["trace"] = memory["trace"] * 2 + observation[:, None]
-    assert_same(final, memory)
+    chex.assert_trees_all_equal(final, memory)
 
 
 def test_memory_passed_on_joins_two_unrolls_inside_an_episode():
     whole, parts = remembered("next_step"), remembered("next_step", cuts=(5, 11))
-    assert_same(whole, parts)
+    chex.assert_trees_all_equal(whole, parts)
 
 
 def test_memory_without_initial_memory_is_refused():

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import _typed_keys, random, rollout
-from jaxenv._library import default_types
-from jaxenv.timestep import StepType
+from jaxenv import random, rollout
+from jaxenv._util.library import default_types
+from jaxenv.core.timestep import StepType
+from jaxenv.tree import _typed_keys
 from tests.suites.gymnax_rollouts import task_of
 
 

@@ -5,7 +5,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.wrapper import layers
+from jaxenv.core.wrapper import layers
 
 LANES = 8
 

@@ -9,8 +9,8 @@ import pytest
 from bsuite import sweep
 
 import jaxenv
+from jaxenv.core.wrapper import layers
 from jaxenv.suites import bsuite as suite
-from jaxenv.wrapper import layers
 
 # What bsuite's loaders add to a setting, and the defaults of its environments where ours differ.
 CONSTANTS = {

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv._library import default_types
-from jaxenv.play._game import Game
+from jaxenv._util.library import default_types
+from jaxenv.rollout.play._game import Game
 from jaxenv.suites import gymnasium as suite
 from jaxenv.suites._engine import distinct
 from jaxenv.suites.gymnasium import HostEnvironmentError

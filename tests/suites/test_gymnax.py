@@ -2,6 +2,7 @@
 
 import pickle
 
+import chex
 import gymnax
 import jax
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 
 import jaxenv
 from jaxenv import random, specs, tree
+from jaxenv.core.timestep import StepType
 from jaxenv.suites import _gymnax_single
 from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
-from jaxenv.timestep import StepType
 from tests.suites.gymnax_rollouts import LANES, bare, kinds, load, play, rollout, start, task_of, zeros
 
 THOROUGH = ("Acrobot-v1", "Pong-misc", *(id for id in suite.ids() if "MinAtar" in id))  # slow to trace
@@ -318,16 +319,13 @@ def test_starts_are_declared_constant_only_where_they_are_not_random():
 
 
 def test_equal_configurations_share_a_compilation():
-    traced = []
-
     @jax.jit
+    @chex.assert_max_traces(n=1)
     def one(env, key):
-        traced.append(env)
         return env.reset(key)[1]
 
     for gravity in (9.8, 5, np.float32(1)):
         one(load("CartPole-v1", gravity=gravity), jax.random.key(0))
-    assert len(traced) == 1
     assert load("Catch-bsuite", rows=6).unwrapped._single is load("Catch-bsuite", rows=6).unwrapped._single
 
 

@@ -7,7 +7,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import jaxenv
-from jaxenv._library import default_types
+from jaxenv._util.library import default_types
 from jaxenv.suites import navix as suite
 from jaxenv.testing import check_env
 from tests.suites.comparison import compare

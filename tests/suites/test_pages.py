@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from jaxenv.registry import SUITES
+from jaxenv.core.registry import SUITES
 
 PAGES = pathlib.Path(__file__).parents[2] / "docs" / "suites"
 

@@ -1,5 +1,6 @@
 """Pgx's games: equal to Pgx's own loop, seen by one agent, under the episodes of this library."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,7 +102,7 @@ def test_an_action_of_an_opponent_out_of_range_is_clipped():
         return 99
 
     rows, clipped = (play(load("tic_tac_toe", opponent=f), 10).timestep for f in (last_cell, beyond))
-    jax.tree.map(np.testing.assert_array_equal, clipped, rows)
+    chex.assert_trees_all_equal(clipped, rows)
 
 
 def test_a_game_of_one_player_has_no_opponent():

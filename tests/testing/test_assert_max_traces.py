@@ -12,7 +12,7 @@ import pytest
 import jaxenv
 from jaxenv import tree
 from jaxenv.testing import Chain, Counting, mock_012
-from jaxenv.testing.assert_max_traces import assert_max_traces
+from jaxenv.testing._assert_max_traces import assert_max_traces
 from jaxenv.wrappers import AutoReset
 
 

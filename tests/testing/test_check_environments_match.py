@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxenv import specs
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Chain, Counting, check_environments_match, mock_012
 from jaxenv.wrappers import AutoReset, RewardWrapper
 

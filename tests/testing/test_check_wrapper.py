@@ -4,9 +4,9 @@ import pytest
 
 import jaxenv
 from jaxenv import wrappers
+from jaxenv.core.wrapper import layers
 from jaxenv.testing import Chain, check_env, check_wrapper
 from jaxenv.testing.report import Status
-from jaxenv.wrapper import layers
 from tests.testing.twins import Walk
 from tests.testing.twins.wrapping import DoubledAndDiscounted
 from tests.wrappers.catalogue import WRAPPERS
@@ -75,7 +75,7 @@ def test_a_wrapper_has_the_properties(name):
     entry = WRAPPERS[name]
     env = entry.env()
     added = layers(entry.wrapper(env))[: -len(layers(env))]
-    stateless = all(type(layer).inner is jaxenv.Wrapper.inner and not layer.multi_step for layer in added)
+    stateless = all(type(layer).inner is jaxenv.Wrapper.inner and layer.place != "several_steps" for layer in added)
     properties = SHAPES if stateless else SHAPES + VALUES
     check_wrapper(entry.wrapper, env, properties=properties, raise_on_failure=True)
 

@@ -11,9 +11,9 @@ from jax.experimental import checkify
 
 import jaxenv
 from jaxenv import specs, tree
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
-from jaxenv.testing.checked import checked
+from jaxenv.testing._checked import checked
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeLimit
 from tests.rows import assert_equal
 

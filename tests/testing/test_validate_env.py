@@ -9,9 +9,9 @@ import pytest
 
 import jaxenv
 from jaxenv import random, specs, tree
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Chain, Counting, mock_012, random_environment
-from jaxenv.testing.validate_env import validate_env
+from jaxenv.testing._validate_env import validate_env
 from jaxenv.wrappers import AutoReset, BatchWrapper, ObservationWrapper, TimeLimit
 
 FIRST, MID, LAST = (np.int32(i) for i in range(3))

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jaxenv import rollout, tree
 from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve
+from jaxenv.training.lanes import Train
 
 
 @contextlib.contextmanager
@@ -48,7 +49,8 @@ class Learner:
     update: jax.Array
 
 
-class Losses(NamedTuple):
+@tree.struct
+class Losses:
     error: Any
     surprise: Any
 
@@ -58,7 +60,7 @@ def unlucky(params):
     return params["first"] > 0.5
 
 
-def make_iteration(config, env=None, eval_env=None):
+def make_train(config, env=None, eval_env=None):
     def init(key, hyperparameters=None):
         weight = jax.random.uniform(key)
         return Learner({"first": weight, "now": weight}, (), key, jnp.zeros((), jnp.int32))
@@ -79,7 +81,7 @@ def make_iteration(config, env=None, eval_env=None):
         curve = Curve(update * 100, train, losses, returns, ones.astype(jnp.int32), ones, finished)
         return Learner({**learner.params, "now": now}, (), learner.key, update), curve
 
-    return init, iteration
+    return Train(config, init, iteration)
 
 
 def make_policy(config, env, params, statistics=(), explore=False):

@@ -1,5 +1,6 @@
 """Arguments of learners and runs are refused by name, before anything is compiled or started."""
 
+import dataclasses
 import re
 
 import jax
@@ -30,7 +31,7 @@ CALLS = {
         lambda: ppo.make_train(dqn.Config()),
         "ppo: config must be ppo.Config(...), got Config",
     ),
-    "dict for a config": (lambda: sac.make_iteration({}), "sac: config must be sac.Config(...), got a dict"),
+    "dict for a config": (lambda: sac.make_train({}), "sac: config must be sac.Config(...), got a dict"),
     "list for a mesh": (
         lambda: ppo.make_train(config, mesh=[1]),
         "ppo.Config: mesh must be a Mesh or AbstractMesh with an axis 'lanes', got a list",
@@ -44,14 +45,14 @@ CALLS = {
         lambda: train({"clip": "x"}),
         "ppo.Config: clip must be a number or an array of numbers",
     ),
-    "bool for a number": (lambda: train({"clip": True}), "ppo.Config: clip must be one number, got True"),
+    "bool for a number": (lambda: train({"clip": True}), "ppo.Config: clip must be float32, got True"),
     "number for a name": (lambda: train({3: 1.0}), "ppo.Config: the name of a hyperparameter must be text, got 3"),
     "squashed integers": (
         lambda: ppo.make_train(ppo.Config(squash=True)),
         "ppo.Config: squash must be False for actions that are not floats, got True and Bounded((), int32, 0, 1",
     ),
     "key for a learner": (
-        lambda: ppo.make_iteration(config)[1](jax.random.key(0)),
+        lambda: ppo.make_train(config).iteration(jax.random.key(0)),
         "iteration: learner must be a Learner, as init and iteration return it, got key<fry>[]",
     ),
     # --- policies ---
@@ -63,15 +64,19 @@ CALLS = {
     ),
     "weights": (
         lambda: sac.make_policy(sac.Config(), jaxenv.make("Pendulum-v1"), {}),
-        "sac: params must be a Weights, learner.params of one seed, got a dict",
+        "sac: params must be the Weights of one seed, learner.params, got a dict",
     ),
     # --- settings ---
     "rate that never moves": (lambda: dqn.Config(target_rate=0), "dqn.Config: target_rate must be in (0, 1], got 0"),
     "rate of sac": (lambda: sac.Config(target_rate=0.0), "sac.Config: target_rate must be in (0, 1], got 0.0"),
     "infinite value": (lambda: dqn.Config(initial_value=float("inf")), "dqn.Config: initial_value must be finite, got"),
+    "wrapper class": (
+        lambda: ppo.Config(wrappers=[jaxenv.wrappers.NormalizeReward]),
+        "ppo.Config: wrappers must be a tuple of names, or of pairs of a name and a dict of options, got (<class",
+    ),
     "wrapper that is a number": (
-        lambda: ppo.Config(wrappers=[3]),
-        "ppo.Config: wrappers must hold names, or of pairs of a name and a dict of options, got (3,)",
+        lambda: ppo.make_train(ppo.Config(wrappers=[3])),
+        "make: wrappers[0] must be a wrapper class, a name, one of them with its arguments as a dict",
     ),
     "choice": (lambda: dqn.Config(loss="cubed"), "dqn.Config: loss must be 'huber' or 'squared', got 'cubed'"),
     # --- runs of several seeds, and what they have written ---
@@ -111,16 +116,23 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
 
 @pytest.mark.parametrize("learner", [ppo, dqn, sac])
 def test_a_wrong_hyperparameter_is_found_before_the_environment_is_reset(learner, monkeypatch):
-    init, _ = learner.make_iteration(learner.Config())
-    monkeypatch.setattr(learner.Lanes, "reset", lambda *_: pytest.fail("the environment was reset"))
+    init = learner.make_train(learner.Config()).init
+    monkeypatch.setattr(jaxenv.Environment, "reset", lambda *_: pytest.fail("the environment was reset"))
     with pytest.raises(ValueError, match="no hyperparameter 'learning_rat', did you mean 'learning_rate'"):
         init(jax.random.key(0), {"learning_rat": 1e-3})
 
 
 def test_a_subclass_that_changes_a_default_keeps_the_range():
-    assert type(sac.Config())._range("num_envs").low == 1  # declared by RunConfig
     with pytest.raises(ValueError, match=r"sac\.Config: num_envs must be at least 1, got 0"):
-        sac.Config(num_envs=0)
+        sac.Config(num_envs=0)  # declared by RunConfig
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Careful(ppo.Config):
+        clip: float = 0.1
+
+    assert Careful().hyperparameters == ppo.Config().hyperparameters | {"clip": 0.1}
+    with pytest.raises(ValueError, match=r"Careful: clip must be finite and above 0, got 0"):
+        Careful(clip=0)
 
 
 def test_hyperparameters_may_be_traced():

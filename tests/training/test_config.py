@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxenv import tree
 from jaxenv.training import dqn, evaluation, ppo
 
 
@@ -18,17 +19,21 @@ from jaxenv.training import dqn, evaluation, ppo
         ({"total_steps": 2**31}, r"total_steps must be at most 2147483647, got 2147483648"),
         ({"recurrent": -1}, r"recurrent must be at least 0, got -1"),
         ({"num_steps": 2.0}, "num_steps must be an integer, got 2.0"),
+        ({"max_eval_steps": 0}, "max_eval_steps must be at least 1, got 0"),
+        ({"max_eval_steps": 2.5}, "max_eval_steps must be None or an integer, got 2.5"),
         ({"num_envs": True}, "num_envs must be an integer, got True"),
         ({"normalize_observation": "no"}, "normalize_observation must be True or False, got 'no'"),
         ({"env_id": 3}, "env_id must be a string, got 3"),
-        ({"wrappers": "NormalizeReward"}, "wrappers must be a tuple of names, or of pairs .* got 'NormalizeReward'"),
-        ({"env_options": 3}, "env_options must be a mapping of names to values, got 3"),
+        ({"wrappers": 3}, "wrappers must be a tuple of names, or of pairs .* got 3"),
+        ({"env_options": 3}, "env_options must be a mapping of names to numbers, .* got 3"),
+        ({"env_options": {3: 1}}, r"env_options must be a mapping of names to numbers, .* got \{3: 1\}"),
         ({"env_options": {"mode": "eval"}}, "env_options must not hold 'mode', which the learner sets"),
-        ({"env_options": {"gravity": jnp.ones(3)}}, "env_options must be numbers, text or tuples .*, got gravity = "),
-        ({"hidden": 8}, "hidden must be a tuple of widths, got 8"),
+        ({"env_options": {"gravity": jnp.ones(3)}}, "env_options must be a mapping of names .* got {'gravity': "),
+        ({"hidden": 8}, "hidden must be a tuple of integers, got 8"),
         ({"learning_rate": -1.0}, "learning_rate must be finite and at least 0, got -1.0"),
         ({"entropy_cost": float("inf")}, "entropy_cost must be finite and at least 0, got inf"),
-        ({"hidden": (64, 0)}, r"hidden must hold widths of at least 1, got \(64, 0\)"),
+        ({"hidden": (64, 0)}, "hidden must be at least 1, got 0"),
+        ({"hidden": (64, 0.5)}, r"hidden must be a tuple of integers, got \(64, 0.5\)"),
         ({"torso": "rnn"}, "torso must be 'auto', 'mlp' or 'cnn', got 'rnn'"),
         ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
         ({"lambda_": float("nan")}, "lambda_ must be .*, got nan"),
@@ -49,7 +54,7 @@ def test_settings_may_be_lists_and_are_hashable():
 
 def test_options_of_the_environment_reach_both_stacks_and_survive_json():
     config = ppo.Config(env_id="DeepSea-bsuite", env_options={"size": 4, "max_episode_steps": 3})
-    stacks = evaluation.environments("ppo", ppo.Config, config, None, None)
+    stacks = evaluation.environments(ppo.Config, config, None, None)
     assert [env.observation_spec().shape for env in stacks] == [(4, 4)] * 2
     assert config.make_env(size=5).observation_spec().shape == (5, 5)
     stored = json.loads(json.dumps(dataclasses.asdict(config)))
@@ -73,7 +78,7 @@ def test_hyperparameters_are_those_of_the_config_where_none_are_given():
     assert all((x.shape, x.dtype) == ((), np.float32) for x in values.values())
     assert float(values["gamma"]) == 0.5
     assert float(values["clip"]) == pytest.approx(0.3)
-    assert set(values) == set(ppo.Config.hyperparameters)
+    assert set(values) == set(ppo.Config().hyperparameters)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_a_config_with_arrays_is_read_inside_of_compiled_code():
 
     @jax.jit
     def sum_of(values):
-        settings = config.with_arrays(values)
+        settings = tree.rebuild(config, **values)
         return settings.gamma + settings.clip + settings.num_envs
 
     assert float(sum_of({"gamma": jnp.float32(0.25)})) == pytest.approx(0.25 + 0.2 + 16)

@@ -74,7 +74,8 @@ PRIORITIZED = {"priority_exponent": 0.5, "num_gradient_steps": 60}
 
 @functools.cache
 def compiled(config, env=walk):
-    init, iteration = dqn.make_iteration(config, env(), env(config.num_eval_episodes))
+    train = dqn.make_train(config, env(), env(config.num_eval_episodes))
+    init, iteration = train.init, train.iteration
     return jax.jit(init), jax.jit(iteration)
 
 
@@ -311,7 +312,7 @@ def test_the_buffer_keeps_raw_observations_and_nothing_that_is_not_read():
     config = small(
         env_id="Breakout-MinAtar", num_eval_episodes=2, max_eval_steps=2, normalize_observation=False, buffer_size=96
     )
-    learner = jax.eval_shape(dqn.make_iteration(config)[0], jax.random.key(0))
+    learner = jax.eval_shape(dqn.make_train(config).init, jax.random.key(0))
     rows = learner.buffer.rows
     names = sorted(tree.path_name(path) for path, _ in tree.flatten_with_path(rows)[0])
     assert names == ["action", *(f"timestep.{x}" for x in ("discount", "observation.bytes", "reward", "step_type"))]
@@ -452,7 +453,7 @@ def test_a_wrong_setting_is_refused_by_name(options, message):
 
 @pytest.mark.parametrize("env_id", PRESETS["dqn"])
 def test_a_preset_is_a_config_that_fits_its_environment(env_id):
-    jax.eval_shape(dqn.make_iteration(dqn.Config(env_id=env_id, **PRESETS["dqn"][env_id]))[0], jax.random.key(0))
+    jax.eval_shape(dqn.make_train(dqn.Config(env_id=env_id, **PRESETS["dqn"][env_id])).init, jax.random.key(0))
 
 
 @pytest.mark.parametrize(
@@ -461,9 +462,9 @@ def test_a_preset_is_a_config_that_fits_its_environment(env_id):
 def test_an_action_that_is_not_one_integer_is_refused(action):
     env = AutoReset(random_environment(specs.discrete(2), action, num_envs=8))
     with pytest.raises(ValueError, match="dqn: the action must be one integer, got Bounded"):
-        dqn.make_iteration(dqn.Config(), env, env)
+        dqn.make_train(dqn.Config(), env, env)
 
 
 def test_two_stacks_are_required():
     with pytest.raises(ValueError, match="dqn: env and eval_env must be given together"):
-        dqn.make_iteration(dqn.Config(), AutoReset(mock_012(8)))
+        dqn.make_train(dqn.Config(), AutoReset(mock_012(8)))

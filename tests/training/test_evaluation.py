@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import _films, rollout, specs, wrappers
+from jaxenv import rollout, specs, wrappers
+from jaxenv.canvas import _films
 from jaxenv.testing import Counting, mock_012, random_environment
 from jaxenv.training import dqn, evaluation, ppo, sac
 from jaxenv.training.config import RunConfig
@@ -17,14 +18,14 @@ from jaxenv.wrappers import AutoReset, NormalizeObservation
 
 
 def environments(env, eval_env):
-    return evaluation.environments("learner", RunConfig, RunConfig(), env, eval_env)
+    return evaluation.environments(RunConfig, RunConfig(), env, eval_env)
 
 
 def test_two_stacks_of_one_task_are_required():
     env = AutoReset(mock_012(16))
-    with pytest.raises(ValueError, match="learner: env and eval_env must be given together"):
+    with pytest.raises(ValueError, match="config: env and eval_env must be given together"):
         environments(env, None)
-    with pytest.raises(ValueError, match="learner: env and eval_env must have the same observation_spec"):
+    with pytest.raises(ValueError, match="config: env and eval_env must have the same observation_spec"):
         environments(env, jaxenv.make("CartPole-v1", 100))
     assert environments(env, env) == (env, env)
 
@@ -52,7 +53,7 @@ def test_two_stacks_of_one_task_are_required():
     ],
 )
 def test_a_stack_that_no_learner_takes_is_refused(env, message):
-    with pytest.raises(ValueError, match=f"^learner: .*{message}"):
+    with pytest.raises(ValueError, match=f"^config: .*{message}"):
         environments(env(), env())
 
 
@@ -61,7 +62,7 @@ def test_a_vector_reward_of_the_evaluation_is_refused():
         AutoReset(random_environment(specs.discrete(2), specs.discrete(2), reward, num_envs=16))
         for reward in (specs.Array((), np.float32), specs.Array((2,), np.float32))
     )
-    with pytest.raises(ValueError, match=r"learner: the reward must be one number per lane, got .* of <AutoReset"):
+    with pytest.raises(ValueError, match=r"config: the reward must be one number per lane, got .* of <AutoReset"):
         environments(one, two)
 
 
@@ -70,7 +71,7 @@ def test_the_step_limit_is_that_of_an_episode_however_many_a_lane_plays(lanes):
     config = RunConfig(num_eval_episodes=4, max_eval_steps=3)
     env = AutoReset(Counting(np.array([3]), num_envs=lanes))
     policy = rollout.random_policy(env)
-    played = evaluation.evaluate(config, env, policy, (), (), jax.random.key(0), Lanes(config, None))
+    played = evaluation.episodes(Lanes(config, None), env, policy, (), jax.random.key(0))
     assert played["finished"].all()
     assert played["lengths"].tolist() == [3] * 4
 
@@ -85,7 +86,7 @@ def test_a_config_of_another_kind_is_refused(learner):
 @pytest.mark.parametrize(("learner", "id"), [(ppo, "CartPole-v1"), (dqn, "CartPole-v1"), (sac, "Pendulum-v1")])
 def test_weights_that_are_not_those_of_one_seed_for_the_stack_are_refused(learner, id):
     config = learner.Config(env_id=id, normalize_observation=True, wrappers=("TimeAwareObservation",))
-    init, _ = learner.make_iteration(config)
+    init = learner.make_train(config).init
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3))
     seeds, one = jax.eval_shape(jax.vmap(init), keys), jax.eval_shape(init, jax.random.key(0))
     env = config.make_env(2, "eval")
@@ -169,15 +170,15 @@ def test_a_learner_films_whole_episodes_of_its_training_and_none_of_its_evaluati
 )
 def test_a_learner_refuses_to_evaluate_on_a_stack_for_training(wrapper, name):
     env = wrapper(mock_012(16))
-    with pytest.raises(ValueError, match=rf"^learner: eval_env must not have {name}, which is for training: "):
-        evaluation.environments("learner", RunConfig, RunConfig(), env, env)
+    with pytest.raises(ValueError, match=rf"^config: eval_env must not have {name}, which is for training: "):
+        evaluation.environments(RunConfig, RunConfig(), env, env)
 
 
 def test_a_learner_evaluates_on_the_reward_and_the_frozen_stack_that_it_is_given():
     paying_twice = AutoReset(wrappers.TransformReward(mock_012(16), lambda reward: 2 * reward))
     slippery = AutoReset(Slippery(mock_012(16), 0.0))
     for stack in (paying_twice, slippery, Counted(AutoReset(mock_012(16)), frozen=True)):
-        assert evaluation.environments("learner", RunConfig, RunConfig(), stack, stack)[1] is stack
+        assert evaluation.environments(RunConfig, RunConfig(), stack, stack)[1] is stack
 
 
 # --- episodes that are cut off ---------------------------------------------------------------------------------------
@@ -192,9 +193,7 @@ def long(num_envs):
 def test_evaluations_last_until_the_time_limit_by_default(lanes):
     env = AutoReset(wrappers.TimeLimit(long(lanes), 11))
     config = RunConfig(num_eval_episodes=4)
-    played = evaluation.evaluate(
-        config, env, rollout.random_policy(env), (), (), jax.random.key(0), Lanes(config, None)
-    )
+    played = evaluation.episodes(Lanes(config, None), env, rollout.random_policy(env), (), jax.random.key(0))
     assert played["lengths"].tolist() == [11] * 4
 
 
@@ -204,7 +203,7 @@ def test_an_episode_that_an_evaluation_cut_off_cannot_be_read_as_data():
 
     @jax.jit
     def play(key):
-        return evaluation.evaluate(config, env, policy, (), (), key, Lanes(config, None))
+        return evaluation.episodes(Lanes(config, None), env, policy, (), key)
 
     played = play(jax.random.key(0))
     assert np.isnan(played["returns"]).all()
@@ -225,9 +224,7 @@ class Breaking(Counting):
 def test_an_episode_that_ends_at_a_non_finite_row_cannot_be_read_as_data():
     env = AutoReset(wrappers.GuardNonFinite(Breaking(np.array([5]), num_envs=2)))
     config = RunConfig(num_eval_episodes=2)
-    played = evaluation.evaluate(
-        config, env, rollout.random_policy(env), (), (), jax.random.key(0), Lanes(config, None)
-    )
+    played = evaluation.episodes(Lanes(config, None), env, rollout.random_policy(env), (), jax.random.key(0))
     assert np.isnan(played["returns"]).tolist() == [False, True]
     assert played["lengths"].tolist() == [5, -1]
     assert played["finished"].tolist() == [True, False]
@@ -235,5 +232,5 @@ def test_an_episode_that_ends_at_a_non_finite_row_cannot_be_read_as_data():
 
 @pytest.mark.parametrize("steps", [0, 2.5, True, "10"])
 def test_a_wrong_limit_of_evaluations_is_refused(steps):
-    with pytest.raises(ValueError, match=r"RunConfig: max_eval_steps must be (an integer|at least 1), got "):
+    with pytest.raises(ValueError, match=r"RunConfig: max_eval_steps must be (None or an integer|at least 1), got "):
         RunConfig(max_eval_steps=steps)

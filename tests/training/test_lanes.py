@@ -57,7 +57,8 @@ assert_close(eight, one)
 print("ppo")
 
 # Under plain jit the compiler shards what the lanes lead to.
-init, iteration = ppo.make_iteration(config)
+run = ppo.make_train(config)
+init, iteration = run.init, run.iteration
 learner, mesh = init(jax.random.key(0)), Mesh(np.array(jax.devices()), ("lanes",))
 spread = NamedSharding(mesh, P("lanes"))
 placed = dataclasses.replace(
@@ -129,7 +130,7 @@ def test_what_the_devices_cannot_share_equally_is_refused(config, request):
     mesh = jax.sharding.AbstractMesh((2,), ("lanes",))
     name = request.node.callspec.id
     with pytest.raises(ValueError, match=f"Config: 2 devices must divide {name}, got 15"):
-        learner.make_iteration(config, mesh=mesh)
+        learner.make_train(config, mesh=mesh)
 
 
 def test_a_mesh_without_an_axis_of_lanes_is_refused():

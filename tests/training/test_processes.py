@@ -11,7 +11,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenv import _files, data
+from jaxenv import data
+from jaxenv._util import files
 
 SECONDS = 900  # of a process that does not end
 
@@ -86,7 +87,7 @@ def test_two_processes_train_as_one_and_write_once(alone, tmp_path):
 
 
 def test_all_processes_of_a_run_are_told_that_another_one_has_its_folder(tmp_path):
-    lock = _files.FolderLock("train", tmp_path)
+    lock = files.FolderLock("train", tmp_path)
     for code, printed, errors in finish(start(tmp_path, 2)):
         assert (code, printed) == (1, [])
         assert f"ValueError: train: {tmp_path} is in use by process {os.getpid()} on " in errors

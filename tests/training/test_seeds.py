@@ -92,7 +92,7 @@ def test_an_episode_that_was_cut_off_is_excluded(whole):
     cut = run.curve.finished.copy()
     cut[0, 0, :2] = False
     cut[0, 1] = False
-    first, second = seeds.rows(dataclasses.replace(run, curve=run.curve._replace(finished=cut)))[:2]
+    first, second = seeds.rows(dataclasses.replace(run, curve=dataclasses.replace(run.curve, finished=cut)))[:2]
     assert first["eval_return"] == pytest.approx(run.curve.returns[0, 0, 2:].mean())
     assert (first["eval_unfinished"], second["eval_unfinished"]) == (2, 3)
     assert second["eval_return"] is second["eval_standard_error"] is second["eval_length"] is None
@@ -323,8 +323,8 @@ def locked_by_another_process(folder):
     """Yields the process."""
     code = f"""
 import pathlib, sys
-from jaxenv import _files
-lock = _files.FolderLock("train", pathlib.Path({str(folder)!r}))
+from jaxenv._util import files
+lock = files.FolderLock("train", pathlib.Path({str(folder)!r}))
 print("locked", flush=True)
 sys.stdin.read()
 """

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli, data, registry, specs
+from jaxenv import cli, data, specs
 from jaxenv.cli import watch
+from jaxenv.core import registry
 from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
 from jaxenv.training._play import Player
 from jaxenv.wrappers import AutoReset
@@ -28,7 +29,7 @@ FINISHED = np.array([[[True] * 3] * 3, [[True] * 3, [True, True, False], [False]
 @functools.cache
 def untrained():
     """The initial learners of three seeds."""
-    init, _ = ppo.make_iteration(CONFIG)
+    init = ppo.make_train(CONFIG).init
     return jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 3))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import random, specs, wrappers
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.testing import Counting, check_wrapper, random_environment
 from jaxenv.testing.report import Status
 from tests.testing.twins import Walk

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxenv import specs, tree
+from jaxenv.core.wrapper import Wrapper
 from jaxenv.testing import Counting
-from jaxenv.wrapper import Wrapper
 from jaxenv.wrappers import (
     ActionRepeat,
     AutoReset,

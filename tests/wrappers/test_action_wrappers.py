@@ -4,6 +4,7 @@ Covers ActionOffset, AffineAction, ClipAction, DiscreteActions, DiscretizeAction
 OneHotAction, RescaleAction and TransformAction.
 """
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.testing import random_environment
 from jaxenv.wrappers import (
     ActionOffset,
@@ -181,10 +182,8 @@ def test_actions_and_specs_are_mapped_as_tabulated(name):
     while env is not env.unwrapped:
         action, env = env.action(action), env.env
     wanted = batch(inner, expected)
-    assert jax.tree.structure(action) == jax.tree.structure(wanted)
-    for a, b in zip(jax.tree.leaves(action), jax.tree.leaves(wanted), strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+    chex.assert_trees_all_equal_shapes_and_dtypes(action, wanted)
+    chex.assert_trees_all_close(action, wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["ends", "centers"])

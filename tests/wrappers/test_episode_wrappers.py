@@ -146,10 +146,10 @@ def test_terminate_on_ends_episodes_and_wins_against_a_limit_on_the_same_step(mo
     ],
 )
 def test_the_first_episode_is_cut_as_truncated_and_later_ones_are_not(mode, kinds, discounts):
-    env = RandomFirstEpisodeLength(counting(), 1, np.array([0, 1, 0]))
+    env = RandomFirstEpisodeLength(counting(((2,), (9,), (9,))), 1, np.array([1, 0, 0]))
     r = rows(AutoReset(env, mode))
-    assert lanes(r.step_type) == [[0, 1, 1, 1, 1, 1], kinds, [0, 1, 1, 1, 1, 1]]
-    assert lanes(r.discount)[1] == discounts
+    assert lanes(r.step_type) == [kinds, [0, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1]]
+    assert lanes(r.discount)[0] == discounts
 
 
 def test_a_task_that_terminates_on_the_step_of_the_cut_stays_terminated():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxenv import specs, tree
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset, FrameStack, History
 from tests.rows import assert_equal, random_actions, unrolled
@@ -169,6 +169,16 @@ def test_frames_are_stacked_along_the_axis_oldest_first_with_repeated_bounds(axi
         for t in range(5):
             frames = [raw[name][max(t - 2 + k, 0), 1] for k in range(3)]
             np.testing.assert_array_equal(shown[name][t, 1], join(frames), err_msg=f"{name} at {t}")
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(1, (2, 9, 4)), (-2, (2, 9, 4)), (-3, (6, 3, 4))])
+def test_images_are_joined_along_any_of_their_axes(axis, shape):
+    env = FrameStack(of_all_ranks(), 3, axis=axis, fields=("image",))
+    assert env.observation_spec()["image"].shape == shape
+    shown, raw = unrolled(env, jnp.zeros((4, 2), jnp.int32)).observation["image"], raw_rows()["image"]
+    for t in range(5):
+        frames = [raw[max(t - 2 + k, 0), 1] for k in range(3)]
+        np.testing.assert_array_equal(shown[t, 1], np.concatenate(frames, axis), err_msg=str(t))
 
 
 def test_zero_padding_widens_the_bounds_of_older_frames_only():

@@ -6,7 +6,7 @@ import pytest
 
 import jaxenv
 from jaxenv import Multitask, specs, tree
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeAwareObservation
 from tests.rows import unrolled
 

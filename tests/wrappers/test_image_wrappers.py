@@ -133,10 +133,7 @@ def test_images_and_their_specs_are_mapped_as_tabulated(case):
     wrap, spec, given, wanted, wanted_spec = TABLE[case]
     env = wrap(showing(spec))
     made = jax.jit(env.observation)(given)
-    assert jax.tree.structure(made) == jax.tree.structure(wanted)
-    for x, y in zip(jax.tree.leaves(made), jax.tree.leaves(wanted), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_allclose(x, y, rtol=1e-6 if y.dtype.kind == "f" else 0, atol=1e-6 * (y.dtype.kind == "f"))
+    assert_equal(made, wanted, rtol=1e-6)
     specs.require_equal(env.observation_spec(), wanted_spec)
 
 

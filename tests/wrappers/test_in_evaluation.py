@@ -12,10 +12,10 @@ import pytest
 
 import jaxenv
 from jaxenv import wrappers
-from jaxenv.registry import EnvSpec
-from jaxenv.stack import role_in_evaluation
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.wrapper import layers
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrapper import layers
+from jaxenv.wrappers.stack import role_in_evaluation
 from tests.wrappers.catalogue import WRAPPERS
 
 # The task as the policy acts in it and sees it is kept, with its noise and its random starts. What only a learner needs

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import _moments, specs, tree
+from jaxenv import specs, tree
+from jaxenv.core import _moments
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import AutoReset, FrameStack, NormalizeObservation, NormalizeReward, statistics, with_statistics
 from tests.rows import assert_equal, random_actions, unrolled
@@ -155,7 +156,7 @@ class Breaks(Floats):
 
 
 def test_a_row_whose_square_overflows_does_not_update_statistics():
-    env = NormalizeObservation(AutoReset(Breaks(np.array([[9], [1], [9]]), num_envs=3, bad=1e25)))
+    env = NormalizeObservation(AutoReset(Breaks(np.array([[1], [9], [9]]), num_envs=3, bad=1e25)))
     state, _ = env.reset(jax.random.key(0))
     states, r = rolled(env, state, jnp.zeros((3, 3), jnp.int32))
     assert np.isfinite(r.observation["x"]).all()
@@ -163,11 +164,11 @@ def test_a_row_whose_square_overflows_does_not_update_statistics():
 
 
 def test_a_non_finite_row_does_not_update_statistics():
-    env = NormalizeObservation(AutoReset(Breaks(np.array([[9], [1], [9]]), num_envs=3)))
+    env = NormalizeObservation(AutoReset(Breaks(np.array([[1], [9], [9]]), num_envs=3)))
     state, _ = env.reset(jax.random.key(0))
     states, r = rolled(env, state, jnp.zeros((3, 3), jnp.int32))
     x = r.observation["x"]
-    assert np.isnan(x).tolist() == [[False] * 3, [True, False, True], [False] * 3]
+    assert np.isnan(x).tolist() == [[False] * 3, [False, True, True], [False] * 3]
     assert [int(low) for low in states.shared.value["x"].count.low] == [6, 7, 10]
     np.testing.assert_allclose(states.shared.value["x"].mean[-1], np.mean([0, 0, 0, 1, 1, 1, 0, 3, 1, 3]), rtol=1e-6)
 
@@ -273,18 +274,18 @@ def test_rows_of_reset_where_are_normalised_but_not_counted(wrapper):
 
     @jax.jit
     def restarted(env, state):
-        return jaxenv.reset_where(env, state, timestep, np.array([True, False, True]))
+        return jaxenv.reset_where(env, state, timestep, np.array([True, True, False]))
 
     new, row = restarted(env, state)
     assert_equal(jax.device_get(env.statistics(new)), jax.device_get(env.statistics(state)))
-    assert row.step_type[::2].tolist() == [FIRST, FIRST]
+    assert row.step_type[:2].tolist() == [FIRST, FIRST]
     if wrapper is NormalizeReward:
-        assert row.reward[::2].tolist() == [[0, 0], [0, 0]]
-        assert new.lanes[::2].tolist() == [[0, 0], [0, 0]]
-        assert new.lanes[1].tolist() == state.lanes[1].tolist()
+        assert row.reward[:2].tolist() == [[0, 0], [0, 0]]
+        assert new.lanes[:2].tolist() == [[0, 0], [0, 0]]
+        assert new.lanes[2].tolist() == state.lanes[2].tolist()
     else:
         raw = restarted(env.env, state.inner)[1].observation["x"]
-        np.testing.assert_allclose(env.inverse(new, row.observation)["x"][::2], raw[::2], rtol=1e-5)
+        np.testing.assert_allclose(env.inverse(new, row.observation)["x"][:2], raw[:2], rtol=1e-5)
 
 
 @BOTH

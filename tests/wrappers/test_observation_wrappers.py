@@ -7,6 +7,7 @@ wrappers. The file is long because one table holds the cases of all of them.
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -295,10 +296,7 @@ def test_observations_and_their_specs_are_mapped_as_tabulated(case):
     lanes = jax.tree.leaves(given)[0].shape[0]
     env = wrap(showing(spec, lanes))
     made = env.observation(jax.tree.map(jnp.asarray, given)) if "to bool" not in case else nested(env, given)
-    assert jax.tree.structure(made) == jax.tree.structure(wanted)
-    for x, y in zip(jax.tree.leaves(made), jax.tree.leaves(wanted), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
+    chex.assert_trees_all_equal(made, wanted, strict=True)
     specs.require_equal(env.observation_spec(), wanted_spec)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import jaxenv
 from jaxenv import random, specs, tree
-from jaxenv.task import Task, Transition
+from jaxenv.core.task import Task, Transition
 from jaxenv.wrappers import AutoReset, ClipReward, ResampleParams, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled
 from tests.testing.twins import Walk
@@ -28,8 +28,8 @@ def by_episode(key):
     return 0.75 * (key.c0 + 1).astype(jnp.float32)
 
 
-# Lane 1 walks to the right until its episode ends; the others move back and forth.
-TO_AND_FRO = np.array([[1, 1, 1], [0, 1, 0], [1, 1, 1], [0, 1, 0], [1, 1, 1]], np.int32)
+# Lane 0 walks to the right until its episode ends; the others move back and forth.
+TO_AND_FRO = np.array([[1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 0, 0], [1, 1, 1]], np.int32)
 
 
 @pytest.mark.parametrize("strategy", ["select", "compact"])
@@ -43,12 +43,12 @@ TO_AND_FRO = np.array([[1, 1, 1], [0, 1, 0], [1, 1, 1], [0, 1, 0], [1, 1, 1]], n
 def test_the_params_of_a_lane_change_at_the_start_of_an_episode(mode, kinds, places, strides, strategy):
     r = unrolled(AutoReset(walking(stride=by_episode), mode, strategy), TO_AND_FRO)
     others = [0, 0.75, 0, 0.75, 0, 0.75]
-    assert lanes(r.step_type) == [[0, 1, 1, 1, 1, 1], kinds, [0, 1, 1, 1, 1, 1]]
-    assert lanes(r.observation[..., 0]) == [others, places, others]
-    assert lanes(r.env_info["params"]["stride"]) == [[0.75] * 6, strides, [0.75] * 6]
+    assert lanes(r.step_type) == [kinds, [0, 1, 1, 1, 1, 1], [0, 1, 1, 1, 1, 1]]
+    assert lanes(r.observation[..., 0]) == [places, others, others]
+    assert lanes(r.env_info["params"]["stride"]) == [strides, [0.75] * 6, [0.75] * 6]
     if mode == "same_step":
-        assert lanes(r.reward)[1] == [0, 0.75, 1.5, 1.5, 2.25, 3]
-        assert lanes(r.env_info["final_observation"][..., 0])[1] == [0, 0.75, 1.5, 1.5, 2.25, 3]
+        assert lanes(r.reward)[0] == [0, 0.75, 1.5, 1.5, 2.25, 3]
+        assert lanes(r.env_info["final_observation"][..., 0])[0] == [0, 0.75, 1.5, 1.5, 2.25, 3]
 
 
 def test_params_are_uniform_over_lanes_and_episodes_and_take_effect_as_reported():

@@ -4,6 +4,7 @@ Covers ClipReward, DelayReward, RewardFromInfo, ScalarizeReward, SignReward, Spa
 VectorReward.
 """
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -198,12 +199,9 @@ def test_reward_wrappers_are_omitted_in_evaluation():
 
 
 def test_numeric_arguments_do_not_recompile():
-    traces = []
-
     @jax.jit
+    @chex.assert_max_traces(n=1)
     def paid(env):
-        traces.append(1)
         return env.reward(jnp.ones(4))
 
     assert [paid(SparseReward(counting(), t)).tolist()[0] for t in (0, 0.5, 2)] == [1, 1, 0]
-    assert len(traces) == 1

@@ -7,8 +7,8 @@ import pytest
 
 import jaxenv
 from jaxenv import tree
-from jaxenv._count import Count
-from jaxenv._sum import Sum
+from jaxenv.core._count import Count
+from jaxenv.core._sum import Sum
 from jaxenv.rollout import Metrics, evaluate, to_host
 from jaxenv.specs import Bounded, discrete
 from jaxenv.testing import Counting, random_environment
@@ -20,7 +20,7 @@ F, T = False, True
 
 def env(lanes=3):
     """Lanes 0 and 2 never end, lane 1 ends after two steps; the reward is the action."""
-    return Counting(np.array([[0], [2], [0]]), num_envs=lanes)
+    return Counting(np.array([[0], [2], [0]])[:lanes], num_envs=lanes)
 
 
 ACTIONS = jnp.array([[1, 2, 3], [1, 2, 3], [1, 9, 3], [1, 4, 3], [1, 5, 3]])
@@ -151,19 +151,19 @@ def recent_after(stack, actions):
     @jax.jit
     def run(env, key):
         state, _ = env.reset(key)
-        return jax.lax.scan(lambda s, a: (env.step(s, a)[0], None), state, actions)[0]
+        return jax.lax.scan(lambda s, a: (env.step(s, a)[0], None), state, actions[:, : env.num_envs])[0]
 
     state = run(stack, jax.random.key(0))
     recent = getattr(state, "recent", None) or state.inner.recent
-    assert not recent.lengths[::2].any(), "lanes 0 and 2 finish no episode"
+    assert not recent.lengths[::2].any(), "lane 0, and 2 if there is one, finishes no episode"
     return recent.returns[1].tolist(), recent.lengths[1].tolist()
 
 
 @pytest.mark.parametrize("build", [lambda e: RunStats(AutoReset(e), 2), lambda e: AutoReset(RunStats(e, 2))])
 def test_run_stats_keeps_the_last_episodes_of_each_lane_across_restarts(build):
-    assert recent_after(build(env()), ACTIONS[:2]) == ([4, 0], [2, 0]), "a length of 0 marks an empty place"
-    assert recent_after(build(env()), ACTIONS) == ([4, 9], [2, 2])
-    assert recent_after(build(env()), jnp.tile(ACTIONS[:3], (3, 1))) == ([4, 4], [2, 2]), "the oldest is replaced"
+    assert recent_after(build(env(2)), ACTIONS[:2]) == ([4, 0], [2, 0]), "a length of 0 marks an empty place"
+    assert recent_after(build(env(2)), ACTIONS) == ([4, 9], [2, 2])
+    assert recent_after(build(env(2)), jnp.tile(ACTIONS[:3], (3, 1))) == ([4, 4], [2, 2]), "the oldest is replaced"
 
 
 def test_places_without_an_episode_are_not_valid():
@@ -178,7 +178,7 @@ def test_places_without_an_episode_are_not_valid():
 
 
 def test_the_last_episodes_are_counted_in_same_step_mode():
-    assert recent_after(RunStats(AutoReset(env(), "same_step"), 2), ACTIONS) == ([4, 13], [2, 2])
+    assert recent_after(RunStats(AutoReset(env(2), "same_step"), 2), ACTIONS) == ([4, 13], [2, 2])
 
 
 def test_an_episode_restarted_by_hand_is_not_among_the_last_ones_and_leaves_no_reward():

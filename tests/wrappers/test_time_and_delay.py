@@ -8,7 +8,7 @@ import pytest
 from jaxenv import specs
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset, DelayObservation, NoisyObservation, TimeAwareObservation
-from jaxenv.wrappers.delay_observation import _blank
+from jaxenv.wrappers.observation.delay_observation import _blank
 from tests.rows import assert_equal, random_actions, unrolled
 
 

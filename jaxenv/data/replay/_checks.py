@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._checks import Range, check_array, check_kind, is_concrete
+from jaxenv import tree
+from jaxenv._util.checks import Range, check_array, check_kind, is_concrete
 from jaxenv.data.replay import _ring
 from jaxenv.rollout import Experience
 
@@ -19,7 +19,8 @@ def without_env_id(owner: str, rows: Experience) -> Experience:
     check_kind(owner, "rows", rows, Experience, " as unroll returns it")
     if isinstance(rows.timestep, tuple) or isinstance(rows.timestep.step_type, tuple):
         raise ValueError(f"{owner}: timestep.step_type is missing, keep it in unroll(fields=...)")
-    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=()))
+    unset: Any = ()
+    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=unset))
 
 
 def check_template(owner: str, rows: Experience, num_envs: int) -> None:
@@ -57,6 +58,7 @@ def check_priorities(owner: str, shape: tuple[int, ...], priority: Any, valid: A
 
     Known priorities must be finite and at least 0 where ``valid``.
     """
+    check_array(owner, "priority", priority)
     for name, given in (("priority", priority), ("valid", valid)):
         if given is not None and jnp.shape(given) != shape:
             raise ValueError(f"{owner}: {name} must have shape {shape}, got {jnp.shape(given)}")
@@ -89,5 +91,5 @@ def distinct_lanes(owner: str, env_id: Any, num_envs: int) -> jax.Array:
     is_known = (lanes >= 0) & (lanes < np.int32(num_envs))
     # A negative index would count from the end.
     lane = jnp.where(is_known, lanes, np.int32(num_envs))
-    last = _xla.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
+    last = tree.vary_like(lane, jnp.full(num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
     return jnp.where(is_known & (last.at[lane].get(mode="clip") == order), lane, np.int32(num_envs) + order)

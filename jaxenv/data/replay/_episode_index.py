@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.core.timestep import StepType
 from jaxenv.data.replay import _ring
-from jaxenv.timestep import StepType
 
 
 @tree.struct

@@ -16,8 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
-from jaxenv._self_compiling import compiled_once
+from jaxenv import tree
+from jaxenv._util import xla
+from jaxenv.core._compiled import compiled_once
+from jaxenv.tree import Tree
 
 PAGE = 16
 
@@ -37,7 +39,7 @@ class Bits:
     def pack(self, rows: jax.Array) -> jax.Array:
         """Bool ``[T, B, *row_shape]`` to uint8 ``[T, B, ceil(n / 8)]``."""
         # In the kernel that computes the flags, packing took up to ten times as long (Freeway-MinAtar).
-        return _xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
+        return xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
 
     def unpack(self, rows: jax.Array) -> jax.Array:
         """Uint8 ``[*S, ceil(n / 8)]`` to bool ``[*S, *row_shape]``."""
@@ -52,7 +54,7 @@ def empty(capacity: int, rows: Any, pack_bits: bool = False) -> Any:
     """
     page_size = math.gcd(capacity, PAGE)
 
-    def empty_leaf(x):
+    def empty_leaf(x: jax.Array) -> jax.Array | Bits:
         num_envs, *shape = x.shape[1:]
         pages, n = (capacity // page_size, num_envs, page_size), math.prod(shape)
         if pack_bits and x.dtype == bool and n > 1:
@@ -65,7 +67,7 @@ def empty(capacity: int, rows: Any, pack_bits: bool = False) -> Any:
 def row_types(ring: Any) -> Any:
     """Shape and dtype of one row of one lane, for each leaf."""
 
-    def row_type(leaf):
+    def row_type(leaf: Tree) -> jax.ShapeDtypeStruct:
         if isinstance(leaf, Bits):
             return jax.ShapeDtypeStruct(leaf.row_shape, bool)
         return jax.ShapeDtypeStruct(leaf.shape[3:], leaf.dtype)
@@ -73,15 +75,15 @@ def row_types(ring: Any) -> Any:
     return _map(row_type, ring)
 
 
-def _map(function: Callable, ring: Any, *rows: Any) -> Any:
+def _map(function: Callable[..., Any], ring: Any, *rows: Any) -> Any:
     """``jax.tree.map`` over the leaves of a ring."""
     return jax.tree.map(function, ring, *rows, is_leaf=lambda x: isinstance(x, Bits))
 
 
-def _write(write_buffer: Callable, ring: Any, rows: Any) -> Any:
+def _write(write_buffer: Callable[..., Any], ring: Any, rows: Any) -> Any:
     """The ring with ``write_buffer(buffer, rows)`` in place of every buffer."""
 
-    def write_leaf(leaf, x):
+    def write_leaf(leaf: Tree, x: jax.Array) -> Any:
         if isinstance(leaf, Bits):
             return dataclasses.replace(leaf, bytes=write_leaf(leaf.bytes, leaf.pack(jnp.asarray(x))))
         return write_buffer(jnp.asarray(leaf), jnp.asarray(x))
@@ -122,7 +124,7 @@ def _scatter(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Ar
 def write_lanes(ring: Any, rows: Any, slot: jax.Array, env_id: jax.Array) -> Any:
     """Writes rows ``[T, K, ...]`` to slots ``[T, K]`` of lanes ``[K]``, all distinct; unknown lanes are dropped."""
 
-    def write_buffer(buffer, x):
+    def write_buffer(buffer: jax.Array, x: jax.Array) -> jax.Array:
         page, offset = jnp.divmod(slot, np.int32(buffer.shape[2]))
         lane = jnp.broadcast_to(env_id[None], slot.shape)
         return buffer.at[page, lane, offset].set(x, unique_indices=True, mode="drop")
@@ -133,7 +135,7 @@ def write_lanes(ring: Any, rows: Any, slot: jax.Array, env_id: jax.Array) -> Any
 def read(ring: Any, slot: jax.Array, env_id: jax.Array) -> Any:
     """Rows ``[*S, ...]`` in slots of lanes, int32 ``[*S]`` both and in range."""
 
-    def read_leaf(leaf):
+    def read_leaf(leaf: Tree) -> jax.Array:
         if isinstance(leaf, Bits):
             return leaf.unpack(read_leaf(leaf.bytes))
         buffer = jnp.asarray(leaf)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv._checks import check_array, is_concrete
+from jaxenv._util.checks import check_array, is_concrete
 
 
 @dataclasses.dataclass(frozen=True)

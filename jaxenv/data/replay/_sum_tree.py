@@ -5,13 +5,14 @@ above the leaves that changed; adding differences instead would let them drift.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
-from jaxenv._self_compiling import compiled_once
+from jaxenv import random, tree
+from jaxenv.core._compiled import compiled_once
 
 BRANCHES = 8
 
@@ -96,7 +97,7 @@ class SumTree:
         fresh_stream = random.fold_in(stream, "finer")
 
         # A loop, because XLA would recompute all earlier levels for every consumer of a later one.
-        def descend(i, carry):
+        def descend(i: Any, carry: Any) -> Any:
             index, fraction, _ = carry
             node = nodes.at[level_starts[i] + index].get(mode="clip")
             total = jnp.sum(node, axis=1)
@@ -106,7 +107,7 @@ class SumTree:
             return index * np.int32(BRANCHES) + branch, jnp.minimum(fraction, np.float32(1 - 2**-24)), value
 
         start = (jnp.zeros(number, jnp.int32), fraction, jnp.zeros_like(fraction))
-        start = _xla.vary_like(fraction * nodes[0, 0], start)
+        start = tree.vary_like(fraction * nodes[0, 0], start)
         leaf, _, value = jax.lax.fori_loop(0, len(self.sizes), descend, start)
         return leaf, value
 

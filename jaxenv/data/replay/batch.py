@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import check_integer
+from jaxenv._util.checks import check_integer
+from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._checks import TrajectoryMode, check_mode
-from jaxenv.data.minibatches import nearest_divisor
+from jaxenv.data.rows import nearest_divisor
 from jaxenv.rollout import Experience
-from jaxenv.timestep import StepType, TimeStep
 
 
 @tree.struct

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_integer, check_real, is_concrete
+from jaxenv._util.checks import check_integer, check_real, is_concrete
 from jaxenv.data.replay._span import Span
 from jaxenv.data.replay._sum_tree import SumTree, level_sizes
 from jaxenv.data.replay.sampling import Draw, Sampling
@@ -55,13 +55,13 @@ class PrioritizedSampling(Sampling):
     length: int = 2
     epsilon: float = 1e-6
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_real("PrioritizedSampling", "exponent", self.exponent, 0)
         check_integer("PrioritizedSampling", "length", self.length, 1)
         check_real("PrioritizedSampling", "epsilon", self.epsilon, 0)
         object.__setattr__(self, "exponent", float(self.exponent))  # states compare their settings as floats
 
-    def check_buffer(self, capacity, num_envs, ignore_earliest):
+    def check_buffer(self, capacity: int, num_envs: int, ignore_earliest: int) -> None:
         check_integer("PrioritizedSampling", "length", self.length, 1, capacity - ignore_earliest)
         if sum(level_sizes(capacity * num_envs)) >= 2**31:
             raise ValueError(
@@ -69,14 +69,14 @@ class PrioritizedSampling(Sampling):
                 f"{num_envs} lanes"
             )
 
-    def check_state(self, owner, state, ignore_earliest):
+    def check_state(self, owner: str, state: Any, ignore_earliest: int) -> None:
         if not isinstance(state, Priorities):
             raise ValueError(f"{owner}: the state was made with UniformSampling, this Replay has PrioritizedSampling")
         for (name, value), (_, expected) in zip(_settings(state), self._settings(ignore_earliest), strict=True):
             if value != expected:
                 raise ValueError(f"{owner}: the state was made with {name}={value}, this Replay has {expected}")
 
-    def init(self, capacity, num_envs, ignore_earliest):
+    def init(self, capacity: int, num_envs: int, ignore_earliest: int) -> Any:
         settings = self._settings(ignore_earliest)
         values = jnp.asarray(np.array([value for _, value in settings], np.float32))
         return Priorities(SumTree.zeros(capacity * num_envs), jnp.ones((), jnp.float32), values, settings)
@@ -92,7 +92,7 @@ class PrioritizedSampling(Sampling):
         priority = jnp.broadcast_to(jnp.where(starts, state.greatest, np.float32(0)), place.shape)
         return dataclasses.replace(state, sum_tree=state.sum_tree.put(place, priority, contiguous=span.aligned))
 
-    def clear(self, state, span, keep):
+    def clear(self, state: Any, span: Span, keep: int) -> Any:
         if not keep:
             return dataclasses.replace(state, sum_tree=state.sum_tree.cleared())
         slot = np.arange(span.capacity, dtype=np.int32)[:, None]
@@ -101,7 +101,7 @@ class PrioritizedSampling(Sampling):
         remains = jnp.broadcast_to(remains, (span.capacity, span.num_envs)).reshape(-1)
         return dataclasses.replace(state, sum_tree=state.sum_tree.masked(remains))
 
-    def can_sample(self, state, num_windows):
+    def can_sample(self, state: Any, num_windows: jax.Array) -> jax.Array:
         return super().can_sample(state, num_windows) & (state.sum_tree.total > 0)
 
     def sample(
@@ -126,7 +126,9 @@ class PrioritizedSampling(Sampling):
         weight = (jnp.min(priority) / priority) ** jnp.asarray(importance_exponent, jnp.float32)
         return Draw(env_id, span.position_of(slot, env_id), weight)
 
-    def update(self, state, span, env_id, position, priority, valid):
+    def update(
+        self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array, valid: Any
+    ) -> Any:
         base = jnp.abs(jnp.asarray(priority, jnp.float32)) + np.float32(self.epsilon)
         # The power may overflow where the base is finite.
         power = jnp.minimum(base ** np.float32(self.exponent), LARGEST)

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
-from jaxenv._checks import check_bool, check_integer, check_kind, is_concrete
+from jaxenv import random, tree
+from jaxenv._util.checks import check_bool, check_integer, check_kind, is_concrete
 from jaxenv.data._checks import TrajectoryMode, check_fraction, single_stream
 from jaxenv.data.replay import _checks, _ring
 from jaxenv.data.replay._episode_index import EpisodeIndex
@@ -69,7 +69,7 @@ class Replay:
     pack_bits: bool = False
     sampling: Sampling = UniformSampling()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_integer("Replay", "capacity", self.capacity, 1)
         check_integer("Replay", "num_envs", self.num_envs, 1)
         if self.capacity * self.num_envs >= 2**31:
@@ -114,7 +114,7 @@ class Replay:
             sampling=self.sampling.init(self.capacity, self.num_envs, self.ignore_earliest),
         )
         step_type = rows.timestep.step_type
-        return _xla.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
+        return tree.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
 
     def add(self, state: ReplayState, rows: Experience, env_id: Any = None) -> ReplayState:
         """Appends rows to lanes and overwrites the oldest ones of full lanes.
@@ -144,7 +144,7 @@ class Replay:
         position = span.end_of(lanes[None]) + np.arange(num_rows, dtype=np.int32)[:, None]  # [T, K] or [T, 1]
         slot = span.slot_of(position)
 
-        def write(ring, new):
+        def write(ring: Any, new: Any) -> Any:
             return _ring.write(ring, new, slot[:, 0]) if self.aligned else _ring.write_lanes(ring, new, slot, lanes)
 
         if self.aligned:

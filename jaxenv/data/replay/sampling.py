@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _export, random
+from jaxenv import random
 from jaxenv.data.replay._span import Span
+from jaxenv.tree import _export
 
 
 @_export.named_tuple

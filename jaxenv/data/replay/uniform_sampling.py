@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random
-from jaxenv._checks import check_integer, check_real
+from jaxenv._util.checks import check_integer, check_real
 from jaxenv.data.replay import _stratified
 from jaxenv.data.replay._span import Span
 from jaxenv.data.replay.sampling import Draw, Sampling
@@ -35,7 +35,7 @@ class UniformSampling(Sampling):
     recent_fraction: float = 0.0
     recent_rows: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_real("UniformSampling", "recent_fraction", self.recent_fraction, 0, 1)
         check_integer("UniformSampling", "recent_rows", self.recent_rows, 0)
         if (self.recent_fraction > 0) != (self.recent_rows > 0):
@@ -44,10 +44,10 @@ class UniformSampling(Sampling):
                 f"got {self.recent_fraction!r} and {self.recent_rows!r}"
             )
 
-    def check_buffer(self, capacity, num_envs, ignore_earliest):
+    def check_buffer(self, capacity: int, num_envs: int, ignore_earliest: int) -> None:
         pass
 
-    def check_state(self, owner, state, ignore_earliest):
+    def check_state(self, owner: str, state: Any, ignore_earliest: int) -> None:
         if state != ():
             raise ValueError(f"{owner}: the state was made with PrioritizedSampling, this Replay has UniformSampling")
 
@@ -65,7 +65,9 @@ class UniformSampling(Sampling):
         position = span.begin_of(env_id) + np.int32(span.ignore_earliest) + window
         return Draw(env_id, position, jnp.ones(batch_size, jnp.float32))
 
-    def update(self, state, span, env_id, position, priority, valid):
+    def update(
+        self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array, valid: Any
+    ) -> Any:
         raise ValueError(
             "Replay.update_priorities: sampling is uniform, make the Replay with sampling=PrioritizedSampling(...)"
         )

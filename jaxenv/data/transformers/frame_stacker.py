@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._checks import check_integer, is_concrete, is_integer
-from jaxenv._fields import field_paths, select
-from jaxenv.data.transformers._windows import with_timestep
-from jaxenv.data.transformers.transformer import Transformer
-from jaxenv.timestep import StepType
-from jaxenv.wrappers.frame_stack import filled, pushed, repeated
+from jaxenv._util.checks import check_integer, is_concrete, is_integer
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.data.transformers.transformer import Transformer, with_timestep
+from jaxenv.specs._fields import field_paths, select
+from jaxenv.tree import Tree
+from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
 
 
 @tree.struct
@@ -72,13 +72,13 @@ class FrameStacker(Transformer):
         "it reads the raw observations before a window from the buffer, so nothing may have changed those of the window"
     )
 
-    def check(self):
+    def check(self) -> None:
         check_integer("FrameStacker", "num", self.num, 1)
         if self.axis is not None and not is_integer(self.axis):
             raise ValueError(f"FrameStacker: axis must be None or an integer, got {self.axis!r}")
         field_paths("FrameStacker", self.fields)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Frames:
         marks = self._stacked(timestep)
         frames = jax.eval_shape(
             lambda observation: jax.tree.map(
@@ -88,11 +88,11 @@ class FrameStacker(Transformer):
         )
         return Frames(tree.zeros(frames), jnp.ones(timestep.step_type.shape, bool))
 
-    def transform_timestep(self, state, timestep):
+    def transform_timestep(self, state: Frames, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         marks, observation = self._stacked(timestep), timestep.observation
         fresh = state.fresh | timestep.is_first()
 
-        def push(mark, x, frames):
+        def push(mark: bool, x: jax.Array, frames: Any) -> Any:
             if not mark:
                 return ()
             return tree.where(fresh, filled(x, self.num, self.axis), pushed(frames, x, self.axis))
@@ -102,7 +102,7 @@ class FrameStacker(Transformer):
         stacked = jax.tree.map(lambda mark, x, stack: jnp.copy(stack) if mark else x, marks, observation, frames)
         return Frames(frames, jnp.zeros_like(fresh)), dataclasses.replace(timestep, observation=stacked)
 
-    def transform_batch(self, state, batch, replay=None, stored=None):
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         if replay is None or stored is None:
             raise ValueError("FrameStacker: pass replay and its state, to read the rows before the windows")
         if replay.ignore_earliest < self.num - 1:
@@ -125,13 +125,13 @@ class FrameStacker(Transformer):
             rule = f"needs the {self.num - 1} rows before it, the oldest one stored is {oldest[lacks[0]]}"
             raise ValueError(f"FrameStacker: {window} {rule}")
 
-        def read(path):
+        def read(path: str) -> jax.Array:
             return replay.get(stored, path, env_id, position)
 
         step_type = jnp.concatenate([read("timestep.step_type"), timestep.step_type], axis=1)
         frame_rows = _frame_rows(step_type == np.int32(StepType.FIRST), self.num)
 
-        def stack(path, mark, x):
+        def stack(path: tuple[Any, ...], mark: bool, x: jax.Array) -> jax.Array:
             if not mark:
                 return x
             name = tree.path_name(path)
@@ -146,12 +146,12 @@ class FrameStacker(Transformer):
         stacked = jax.tree_util.tree_map_with_path(stack, marks, timestep.observation)
         return state, with_timestep(batch, dataclasses.replace(timestep, observation=stacked))
 
-    def transform_spec(self, spec):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
         marks = self._stacked(spec, outer=0)
         stacked = jax.tree.map(lambda mark, s: repeated(s, self.num, self.axis) if mark else s, marks, spec.observation)
         return dataclasses.replace(spec, observation=stacked)
 
-    def _stacked(self, timestep, outer=1):
+    def _stacked(self, timestep: TimeStep, outer: int = 1) -> Any:
         """Marks the leaves of the observation that are stacked; rows lead with ``outer`` axes."""
         if "final_observation" in timestep.env_info:
             raise ValueError(

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_real, is_concrete
-from jaxenv.data.replay.batch import episode_mask
-from jaxenv.data.transformers._windows import with_timestep
-from jaxenv.data.transformers.identity import Identity
-from jaxenv.data.transformers.transformer import Transformer
+from jaxenv._util.checks import check_real, is_concrete
+from jaxenv.core.timestep import TimeStep
+from jaxenv.data.replay.batch import Batch, episode_mask
+from jaxenv.data.transformers.transformer import Identity, Transformer, with_timestep
+from jaxenv.tree import Tree
 
 
 def within_reach(achieved: Any, desired: Any) -> jax.Array:
@@ -27,7 +27,7 @@ def within_reach(achieved: Any, desired: Any) -> jax.Array:
     [0.0, -1.0]
     """
 
-    def squares(a, b):
+    def squares(a: jax.Array, b: jax.Array) -> jax.Array:
         difference = a.astype(jnp.float32) - b.astype(jnp.float32)
         return jnp.sum(jnp.square(difference).reshape(difference.shape[0], -1), axis=-1)
 
@@ -77,10 +77,10 @@ class Hindsight(Transformer):
     )
 
     @property
-    def is_random(self):
+    def is_random(self) -> bool:
         return True
 
-    def check(self):
+    def check(self) -> None:
         if not callable(self.reward):
             raise ValueError(f"Hindsight: reward must be a function of achieved and desired goals, got {self.reward!r}")
         check_real("Hindsight", "proportion", self.proportion, 0, 1)
@@ -88,21 +88,21 @@ class Hindsight(Transformer):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"Hindsight: {name} must be a dotted path, got {getattr(self, name)!r}")
 
-    def init(self, timestep, key=None):
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         self._check_rows(timestep)
         return tree.Shared(random.stream(jax.random.key(0) if key is None else key))
 
-    def transform_timestep(self, state, timestep):
+    def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         return state, timestep
 
-    def transform_spec(self, spec):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
         self._check_rows(spec)
         return spec
 
-    def as_rollout(self):
+    def as_rollout(self) -> Transformer:
         return Identity()
 
-    def transform_batch(self, state, batch, replay=None, stored=None):
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         if replay is None or stored is None:
             raise ValueError("Hindsight: pass replay and its state, to read goals from the buffer")
         if not replay.index_episodes:
@@ -128,7 +128,7 @@ class Hindsight(Transformer):
         stream = dataclasses.replace(state.value, c0=state.value.c0 + np.uint32(1))
         return tree.Shared(stream), with_timestep(batch, relabelled)
 
-    def _draw(self, stream, batch, end):
+    def _draw(self, stream: random.Stream, batch: Batch, end: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Whether windows are relabelled, bool ``[N]``, and the positions of their goals, int32 ``[N]``."""
         first, window = batch.position + np.int32(1), np.arange(batch.position.shape[0], dtype=np.uint32)
         streams = jax.tree.map(
@@ -139,7 +139,9 @@ class Hindsight(Transformer):
         later = random.integers(random.fold_in(streams, "goal"), (), first, beyond)
         return is_chosen & (first <= end), jnp.minimum(later, end)
 
-    def _reward_of(self, achieved, desired, old_reward):
+    def _reward_of(
+        self, achieved: dict[str, jax.Array], desired: dict[str, jax.Array], old_reward: jax.Array
+    ) -> jax.Array:
         """The rewards of all rows of the windows for these goals, ``[N, L]``."""
         number, length = old_reward.shape[:2]
         achieved, desired = jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), (achieved, desired))
@@ -151,7 +153,7 @@ class Hindsight(Transformer):
             )
         return reward.reshape(number, length)
 
-    def _check_rewards(self, timestep, reward, is_relabelled):
+    def _check_rewards(self, timestep: TimeStep, reward: jax.Array, is_relabelled: jax.Array) -> None:
         """Warns, outside jitted code, if ``reward`` does not compute the rewards of rows that keep their goal."""
         if not is_concrete(reward):
             return
@@ -176,7 +178,7 @@ class Hindsight(Transformer):
         except ValueError as unknown:
             raise ValueError(f"Hindsight: {unknown}") from None
 
-    def _check_rows(self, timestep):
+    def _check_rows(self, timestep: TimeStep) -> None:
         if "final_observation" in timestep.env_info:
             raise ValueError(
                 "Hindsight: the rows hold env_info['final_observation']: in same_step mode LAST rows show the goals "
@@ -184,7 +186,7 @@ class Hindsight(Transformer):
             )
         self.goals(timestep.observation)
 
-    def _check_same_kind(self, stored, **goals):
+    def _check_same_kind(self, stored: Tree, **goals: Any) -> None:
         """Raises a ``ValueError`` if goals of windows and stored achieved goals differ in structure, shape or dtype."""
         kind = jax.tree.map(lambda x: (x.shape[1:], x.dtype), stored)
         for name, goal in goals.items():

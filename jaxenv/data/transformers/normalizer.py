@@ -2,20 +2,21 @@
 
 import abc
 import dataclasses
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _moments, tree
-from jaxenv._checks import check_choice, check_integer, check_real, check_text, is_real
-from jaxenv._count import Count
-from jaxenv._moments import Moments, summable
-from jaxenv._numeric import clip
-from jaxenv.data.transformers._windows import flatten_windows, map_windows
-from jaxenv.data.transformers.transformer import Transformer, vary_like_rows
-from jaxenv.timestep import TimeStep
+from jaxenv import tree
+from jaxenv._util.checks import check_choice, check_integer, check_real, check_text, is_real
+from jaxenv._util.numeric import clip
+from jaxenv.core import _moments
+from jaxenv.core._count import Count
+from jaxenv.core._moments import Moments, summable
+from jaxenv.core.timestep import TimeStep
+from jaxenv.data.transformers.transformer import Transformer, flatten_windows, map_windows, vary_like_rows
+from jaxenv.tree import Tree
 
 Mode = Literal["adaptive", "window", "exponential"]
 Update = Literal["rollout", "replay", "never"]
@@ -67,7 +68,7 @@ class Normalizer(Transformer):
     rate: float = 1e-3
     axis_name: str | None = None
 
-    def check(self):
+    def check(self) -> None:
         owner = type(self).__name__
         check_choice(owner, "mode", self.mode, get_args(Mode))
         check_choice(owner, "update", self.update, get_args(Update))
@@ -92,15 +93,15 @@ class Normalizer(Transformer):
         """Count, mean and variance of every normalised array, in its shape."""
         return jax.tree.map(lambda e: e.moments, state.value, is_leaf=lambda node: isinstance(node, Estimate))
 
-    def frozen(self):
+    def frozen(self) -> Self:
         return dataclasses.replace(self, update="never")
 
-    def transform_timestep(self, state, timestep):
+    def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         if self.update == "rollout":
             state = self._updated(state, timestep)
         return state, self.normalize(state.value, timestep)
 
-    def transform_batch(self, state, batch, replay=None, stored=None):
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         if self.update == "replay":
             state = self._updated(state, flatten_windows(batch))
         return state, map_windows(lambda rows: self.normalize(state.value, rows), batch)

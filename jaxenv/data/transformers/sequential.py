@@ -5,11 +5,12 @@ from typing import Any
 
 import jax
 
-from jaxenv._fields import select
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.frame_stacker import FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight
-from jaxenv.data.transformers.identity import Identity
-from jaxenv.data.transformers.transformer import Transformer
+from jaxenv.data.transformers.transformer import Identity, Transformer
+from jaxenv.specs._fields import select
+from jaxenv.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -36,7 +37,7 @@ class Sequential(Transformer):
 
     transformers: tuple[Transformer, ...]
 
-    def __init__(self, *transformers: Transformer):
+    def __init__(self, *transformers: Transformer) -> None:
         flat: list[Transformer] = []
         for transformer in transformers:
             if not isinstance(transformer, Transformer):
@@ -45,7 +46,7 @@ class Sequential(Transformer):
         object.__setattr__(self, "transformers", tuple(flat))
         self.check()
 
-    def check(self):
+    def check(self) -> None:
         for index, transformer in enumerate(self.transformers):
             for earlier in self.transformers[:index]:
                 if earlier.tier > transformer.tier and not isinstance(earlier, Identity):
@@ -53,10 +54,10 @@ class Sequential(Transformer):
                     raise ValueError(f"Sequential: {names}: {transformer.reason}")
 
     @property
-    def is_random(self):
+    def is_random(self) -> bool:
         return any(transformer.is_random for transformer in self.transformers)
 
-    def init(self, timestep, key=None):
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         states, step_type = [], timestep.step_type
         for index, transformer in enumerate(self.transformers):
             own_key = None if key is None else jax.random.fold_in(key, index)
@@ -66,14 +67,14 @@ class Sequential(Transformer):
             timestep = dataclasses.replace(timestep, step_type=step_type)
         return tuple(states)
 
-    def transform_timestep(self, state, timestep):
+    def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         states = []
         for transformer, own in zip(self.transformers, state, strict=True):
             own, timestep = transformer.transform_timestep(own, timestep)
             states.append(own)
         return tuple(states), timestep
 
-    def transform_batch(self, state, batch, replay=None, stored=None):
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         self._check_goals(batch.experience.timestep.observation)
         states = []
         for transformer, own in zip(self.transformers, state, strict=True):
@@ -81,15 +82,15 @@ class Sequential(Transformer):
             states.append(own)
         return tuple(states), batch
 
-    def transform_spec(self, spec):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
         for transformer in self.transformers:
             spec = transformer.transform_spec(spec)
         return spec
 
-    def frozen(self):
+    def frozen(self) -> Any:
         return Sequential(*(transformer.frozen() for transformer in self.transformers))
 
-    def as_rollout(self):
+    def as_rollout(self) -> "Sequential":
         return Sequential(*(transformer.as_rollout() for transformer in self.transformers))
 
     def _check_goals(self, observation: Any) -> None:

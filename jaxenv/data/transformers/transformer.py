@@ -1,4 +1,4 @@
-"""The interface of data transformers."""
+"""The interface of data transformers, and the base of those without state."""
 
 import abc
 import dataclasses
@@ -9,14 +9,15 @@ from typing import Any, ClassVar, Self
 
 import jax
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_kind
-from jaxenv._declared import hashable
-from jaxenv._structure import mismatch
+from jaxenv import tree
+from jaxenv._util.checks import check_kind
+from jaxenv.core._declared import hashable
+from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.data.replay.batch import Batch
-from jaxenv.rollout._policy import act, check_policy
-from jaxenv.timestep import TimeStep, check_timestep
+from jaxenv.random import Stream
+from jaxenv.rollout._policy import Policy, PolicyStep, act, check_policy
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
 
 
 def _check_batch(owner: str, name: str, value: Any) -> None:
@@ -32,12 +33,12 @@ _ARGUMENTS = (
 )
 
 
-def _checked(method: Callable, argument: str, check: Callable) -> Callable:
+def _checked(method: Callable[..., Any], argument: str, check: Callable[..., Any]) -> Callable[..., Any]:
     """The method of a transformer, which checks one of its arguments first."""
     place = list(inspect.signature(method).parameters).index(argument)
 
     @functools.wraps(method)
-    def checked(*args, **kwargs):
+    def checked(*args: Any, **kwargs: Any) -> Any:
         check(type(args[0]).__name__, argument, args[place] if place < len(args) else kwargs.get(argument))
         try:
             return method(*args, **kwargs)
@@ -81,7 +82,7 @@ class Transformer(abc.ABC):
         """Whether it draws random numbers, from the key that ``init`` is given."""
         return False
 
-    def __init_subclass__(cls, **kwargs) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for method, argument, check in _ARGUMENTS:
             if method in vars(cls):
@@ -130,7 +131,7 @@ class Transformer(abc.ABC):
         """The same transformer with constant statistics, whatever state it is given."""
         return self
 
-    def as_rollout(self) -> Self:
+    def as_rollout(self) -> "Transformer":
         """The transformer with whose ``transform_batch`` single rows of a buffer become what a rollout sees.
 
         Its statistics are constant, and it changes nothing that a rollout does not change.
@@ -139,13 +140,13 @@ class Transformer(abc.ABC):
 
     def wrap_policy(
         self,
-        policy: Callable,
+        policy: Policy,
         timestep: TimeStep,
         initial_memory: Tree = (),
         *,
         state: Tree = None,
         key: jax.Array | None = None,
-    ) -> tuple[Callable, Tree]:
+    ) -> tuple[Callable[..., Any], Tree]:
         """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
 
         Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart
@@ -191,7 +192,7 @@ class Transformer(abc.ABC):
         if not jax.tree.leaves((start, initial_memory)):
             return lambda timestep, stream: policy(self.transform_timestep(start, timestep)[1], stream), ()
 
-        def transformed(timestep, stream, memory):
+        def transformed(timestep: TimeStep, stream: Stream, memory: tuple[Any, Any]) -> PolicyStep:
             state, inner = memory
             state, row = self.transform_timestep(state, timestep)
             step = act(policy, row, stream, inner, recurrent)
@@ -203,13 +204,13 @@ class Transformer(abc.ABC):
 def vary_like_rows(timestep: TimeStep, state: Tree) -> Tree:
     """Under ``shard_map``: a constant state that varies like the rows, so that it can be the carry of a loop."""
     reference = timestep.step_type
-    return _xla.vary_like(reference, state) if isinstance(reference, jax.Array) else state
+    return tree.vary_like(reference, state) if isinstance(reference, jax.Array) else state
 
 
 def _check_state(owner: str, state: Tree, start: Tree) -> None:
     """Raises a ``ValueError`` if the structures, or shapes and dtypes in `jaxenv.tree.Shared`, differ."""
 
-    def kinds(root):
+    def kinds(root: Any) -> Any:
         by_name = {}
         for path, node in jax.tree_util.tree_leaves_with_path(root, is_leaf=tree.is_shared):
             for inner, x in tree.flatten_with_path(node)[0]:
@@ -226,3 +227,52 @@ def _check_state(owner: str, state: Tree, start: Tree) -> None:
             )
     if tree.structure(state) != tree.structure(start):
         raise ValueError(f"{owner}: state has other types of nodes than that of this transformer")
+
+
+class RowTransformer(Transformer):
+    """Maps each row independently, without state. Write ``transform_rows`` and ``transform_spec``."""
+
+    @abc.abstractmethod
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
+        """The new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
+
+    def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+        return state, self.transform_rows(timestep)
+
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
+        return state, map_windows(self.transform_rows, batch)
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity(RowTransformer):
+    """Returns rows ``[B, ...]``, windows ``[N, L, ...]`` and specs unchanged."""
+
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
+        return timestep
+
+    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
+        return state, batch
+
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        return spec
+
+
+def flatten_windows(batch: Batch) -> TimeStep:
+    """All rows of windows ``[N, L, ...]``: ``[N * L, ...]``."""
+    number, length = _shape(batch)
+    return jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), batch.experience.timestep)
+
+
+def map_windows(fn: Callable[[TimeStep], TimeStep], batch: Batch) -> Batch:
+    """Applies a function of rows ``[R, ...]`` to all rows of windows ``[N, L, ...]``."""
+    rows = fn(flatten_windows(batch))
+    return with_timestep(batch, jax.tree.map(lambda x: x.reshape(*_shape(batch), *x.shape[1:]), rows))
+
+
+def with_timestep(batch: Batch, timestep: TimeStep) -> Batch:
+    """The windows with other rows."""
+    return dataclasses.replace(batch, experience=dataclasses.replace(batch.experience, timestep=timestep))
+
+
+def _shape(batch: Batch) -> tuple[int, int]:
+    return jax.tree.leaves(batch.experience.timestep)[0].shape[:2]

@@ -1,11 +1,12 @@
 """Keep the raw rows next to the transformed ones."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxenv import tree
-from jaxenv._fields import field_paths
-from jaxenv.data.transformers.row_transformer import RowTransformer
+from jaxenv.core.timestep import TimeStep
+from jaxenv.data.transformers.transformer import RowTransformer
+from jaxenv.specs._fields import field_paths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Untransformed(RowTransformer):
     Raises:
         ValueError: for an unknown field.
 
-    >>> from jaxenv.timestep import TimeStep
+    >>> from jaxenv import TimeStep
     >>> state, row = Untransformed(("reward",)).transform_timestep((), TimeStep(step_type=1, reward=5.0))
     >>> row
     TimeStep(
@@ -36,11 +37,12 @@ class Untransformed(RowTransformer):
     tier: ClassVar[int] = 1
     reason: ClassVar[str] = "it keeps the row as it was stored, so nothing may have changed it"
 
-    def check(self):
+    def check(self) -> None:
         field_paths("Untransformed", self.fields)
 
-    def transform_rows(self, timestep):
-        raw = dataclasses.replace(timestep, untransformed=())
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
+        unset: Any = ()
+        raw = dataclasses.replace(timestep, untransformed=unset)
         if self.fields is not None:
             try:
                 raw = tree.select_fields(raw, field_paths("Untransformed", self.fields))
@@ -48,5 +50,5 @@ class Untransformed(RowTransformer):
                 raise ValueError(f"Untransformed: {unknown}") from None
         return dataclasses.replace(timestep, untransformed=raw)
 
-    def transform_spec(self, spec):
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
         return self.transform_rows(spec)

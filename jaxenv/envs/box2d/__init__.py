@@ -1,6 +1,6 @@
 """Tasks with rigid-body physics, as in Gymnasium's Box2D environments."""
 
-from jaxenv.registry import register
+from jaxenv.core import register
 
 _LANDER = f"{__name__}.lunar_lander:LunarLander"
 _WALKER = f"{__name__}.bipedal_walker:BipedalWalker"

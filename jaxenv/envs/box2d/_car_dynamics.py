@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import physics2d, tree
-from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_one_kernel
-from jaxenv.physics2d import Body, FreeWorld, JointImpulses, RevoluteJoint, Scene
+from jaxenv import tree
+from jaxenv.core import in_one_kernel, sin_cos
+from jaxenv.envs import physics2d
+from jaxenv.envs.physics2d import Body, FreeWorld, JointImpulses, RevoluteJoint, Scene
 
 DT = 1 / 50  # s
 SIZE = 0.02  # metres per unit of the drawings below
@@ -38,7 +38,7 @@ _BRAKE = 15.0  # rad/s that a full brake takes away in a step
 _STEER_LIMIT, _STEER_TORQUE = 0.4, 180 * 900 * SIZE**2
 
 
-def _metres(points):
+def _metres(points: tuple[tuple[int, int], ...]) -> list[tuple[float, float]]:
     return [(x * SIZE, y * SIZE) for x, y in points]
 
 
@@ -141,7 +141,18 @@ def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road:
     )
 
 
-def _tyre(steer, gas, brake, on_road, hull_angle, angle, vx, vy, omega, phase) -> tuple[Any, ...]:
+def _tyre(
+    steer: jax.Array,
+    gas: jax.Array,
+    brake: jax.Array,
+    on_road: jax.Array,
+    hull_angle: jax.Array,
+    angle: jax.Array,
+    vx: jax.Array,
+    vy: jax.Array,
+    omega: jax.Array,
+    phase: jax.Array,
+) -> tuple[Any, ...]:
     """Speed of the motor that turns a wheel, how it rolls and its angle, and the force on it. Elementwise."""
     error = steer - (angle - hull_angle)
     motor = jnp.sign(error) * jnp.minimum(50 * jnp.abs(error), np.float32(3))

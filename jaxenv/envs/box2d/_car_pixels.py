@@ -21,8 +21,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import tree
-from jaxenv._numeric import clip, sin_cos
-from jaxenv._xla import computed_once, in_one_kernel
+from jaxenv.core import clip, computed_once, in_one_kernel, sin_cos
 from jaxenv.envs.box2d._car_dynamics import HULL, SCENE, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car
 from jaxenv.envs.box2d._car_track import BORDER, HALF_WIDTH, Track
 
@@ -101,7 +100,9 @@ def _camera(car: Car, seconds: jax.Array) -> _Camera:
 # --- grass and road --------------------------------------------------------------------------------------------------
 
 
-def _field(camera, track, visited, colours, size, rows) -> jax.Array:
+def _field(
+    camera: _Camera, track: Track, visited: jax.Array, colours: Colours, size: tuple[int, int], rows: int
+) -> jax.Array:
     """Grass and road: words of colours ``[B, rows, W]``."""
     block_rows, block_columns = -(-rows // _BLOCK[0]), -(-size[1] // _BLOCK[1])
     starts = np.indices((block_rows, block_columns)).reshape(2, 1, -1) * np.array(_BLOCK)[:, None, None]
@@ -117,7 +118,14 @@ def _field(camera, track, visited, colours, size, rows) -> jax.Array:
     return words.reshape(-1, block_rows * _BLOCK[0], block_columns * _BLOCK[1])[:, :rows, : size[1]]
 
 
-def _tiles_of_blocks(camera, track, visited, scale, top, left) -> tuple[jax.Array, jax.Array]:
+def _tiles_of_blocks(
+    camera: _Camera,
+    track: Track,
+    visited: jax.Array,
+    scale: tuple[np.float32, np.float32],
+    top: np.ndarray,
+    left: np.ndarray,
+) -> tuple[jax.Array, jax.Array]:
     """What the pixels of K blocks read of T tiles.
 
     The coefficients of five lines, how much lighter than the road the tile is and how white its border:
@@ -139,7 +147,18 @@ def _tiles_of_blocks(camera, track, visited, scale, top, left) -> tuple[jax.Arra
     return computed_once(tiles.reshape(*listed.shape, table.shape[-1])), found
 
 
-def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
+def _lines(
+    ahead: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
+    behind: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
+    side: jax.Array,
+    shown: jax.Array,
+    x: jax.Array,
+    y: jax.Array,
+    sin: jax.Array,
+    cos: jax.Array,
+    zoom: jax.Array,
+    scale: tuple[np.float32, np.float32],
+) -> tuple[Any, ...]:
     """Five lines of each tile: front, back, the side with the border, the other side, the far side of the border.
 
     A line is (a, b, c): ``clip(a * column + b * row + c, 0, 1)`` is the fraction of a pixel on the tile's side of it.
@@ -147,11 +166,15 @@ def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
     reaches into. Elementwise.
     """
 
-    def seen(px, py, c, s):
+    def seen(
+        px: jax.Array, py: jax.Array, c: jax.Array, s: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         dx, dy = px - x, py - y
         return cos * dx + sin * dy, cos * dy - sin * dx, cos * c + sin * s, cos * s - sin * c
 
-    def line(nx, ny, px, py, wider=np.float32(0)):
+    def line(
+        nx: jax.Array, ny: jax.Array, px: jax.Array, py: jax.Array, wider: np.float32 = np.float32(0)
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         a, b = nx * scale[0], -ny * scale[1]
         share = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
         first_x, first_y = scale[0] / 2 - _WIDTH / 2, _HEIGHT - _ABOVE - scale[1] / 2  # of the first pixel
@@ -163,7 +186,7 @@ def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
     border = jnp.abs(side).astype(jnp.float32) * np.float32(BORDER)
     sign = jnp.where(side < 0, np.float32(-1), np.float32(1))
 
-    def edge(distance, sign):
+    def edge(distance: Any, sign: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         distance = sign * distance
         px, py = bx + distance * bc, by + distance * bs
         dx, dy = ax + distance * ac - px, ay + distance * as_ - py
@@ -186,22 +209,27 @@ def _lines(ahead, behind, side, shown, x, y, sin, cos, zoom, scale):
     return lines, limits
 
 
-def _listed(lines, limits, top, left) -> tuple[jax.Array, jax.Array]:
+def _listed(
+    lines: tuple[tuple[jax.Array, jax.Array, jax.Array], ...],
+    limits: list[jax.Array],
+    top: np.ndarray,
+    left: np.ndarray,
+) -> tuple[jax.Array, jax.Array]:
     """The first tiles of each block: numbers int32 ``[B, T, K]``, and whether there is one, float32 ``[B, T, K]``."""
     row, column = top + np.float32((_BLOCK[0] - 1) / 2), left + np.float32((_BLOCK[1] - 1) / 2)
     words = limits[0].shape[1] // 32
 
-    def grouped(x):
+    def grouped(x: jax.Array) -> jax.Array:
         return x.reshape(-1, words, 32, 1)
 
-    hit = np.True_
+    hit: Any = np.True_
     for i, limit in zip(_OUTER, limits, strict=True):
         a, b, _ = lines[i]
         hit = hit & (grouped(a) * column[:, None, None] + grouped(b) * row[:, None, None] > grouped(limit))
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)[None, None, :, None]
     masks = jnp.sum(jnp.where(hit, bits, np.uint32(0)), axis=2, dtype=jnp.uint32)  # [B, words, K]
 
-    def take(masks, _):
+    def take(masks: tuple[jax.Array, ...], _: Any) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, jax.Array]]:
         masks, number, there = in_one_kernel(_first_bit, masks)
         return masks, (number, there)
 
@@ -209,7 +237,7 @@ def _listed(lines, limits, top, left) -> tuple[jax.Array, jax.Array]:
     return jnp.moveaxis(number, 0, 1), jnp.moveaxis(there, 0, 1)
 
 
-def _first_bit(masks):
+def _first_bit(masks: tuple[jax.Array, ...]) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
     """The words without their first bit, its number, and 1 if there was one. Elementwise."""
     word, index = jnp.zeros_like(masks[0]), jnp.zeros_like(masks[0], jnp.int32)
     for i in range(len(masks) - 1, -1, -1):
@@ -221,7 +249,14 @@ def _first_bit(masks):
     return rest, jnp.where(there, number, 0), there.astype(jnp.float32)
 
 
-def _painted(row, column, tiles, camera, colours, scale) -> jax.Array:
+def _painted(
+    row: np.ndarray,
+    column: np.ndarray,
+    tiles: list[tuple[jax.Array, ...]],
+    camera: _Camera,
+    colours: Colours,
+    scale: tuple[np.float32, np.float32],
+) -> jax.Array:
     """Colours of the pixels of all blocks, words ``[B, K, P]``."""
     road = lighter = border = white = jnp.zeros((), jnp.float32)
     for *numbers, light, is_white, found in tiles:
@@ -243,7 +278,9 @@ def _painted(row, column, tiles, camera, colours, scale) -> jax.Array:
     return _word(*channels)
 
 
-def _grass(row, column, camera, scale):
+def _grass(
+    row: np.ndarray, column: np.ndarray, camera: _Camera, scale: tuple[np.float32, np.float32]
+) -> tuple[jax.Array, jax.Array]:
     """The fractions of a pixel on the field and on its lighter patches."""
     u = (column * scale[0] + np.float32(scale[0] / 2 - _WIDTH / 2)) / camera.zoom
     v = (np.float32(_HEIGHT - _ABOVE - scale[1] / 2) - row * scale[1]) / camera.zoom
@@ -257,13 +294,13 @@ def _grass(row, column, camera, scale):
     return fields[0] * fields[1], patches[0] * patches[1]
 
 
-def _integral(x):
+def _integral(x: jax.Array) -> jax.Array:
     """The length of patches between 0 and x."""
     periods = jnp.floor(x * np.float32(0.5 / _GRASS))
     return periods * np.float32(_GRASS) + jnp.minimum(x - periods * np.float32(2 * _GRASS), np.float32(_GRASS))
 
 
-def _word(red, green, blue):
+def _word(red: jax.Array, green: jax.Array, blue: jax.Array) -> jax.Array:
     """One word per pixel; the bytes are red, green and blue."""
     red, green, blue = (clip(x - np.float32(_DARKER), 0, 255).astype(jnp.uint32) for x in (red, green, blue))
     return red | green << np.uint32(8) | blue << np.uint32(16)
@@ -272,7 +309,7 @@ def _word(red, green, blue):
 # --- the car ---------------------------------------------------------------------------------------------------------
 
 
-def _with_car(words, car, camera, size) -> jax.Array:
+def _with_car(words: jax.Array, car: Car, camera: _Camera, size: tuple[int, int]) -> jax.Array:
     """The words with the car, which is always at the same place."""
     unit = _WIDTH / size[1], _HEIGHT / size[0]
     reach = 1.9 * _NEAR, 2.9 * _NEAR  # pixels of the original, across and along
@@ -303,7 +340,7 @@ def _with_car(words, car, camera, size) -> jax.Array:
     return lax.dynamic_update_slice(words, painted, (0, top, left))
 
 
-def _stripe(phase):
+def _stripe(phase: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The lower and the upper end of the light stripe of each wheel, float32 ``[B, 4]``; equal if it is below."""
     (s1, c1), (s2, c2) = sin_cos(phase), sin_cos(phase + np.float32(1.2))
     c1, c2 = jnp.where(s1 > 0, jnp.sign(c1), c1), jnp.where(s2 > 0, jnp.sign(c2), c2)
@@ -312,7 +349,7 @@ def _stripe(phase):
     return jnp.where(hidden, 99, low), jnp.where(hidden, -99, high)
 
 
-def _sampled(x, y, wheels, zoom):
+def _sampled(x: Any, y: Any, wheels: list[tuple[jax.Array, ...]], zoom: jax.Array) -> jax.Array:
     """For samples ``[1, S, P]``: bit 0 if the car is there, bit 10 if it is red, bit 20 if it is a stripe."""
     x, y = x / zoom, y / zoom
     skin = np.float32(0.5) / zoom  # the original fills the pixels on the sides of polygons as well
@@ -328,7 +365,7 @@ def _sampled(x, y, wheels, zoom):
     return covered | hull.astype(jnp.int32) << 10 | (stripe & ~hull).astype(jnp.int32) << 20
 
 
-def _within(polygon, x, y, skin):
+def _within(polygon: tuple[tuple[int, int], ...], x: jax.Array, y: jax.Array, skin: jax.Array) -> jax.Array:
     """Whether points are in a polygon of the hull's drawing, widened by ``skin``."""
     inside = x < np.inf
     points = np.array(polygon, np.float64) * SIZE
@@ -368,7 +405,7 @@ def _indicators(car: Car, rows: int, size: tuple[int, int]) -> jax.Array:
     return _word(*channels)
 
 
-def _overlap(start, length, a, b):
+def _overlap(start: np.ndarray, length: float, a: Any, b: Any) -> jax.Array:
     """The fraction of ``[start, start + length]`` between a and b, which a pixel of the original belongs to."""
     low, high = jnp.minimum(a, b), jnp.maximum(a, b) + 1
     return clip(jnp.minimum(high, start + length) - jnp.maximum(low, start), 0, length) / np.float32(length)

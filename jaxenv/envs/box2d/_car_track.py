@@ -14,8 +14,7 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random, tree
-from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_one_kernel
+from jaxenv.core import in_one_kernel, sin_cos
 from jaxenv.envs.box2d._car_dynamics import WHEEL_HALF_WIDTH, WHEEL_RADIUS
 from jaxenv.random import Stream
 
@@ -60,7 +59,7 @@ class Track:
 def random_track(stream: Stream) -> tuple[Track, jax.Array]:
     """A track for each lane, and the angle of the first line in rad, float32 ``[B]``."""
 
-    def attempt(carry):
+    def attempt(carry: Any) -> Any:
         number, done, found = carry
         draws = random.uniform(random.fold_in(stream, number), (2, _CHECKPOINTS))
         new, good = track_of(draws[:, 0], draws[:, 1])
@@ -119,14 +118,14 @@ def _checkpoints(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Any, ...], 
     return tuple(tuple(x[:, i] for i in range(_CHECKPOINTS)) for x in (angle, radius * c, radius * s))
 
 
-def _path(checkpoints) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
+def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
     """Lines across the road: x, y and angle, float32 ``[2500, B]`` each; where the last lap begins and ends, or -1."""
     zero = jnp.zeros_like(checkpoints[0][0])
     none = zero.astype(jnp.int32)
     lines = (jnp.zeros((_STEPS, zero.shape[0]), jnp.float32),) * 3
     moving = zero + np.float32(1.5 * RADIUS), zero, zero, none, none, zero > 0, zero - 9, none - 1, none - 1
 
-    def advance(carry):
+    def advance(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         i, lines, moving = carry
         *moving, angle = in_one_kernel(_advanced, i, tuple(moving), checkpoints)
         lines = tuple(
@@ -134,14 +133,14 @@ def _path(checkpoints) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
         )
         return i + np.int32(1), lines, tuple(moving)
 
-    def unfinished(carry):
+    def unfinished(carry: tuple[Any, ...]) -> jax.Array:
         return (carry[0] < _STEPS) & jnp.any(carry[2][4] <= _LAPS)
 
     _, lines, moving = lax.while_loop(unfinished, advance, (np.int32(0), lines, moving))
     return lines, moving[7], moving[8]
 
 
-def _advanced(i, moving, checkpoints) -> tuple[Any, ...]:
+def _advanced(i: jax.Array, moving: tuple[jax.Array, ...], checkpoints: tuple[Any, ...]) -> tuple[Any, ...]:
     """The point after a step, and the direction of the line there. Elementwise."""
     x, y, beta, target, laps, far_side, last_alpha, first, end = moving
     turn = np.float32(2 * math.pi)
@@ -208,7 +207,9 @@ def touching(track: Track, x: jax.Array, y: jax.Array, angle: jax.Array) -> jax.
     return in_one_kernel(_overlap, ahead, behind, *(v[..., None] for v in (x, y, s, c))) & track.exists[:, None]
 
 
-def _overlap(ahead, behind, x, y, s, c):
+def _overlap(
+    ahead: list[jax.Array], behind: list[jax.Array], x: jax.Array, y: jax.Array, s: jax.Array, c: jax.Array
+) -> jax.Array:
     """Whether a wheel overlaps a tile. Elementwise."""
     # Corners relative to the wheel's centre.
     corners = [

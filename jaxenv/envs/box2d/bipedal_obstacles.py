@@ -12,9 +12,9 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random, tree
-from jaxenv._xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.box2d.bipedal_terrain import DIRECTIONS, FLAT, LEVEL, PAD, POINTS, SPACING, turned
-from jaxenv.physics2d import Blocks, Box
+from jaxenv.envs.physics2d import Blocks, Box
 
 MOST = 38  # blocks for which the ground has room; tests/envs/box2d/test_hardcore.py counts them
 NEAR = 5  # blocks for which there is room near a walker
@@ -68,7 +68,7 @@ def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
     are far away.
     """
 
-    def advance(carry, point):
+    def advance(carry: Any, point: Any) -> Any:
         walk, count = carry
         walk, exists, block = in_one_kernel(_next_point, walk, *point)
         count = count + exists.astype(jnp.int32)
@@ -89,7 +89,7 @@ def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
     return heights[:POINTS].T, jnp.transpose(blocks, (2, 1, 0))
 
 
-def _next_point(walk: _Walk, index, draws: Draws):
+def _next_point(walk: _Walk, index: Any, draws: Draws) -> Any:
     """The walk at the next point, whether a block begins there, and its sides. Elementwise."""
     spacing, one = np.float32(SPACING), np.int32(1)
     stump, stairs, pit = (walk.kind == kind for kind in (STUMP, STAIRS, PIT))
@@ -149,7 +149,7 @@ def lidar(blocks: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     return in_one_kernel(_fraction, *DIRECTIONS, x, y, each).T
 
 
-def _fraction(dx, dy, x, y, boxes):
+def _fraction(dx: Any, dy: Any, x: Any, y: Any, boxes: Any) -> Any:
     """The fraction of a ray at which it enters a box, or 1 (b2PolygonShape::RayCast). Elementwise.
 
     Rays look down and, but for the first, to the right. One that begins inside a box does not meet it.

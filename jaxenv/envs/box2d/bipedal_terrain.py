@@ -9,8 +9,8 @@ import numpy as np
 from jax import lax
 
 from jaxenv import random
-from jaxenv._xla import in_one_kernel
-from jaxenv.physics2d import Chain
+from jaxenv.core import in_one_kernel
+from jaxenv.envs.physics2d import Chain
 
 SPACING = 14 / 30  # between the points, in metres
 POINTS = 200
@@ -40,7 +40,9 @@ def heights(bumps: jax.Array, gaps: jax.Array) -> jax.Array:
     ``[B, 200]`` of which the entries at the points before flat edges count.
     """
 
-    def advance(carry, point):
+    def advance(
+        carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array], point: tuple[jax.Array, jax.Array, jax.Array]
+    ) -> tuple[tuple[jax.Array, jax.Array, jax.Array, jax.Array], jax.Array]:
         carry = in_one_kernel(_next_point, *carry, *point)
         return carry, carry[1]
 
@@ -51,7 +53,15 @@ def heights(bumps: jax.Array, gaps: jax.Array) -> jax.Array:
     return lax.scan(advance, start, (count, bumps.T, gaps.T))[1].T
 
 
-def _next_point(slope, height, left, flat, index, bump, gap):
+def _next_point(
+    slope: jax.Array,
+    height: jax.Array,
+    left: jax.Array,
+    flat: jax.Array,
+    index: jax.Array,
+    bump: jax.Array,
+    gap: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Slope, height, points left up to a flat edge, and whether the next edge is flat. Elementwise."""
     slope = jnp.where(flat, slope, turned(slope, height, index, bump))
     height = jnp.where(flat, height, height + slope)
@@ -59,7 +69,7 @@ def _next_point(slope, height, left, flat, index, bump, gap):
     return slope, height, jnp.where(flat, gap, left - 1), flat
 
 
-def turned(slope, height, index, bump):
+def turned(slope: jax.Array, height: jax.Array, index: jax.Array, bump: jax.Array) -> jax.Array:
     """The slope of grass before the point ``index``. Elementwise."""
     slope = np.float32(0.8) * slope + np.float32(0.01) * jnp.sign(np.float32(LEVEL) - height)
     return slope + jnp.where(index > PAD, bump / np.float32(30), 0)
@@ -80,7 +90,9 @@ def lidar(ground: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
     return in_one_kernel(_fraction, *DIRECTIONS, x, y, first, tuple(points)).T
 
 
-def _fraction(dx, dy, x, y, first, points):
+def _fraction(
+    dx: jax.Array, dy: jax.Array, x: jax.Array, y: jax.Array, first: jax.Array, points: tuple[jax.Array, ...]
+) -> jax.Array:
     """The fraction of a ray at which it meets an edge, or 1 (b2EdgeShape::RayCast). Elementwise."""
     least = jnp.ones_like(x)
     for k, (left, right) in enumerate(itertools.pairwise(points)):

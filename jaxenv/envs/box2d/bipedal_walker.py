@@ -1,7 +1,8 @@
 """Walk over uneven ground on two legs with four motors.
 
 Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.py) and ``BipedalWalkerHardcore-v3``
-(tests/envs/box2d/test_hardcore.py). The physics is that of Box2D 2.3 by Erin Catto (tests/physics2d/test_world.py).
+(tests/envs/box2d/test_hardcore.py). The physics is that of Box2D 2.3 by Erin Catto
+(tests/envs/physics2d/test_world.py).
 
 Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
               (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
@@ -31,13 +32,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import physics2d, random, specs, tree
-from jaxenv._numeric import sin_cos
-from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, mix
+from jaxenv import random, specs, tree
+from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, Canvas, mix
+from jaxenv.core import Task, Transition, sin_cos
+from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_obstacles, bipedal_terrain
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RAYS, SPACING
-from jaxenv.physics2d import Body, Packed, RevoluteJoint, Scene, World, corners
-from jaxenv.task import Task, Transition
+from jaxenv.envs.physics2d import Body, Packed, RevoluteJoint, Scene, World, corners
 
 FPS = 50
 SCALE = 30.0  # pixels per metre of the original's picture
@@ -55,7 +56,7 @@ _JOINTS = (2, 3, 1, 0)  # hip and knee of the first leg and of the second, among
 _LOWER = (2, 4)  # the lower legs among the bodies
 
 
-def _box(width, height):
+def _box(width: float, height: float) -> list[tuple[float, float]]:
     x, y = width / 2, height / 2
     return [(-x, -y), (x, -y), (x, y), (-x, y)]
 
@@ -88,26 +89,22 @@ class State:
 
 
 class BipedalWalker(Task):
-    """A hull on two legs; the module docstring is the specification.
-
-    Attributes:
-        hardcore: whether there are stumps, stairs and pits on the way.
-    """
+    """A hull on two legs; the module docstring is the specification."""
 
     reset_strategy = "compact"
     rounding = 1e-3  # 180 iterations have not converged while a leg is on the ground
     opt_outs = {"sharding_invariant": "continuous collision gathers rows of all lanes, use shard_map"}
     action_names = ("hip 1", "knee 1", "hip 2", "knee 2")
     play_fps = 25
-    hardcore: bool = tree.static(default=False)
+    hardcore: bool = tree.static(default=False, doc="whether there are stumps, stairs and pits on the way")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         ground = random.fold_in(stream, "ground")
         heights, blocks = bipedal_obstacles.draw(ground) if self.hardcore else (bipedal_terrain.draw(ground), None)
         force = random.uniform(random.fold_in(stream, "force"), (), -_PUSH, _PUSH)
         return self._started(heights, force, blocks)
 
-    def _started(self, heights, force, blocks=None):
+    def _started(self, heights: jax.Array, force: jax.Array, blocks: Any = None) -> State:
         """The state after the first step, which the original takes in ``reset``, with idle motors."""
         lanes = heights.shape[0]
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
@@ -118,7 +115,7 @@ class BipedalWalker(Task):
             world = physics2d.with_blocks(world, HARDCORE)
         return State(physics2d.pack(world), heights, _shaping(world), blocks)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         world, step = _step(world_of(state), state.heights, action, state.blocks)
         shaping = _shaping(world)
         x, _ = _origin(world)
@@ -128,7 +125,7 @@ class BipedalWalker(Task):
         state = State(physics2d.pack(world), state.heights, shaping, state.blocks)
         return Transition(state, reward, lost | (x > np.float32(END)))
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         world = world_of(state)
         numbers = [world.pose[2][0], np.float32(2 / FPS) * world.velocity[2][0]]
         numbers += [np.float32(0.3 * s / FPS) * v[0] for s, v in zip((WIDTH, HEIGHT), world.velocity, strict=False)]
@@ -145,14 +142,14 @@ class BipedalWalker(Task):
             rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *_origin(world)))
         return jnp.concatenate([jnp.stack(numbers, axis=-1), rays], axis=-1)
 
-    def shapes(self, state):
+    def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
         """The walker in world units: pairs of a colour and corners, each two arrays ``[B]``."""
         world = world_of(state)
         near, far = mix(PURPLE, NIGHT, 0.2), mix(PURPLE, PAPER, 0.3)
         colours = (PURPLE, far, far, near, near)
         return [(colours[i], corners(SCENE, world, i)) for i in (1, 2, 0, 3, 4)]
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The walker on its ground, with the flag at the start; the picture moves with the walker."""
         x, _ = _origin(world_of(state))
         left = x - np.float32(WIDTH / 5)
@@ -169,13 +166,13 @@ class BipedalWalker(Task):
             canvas = canvas.polygon([(px - left, py) for px, py in points], colour)
         return canvas
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         leg = [np.pi, 5, np.pi, 5, 5]
         high = np.array([np.pi, 5, 5, 5, *leg, *leg, *[1] * RAYS], np.float32)
         low = np.where(np.isin(np.arange(len(high)), (8, 13)), 0, -high)
         return specs.Bounded(high.shape, np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.Bounded((4,), np.float32, -1.0, 1.0, "action")
 
 
@@ -184,7 +181,9 @@ def world_of(state: State) -> World:
     return physics2d.unpack(state.world, SCENE if state.blocks is None else HARDCORE, NEARBY)
 
 
-def _step(world: World, heights: jax.Array, action: jax.Array, blocks: jax.Array | None = None, **kwargs: Any):
+def _step(
+    world: World, heights: jax.Array, action: jax.Array, blocks: jax.Array | None = None, **kwargs: Any
+) -> tuple[World, physics2d.Step]:
     # Loops of unknown length have no derivative in reverse mode.
     world, heights, action, blocks = tree.detach((world, heights, action, blocks))
     speed, torque = _motors(action)

@@ -21,17 +21,19 @@ As in the original, the first tile is usually visited in the first step, so that
 at the line. A brake of more than 0.9 blocks the wheels, which then slide.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip, sin_cos
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition, clip, sin_cos
 from jaxenv.envs.box2d import _car_pixels
 from jaxenv.envs.box2d._car_dynamics import DT, SCENE, Car, drive, parked
 from jaxenv.envs.box2d._car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours
 from jaxenv.envs.box2d._car_track import MOST, Track, random_track, touching
-from jaxenv.task import Task, Transition
 
 _PLACES, _APART = 12, 3  # of the road in the observation of the state: their number, and tiles between them
 _STEERING = np.array([0, -0.6, 0.6, 0, 0], np.float32)  # of the discrete actions, in rad
@@ -43,7 +45,7 @@ _BRAKE = np.array([0, 0, 0, 0, 0.8], np.float32)
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    lap_complete_percent: float = tree.leaf(default=0.95, low=0, high=1)  # a fraction, named as in Gymnasium
+    lap_complete_percent: float = tree.leaf(default=0.95, low=0, high=1, doc="a fraction, named as in Gymnasium")
 
 
 @tree.struct
@@ -61,32 +63,28 @@ class State:
 
 
 class CarRacing(Task):
-    """A race car on a random track; the module docstring is the specification.
-
-    Attributes:
-        continuous: whether the actions are steering, gas and brake.
-        domain_randomize: whether every episode has its own colours of road and grass.
-        observe_pixels: whether the observation is the picture and not the state.
-    """
+    """A race car on a random track; the module docstring is the specification."""
 
     reset_strategy = "compact"
     opt_outs = {"sharding_invariant": "loops over the lanes end with the last of them, use shard_map"}
     rounding = 4e-3  # pixels are rounded, and their last levels with them
     play_fps = 50
     params: Params = Params()
-    continuous: bool = tree.static(default=True)
-    domain_randomize: bool = tree.static(default=False)
-    observe_pixels: bool = tree.static(default=True)
+    continuous: bool = tree.static(default=True, doc="whether the actions are steering, gas and brake")
+    domain_randomize: bool = tree.static(
+        default=False, doc="whether every episode has its own colours of road and grass"
+    )
+    observe_pixels: bool = tree.static(default=True, doc="whether the observation is the picture and not the state")
 
     @property
-    def action_names(self):
+    def action_names(self) -> tuple[str, ...]:
         return ("steering", "gas", "brake") if self.continuous else ("nothing", "right", "left", "gas", "brake")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         track, angle = random_track(random.fold_in(stream, "track"))
         return self._started(track, angle, self._colours(random.fold_in(stream, "colours")))
 
-    def _started(self, track, angle, colours):
+    def _started(self, track: Track, angle: jax.Array, colours: Colours) -> State:
         """The state after the first step, which the original takes in ``reset``, without an action."""
         lanes = angle.shape
         none, no = jnp.zeros(lanes, jnp.float32), jnp.zeros((*lanes, 4), bool)
@@ -104,7 +102,7 @@ class CarRacing(Task):
         state, new = self._moved(state, none, none, none)
         return tree.rebuild(state, unpaid=new)
 
-    def _colours(self, stream):
+    def _colours(self, stream: random.Stream) -> Colours:
         """Colours of the episode."""
         if not self.domain_randomize:
             return Colours(
@@ -116,7 +114,7 @@ class CarRacing(Task):
         patch = ground + jnp.where(np.arange(3, dtype=np.int32)[None] == channel, np.float32(20), 0)
         return Colours(draws[:, 0], ground, patch)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state, new = self._moved(state, *self._controls(action))
         tiles = (new + state.unpaid).astype(jnp.float32)
         x, y = _origin(state.car)
@@ -126,14 +124,14 @@ class CarRacing(Task):
         info = {"lap_finished": state.finished & ~outside}
         return Transition(tree.rebuild(state, unpaid=jnp.zeros_like(new)), reward, state.finished | outside, info)
 
-    def _controls(self, action):
+    def _controls(self, action: jax.Array) -> tuple[jax.Array, ...]:
         """Target of the steering in rad, gas and brake, float32 ``[B]``."""
         if not self.continuous:
             return tuple(jnp.asarray(values)[action] for values in (_STEERING, _GAS, _BRAKE))
         steer, gas, brake = (action[:, i] for i in range(3))
         return -clip(steer, -1, 1), clip(gas, 0, 1), clip(brake, 0, 1)
 
-    def _moved(self, state, steer, gas, brake):
+    def _moved(self, state: State, steer: jax.Array, gas: jax.Array, brake: jax.Array) -> tuple[State, jax.Array]:
         """The state after a step, and the number of tiles that were visited for the first time, int32 ``[B]``."""
         # Tyres know what their wheels touched in the step before, and touches are found before the car moves.
         car = drive(state.car, steer, gas, brake, state.on_road)
@@ -154,23 +152,23 @@ class CarRacing(Task):
         )
         return state, new
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return self._image(state) if self.observe_pixels else _observed(state)
 
-    def _image(self, state, size=(96, 96)):
+    def _image(self, state: State, size: tuple[int, int] = (96, 96)) -> jax.Array:
         seconds = state.steps.astype(jnp.float32) * np.float32(DT)
         return _car_pixels.image(state.car, state.track, state.visited, seconds, state.colours, size)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The picture of the observation, in the size of the canvas."""
         return canvas.picture(self._image(state, (min(canvas.size),) * 2))
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Array:
         if self.observe_pixels:
             return specs.Bounded((96, 96, 3), np.uint8, 0, 255, "observation")
         return specs.Array((14 + 2 * _PLACES,), np.float32, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         if self.continuous:
             low, high = np.array([-1, 0, 0], np.float32), np.ones(3, np.float32)
             return specs.Bounded((3,), np.float32, low, high, "action")
@@ -190,7 +188,7 @@ def _observed(state: State) -> jax.Array:
     x, y = _origin(car)
     s, c = sin_cos(car.bodies[:, 2, 0])
 
-    def seen(dx, dy):
+    def seen(dx: Any, dy: Any) -> Any:
         """Vectors ``[B, n]`` to the right and ahead."""
         return c[:, None] * dx + s[:, None] * dy, c[:, None] * dy - s[:, None] * dx
 

@@ -1,7 +1,7 @@
 """Land a spacecraft between two flags with one main engine and two side engines.
 
 Reference: Gymnasium ``LunarLander-v3`` and ``LunarLanderContinuous-v3`` (tests/envs/box2d/test_lunar_lander.py). The
-physics is that of Box2D 2.3 by Erin Catto (tests/physics2d/test_world.py).
+physics is that of Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
 
 Observation   float32[8]   x and y relative to the pad, velocity along x and y, angle (rad), angular velocity, contact
               of the first and of the second leg (0 or 1); lengths relative to half the width and height of the picture,
@@ -29,11 +29,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import physics2d, random, specs, tree
-from jaxenv._numeric import clip, sin_cos
-from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, mix
-from jaxenv.physics2d import Body, Chain, Packed, RevoluteJoint, Scene, World, corners
-from jaxenv.task import Task, Transition
+from jaxenv import random, specs, tree
+from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, Canvas, mix
+from jaxenv.core import Task, Transition, clip, sin_cos
+from jaxenv.envs import physics2d
+from jaxenv.envs.physics2d import Body, Chain, Packed, RevoluteJoint, Scene, World, corners
 
 FPS = 50
 SCALE = 30.0  # pixels per metre of the original's picture
@@ -50,7 +50,7 @@ LEG = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
 _SIDES = (-1, 1)  # of the first and the second leg, which is on the left
 
 
-def _scaled(points):
+def _scaled(points: list[tuple[int, int]]) -> list[tuple[float, float]]:
     return [(x / SCALE, y / SCALE) for x, y in points]
 
 
@@ -73,7 +73,9 @@ class Params:
     """Forces and powers: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = tree.leaf(default=-10.0, unit="m/s^2", above=-12, below=0)
-    main_engine_power: float = tree.leaf(default=13.0, low=0)  # impulse of a step per metre from the centre, in N s/m
+    main_engine_power: float = tree.leaf(
+        default=13.0, low=0, doc="impulse of a step per metre from the centre, in N s/m"
+    )
     side_engine_power: float = tree.leaf(default=0.6, low=0)
     start_force: float = tree.leaf(default=1000.0, unit="N", low=0)
     wind_power: float = tree.leaf(default=15.0, unit="N", low=0)
@@ -92,34 +94,29 @@ class State:
 
 
 class LunarLander(Task):
-    """A craft over the moon; the module docstring is the specification.
-
-    Attributes:
-        continuous: whether the actions are throttles.
-        enable_wind: whether wind and turbulence act on the craft.
-    """
+    """A craft over the moon; the module docstring is the specification."""
 
     reset_strategy = "compact"
     rounding = 1e-3  # 180 iterations have not converged while a leg is on the ground
     opt_outs = {"sharding_invariant": "continuous collision gathers rows of all lanes, use shard_map"}
     params: Params = Params()
-    continuous: bool = tree.static(default=False)
-    enable_wind: bool = tree.static(default=False)
+    continuous: bool = tree.static(default=False, doc="whether the actions are throttles")
+    enable_wind: bool = tree.static(default=False, doc="whether wind and turbulence act on the craft")
 
     @property
-    def action_names(self):
+    def action_names(self) -> tuple[str, ...]:
         return ("main", "side") if self.continuous else ("nothing", "left engine", "main engine", "right engine")
 
     play_fps = 25
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         heights = random.uniform(random.fold_in(stream, "ground"), (EDGES + 2,), 0.0, HEIGHT / 2)
         force = random.uniform(random.fold_in(stream, "force"), (2,), -1.0, 1.0)
         indices = random.integers(random.fold_in(stream, "wind"), (2,), -9999, 9999)
         noise = random.uniform(stream, (2,), -1.0, 1.0)
         return self._started(smoothed(heights), force, indices, noise)
 
-    def _started(self, heights, force, indices, noise):
+    def _started(self, heights: jax.Array, force: jax.Array, indices: jax.Array, noise: jax.Array) -> State:
         """The state after the first step, which the original takes in ``reset``, with idle engines."""
         lanes = heights.shape[0]
         strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))
@@ -131,11 +128,11 @@ class LunarLander(Task):
         state = State(physics2d.pack(world), heights, jnp.zeros(lanes, jnp.float32), wind_index, torque_index)
         return tree.rebuild(state, shaping=_shaping(_observed(state)))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         noise = random.uniform(stream, (2,), -1.0, 1.0)
         return self._advanced(state, action, noise)
 
-    def _advanced(self, state, action, noise):
+    def _advanced(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
         """The transition for given numbers ``noise [B, 2]`` in [-1, 1), which disperse the flames."""
         main, side, direction = self._throttles(action)
         world = world_of(state)
@@ -151,7 +148,9 @@ class LunarLander(Task):
         reward = jnp.where(step.asleep, np.float32(100), jnp.where(lost, np.float32(-100), reward))
         return Transition(tree.rebuild(state, shaping=shaping), reward, lost | step.asleep)
 
-    def _step(self, world, heights, push, **kwargs):
+    def _step(
+        self, world: World, heights: jax.Array, push: tuple[jax.Array, ...], **kwargs: Any
+    ) -> tuple[World, physics2d.Step]:
         # Loops of unknown length have no derivative in reverse mode.
         gravity, world, heights, push = tree.detach((self.params.gravity, world, heights, push))
         return physics2d.step(
@@ -166,7 +165,7 @@ class LunarLander(Task):
             **kwargs,
         )
 
-    def _throttles(self, action):
+    def _throttles(self, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Power of the main and the side engine in [0, 1], and the side engine's direction, float32 ``[B]``."""
         if not self.continuous:
             main = (action == 2).astype(jnp.float32)
@@ -177,7 +176,9 @@ class LunarLander(Task):
         size = jnp.abs(action[:, 1])
         return main, jnp.where(size > np.float32(0.5), size, 0), jnp.sign(action[:, 1])
 
-    def _weather(self, wind_index, torque_index, flying):
+    def _weather(
+        self, wind_index: jax.Array, torque_index: jax.Array, flying: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         """Wind and torque on the hull, float32 ``[B]``, and the next indices."""
         if not self.enable_wind:
             calm = jnp.zeros(flying.shape, jnp.float32)
@@ -187,16 +188,16 @@ class LunarLander(Task):
         one = flying.astype(jnp.int32)
         return wind, torque, wind_index + one, torque_index + one
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return jnp.stack(_observed(state), axis=-1)
 
-    def shapes(self, state):
+    def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
         """The craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
         world = world_of(state)
         colours = (PURPLE, LEG, LEG)
         return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The moon, the pad between its flags, and the craft."""
         canvas = canvas.fill(NIGHT).view((0, WIDTH), (0, HEIGHT))
         canvas = canvas.below(lambda x: _height(state.heights, x), SILVER)
@@ -207,12 +208,12 @@ class LunarLander(Task):
             canvas = canvas.polygon(points, colour)
         return canvas
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([2.5, 2.5, 10, 10, 2 * math.pi, 10, 1, 1], np.float32)
         low = np.concatenate([-high[:6], np.zeros(2, np.float32)])
         return specs.Bounded((8,), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         if self.continuous:
             return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
         return specs.discrete(4, name="action")
@@ -256,7 +257,9 @@ def _gust(index: jax.Array) -> jax.Array:
     return jnp.tanh(sin_cos(slow)[0] + sin_cos(turn * np.float32(math.pi * 0.01))[0])
 
 
-def _fired(world: World, main, side, direction, noise, params: Params) -> World:
+def _fired(
+    world: World, main: jax.Array, side: jax.Array, direction: jax.Array, noise: jax.Array, params: Params
+) -> World:
     """The world after the engines' impulses on the hull."""
     first, second = noise[:, 0] / np.float32(SCALE), noise[:, 1] / np.float32(SCALE)
     s, c = sin_cos(world.pose[2][0])
@@ -281,7 +284,11 @@ def _fired(world: World, main, side, direction, noise, params: Params) -> World:
     return tree.rebuild(world, velocity=velocity)
 
 
-def _struck(velocity, impulse, arm):
+def _struck(
+    velocity: tuple[jax.Array, jax.Array, jax.Array],
+    impulse: tuple[jax.Array, jax.Array],
+    arm: tuple[jax.Array, jax.Array],
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Velocity of the hull after an impulse at ``arm`` from its centre of mass."""
     vx, vy, w = velocity
     mass, inertia = SCENE.inverse_mass[0], SCENE.inverse_inertia[0]

@@ -1,6 +1,6 @@
 """The environments of bsuite: small tasks that each test one capability of an agent."""
 
-from jaxenv.registry import register
+from jaxenv.core import register
 
 register("Catch-bsuite", f"{__name__}.catch:Catch")
 register("DeepSea-bsuite", f"{__name__}.deep_sea:DeepSea")

@@ -6,10 +6,11 @@ import gzip
 import os
 import pathlib
 import struct
+from typing import Any
 
 import numpy as np
 
-from jaxenv import _source
+from jaxenv._util import source
 
 # Magic numbers of IDX files: two zero bytes, the type of the elements (8: uint8) and the number of axes.
 _IMAGES, _LABELS = 0x803, 0x801
@@ -79,17 +80,17 @@ def load(files: Files) -> tuple[np.ndarray, np.ndarray, int]:
     else:
         images, labels = (_from_idx(pathlib.Path(p), m) for p, m in zip(files.paths, (_IMAGES, _LABELS), strict=True))
     white = 255 if files.paths else 16
-    source = " and ".join(files.paths) or "scikit-learn"
+    origin = " and ".join(files.paths) or "scikit-learn"
     if images.ndim != 3 or labels.shape != images.shape[:1] or images.size == 0:
         raise ValueError(
-            f"digits of {source}: images must be [N, H, W] and labels [N], got {images.shape} and {labels.shape}"
+            f"digits of {origin}: images must be [N, H, W] and labels [N], got {images.shape} and {labels.shape}"
         )
     for name, array in (("images", images), ("labels", labels)):
         if array.dtype.kind not in "iuf":
-            raise ValueError(f"digits of {source}: {name} must be numbers, got {array.dtype}")
+            raise ValueError(f"digits of {origin}: {name} must be numbers, got {array.dtype}")
     if images.min() < 0 or images.max() > white or labels.min() < 0 or labels.max() > 9:
-        raise ValueError(f"digits of {source}: pixels must be in [0, {white}] and labels in [0, 9]")
-    images, labels = _as_uint8(images, f"{source}: pixels", white), _as_uint8(labels, f"{source}: labels", 9)
+        raise ValueError(f"digits of {origin}: pixels must be in [0, {white}] and labels in [0, 9]")
+    images, labels = _as_uint8(images, f"{origin}: pixels", white), _as_uint8(labels, f"{origin}: labels", 9)
     assert files.paths or images.shape == shape(files)
     images.flags.writeable = labels.flags.writeable = False
     return images, labels, white
@@ -100,12 +101,12 @@ def shape(files: Files) -> tuple[int, ...]:
     return load(files)[0].shape if files.paths else (1797, 8, 8)
 
 
-def _stamp(path):
+def _stamp(path: Any) -> Any:
     status = os.stat(path)
     return status.st_mtime_ns, status.st_size
 
 
-def _as_uint8(array, name, maximum):
+def _as_uint8(array: np.ndarray, name: str, maximum: int) -> np.ndarray:
     """The array as uint8. Fractions, such as pixels scaled to [0, 1], raise an error instead of being truncated."""
     with np.errstate(invalid="ignore"):  # NaN fails the comparison below
         converted = array.astype(np.uint8)
@@ -114,11 +115,11 @@ def _as_uint8(array, name, maximum):
     return converted
 
 
-def _from_scikit_learn():
+def _from_scikit_learn() -> tuple[np.ndarray, np.ndarray]:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        how = _source.install_command("mnist")
+        how = source.install_command("mnist")
         raise ImportError(
             f"scikit-learn and its digits are not installed: {how}, or pass path= to MNIST files"
         ) from error
@@ -126,7 +127,7 @@ def _from_scikit_learn():
     return digits.images, digits.target
 
 
-def _from_npz(file):
+def _from_npz(file: Any) -> Any:
     with np.load(file) as arrays:
         for names in (("x_train", "y_train"), ("images", "labels")):
             if all(name in arrays for name in names):
@@ -134,14 +135,14 @@ def _from_npz(file):
         raise ValueError(f"{file} must contain x_train and y_train, or images and labels, got {', '.join(arrays)}")
 
 
-def _idx_file(folder, name):
+def _idx_file(folder: Any, name: Any) -> Any:
     file = next((f for f in (folder / name, folder / f"{name}.gz") if f.is_file()), None)
     if file is None:
         raise ValueError(f"no file {folder / name}, plain or with .gz")
     return file
 
 
-def _from_idx(file, magic):
+def _from_idx(file: Any, magic: Any) -> Any:
     content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     axes = magic & 0xFF
     found, *shape = struct.unpack_from(f">{1 + axes}I", content) if len(content) >= 4 * (1 + axes) else (None,)

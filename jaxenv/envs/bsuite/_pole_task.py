@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._numeric import sin_cos
 from jaxenv.canvas import BROWN, GREY, SILVER, Canvas
+from jaxenv.core import Task, sin_cos
 from jaxenv.envs.classic_control.cart_pole import Params as Physics
 from jaxenv.envs.classic_control.cart_pole import State as Pole
 from jaxenv.envs.classic_control.cart_pole import accelerations
-from jaxenv.task import Task
 
 _TWO_PI = 2 * np.pi
 # 2 * pi in two parts. Products of the first with small integers are exact in float32.
@@ -26,17 +25,17 @@ class PoleTask(Task):
     Attributes:
         params: physical constants, among them ``gravity``, ``mass_cart``, ``mass_pole``, ``length``, ``force``,
             ``x_threshold`` and ``init_range``.
-        timescale: duration of a step, in s.
-        max_time: duration of an episode, in s, at most ten million steps.
     """
 
     params: Any = None
-    timescale: float = tree.static(default=0.01, above=0, below=np.inf)
-    max_time: float = tree.static(default=10.0, above=0, below=np.inf)
+    timescale: float = tree.static(default=0.01, above=0, below=np.inf, doc="duration of a step, in s")
+    max_time: float = tree.static(
+        default=10.0, above=0, below=np.inf, doc="duration of an episode, in s, at most ten million steps"
+    )
     action_names = ("left", "none", "right")
     play_fps = 30
 
-    def check(self):
+    def check(self) -> None:
         if self.max_time / self.timescale > 1e7:
             raise ValueError(
                 f"{self}: max_time must be at most 1e7 times timescale, got {self.max_time} and {self.timescale}"
@@ -80,7 +79,7 @@ class PoleTask(Task):
         """The step after which the time exceeds ``max_time``."""
         return last_step(self.timescale, self.max_time)
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
 

@@ -15,17 +15,18 @@ env_info      raw_return: float32, sum of all rewards; best_episode: float32, hi
               both accumulate over the episodes of a lane
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_small_kernel
-from jaxenv.canvas import ORANGE
+from jaxenv.canvas import ORANGE, Canvas
+from jaxenv.core import Transition, in_small_kernel, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
-from jaxenv.task import Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -35,11 +36,11 @@ class Params:
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
     mass_cart: float = tree.leaf(default=1.0, unit="kg", above=0)
     mass_pole: float = tree.leaf(default=0.1, unit="kg", low=0)
-    length: float = tree.leaf(default=0.5, unit="m", above=0)  # half the length of the pole
+    length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    height_threshold: float = 0.8  # the pole stands while the cosine of its angle exceeds this
+    height_threshold: float = tree.leaf(default=0.8, doc="the pole stands while the cosine of its angle exceeds this")
     x_threshold: float = tree.leaf(default=3.0, unit="m", above=0)
-    init_range: float = tree.leaf(default=0.05, low=0)  # of positions, velocities, angles and rates
+    init_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
 
 @tree.struct
@@ -57,18 +58,18 @@ class CartPole(PoleTask):
 
     params: Params = Params()
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         reach, zero = self.params.init_range, jnp.zeros(stream.shape, jnp.int32)
         return State(Pole(*random.separate_uniforms(stream, 4, -reach, reach)), zero, zero, zero)
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = self.params.init_range
         return (*(-reach,) * 4, 0, 0, 0), (*(reach,) * 4, 0, 0, 0)
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, total_reward=old.total_reward, best_episode=old.best_episode)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         pole = in_small_kernel(type(self).push, self, state.pole, action)
         stands = _stands(pole, self.params)
         reward, steps = stands.astype(jnp.int32), state.steps + 1
@@ -78,22 +79,22 @@ class CartPole(PoleTask):
         state = State(pole, steps, state.total_reward + reward, best)
         return Transition(state, reward.astype(jnp.float32), terminated=ended)
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {
             "raw_return": state.total_reward.astype(jnp.float32),
             "best_episode": state.best_episode.astype(jnp.float32),
         }
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return jnp.stack(self.columns(state.pole, state.steps), axis=-1)[:, None]
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         p = self.params
         canvas = self.draw_track(state, canvas)
         canvas = draw_angles(canvas, state.pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
         return draw_cart(canvas, state.pole, p.length, ORANGE)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         low, high = self.column_bounds()
         return specs.Bounded((1, 6), np.float32, np.array([low]), np.array([high]), "observation")
 

@@ -21,17 +21,18 @@ bsuite's twenty settings fit in one batch: ``height_threshold=np.arange(20) / 20
 20`` with ``num_envs=20``.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _moments, random, specs, tree
-from jaxenv._numeric import sin_cos
-from jaxenv._xla import in_small_kernel
-from jaxenv.canvas import GREEN, ORANGE
+from jaxenv import random, specs, tree
+from jaxenv.canvas import GREEN, ORANGE, Canvas
+from jaxenv.core import Transition, in_small_kernel, moments, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
-from jaxenv.task import Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -41,14 +42,14 @@ class Params:
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
     mass_cart: float = tree.leaf(default=1.0, unit="kg", above=0)
     mass_pole: float = tree.leaf(default=0.1, unit="kg", low=0)
-    length: float = tree.leaf(default=0.5, unit="m", above=0)  # half the length of the pole
+    length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    height_threshold: float = 0.5  # cosine of the angle
+    height_threshold: float = tree.leaf(default=0.5, doc="cosine of the angle")
     theta_dot_threshold: float = tree.leaf(default=1.0, unit="rad/s", low=0)
     x_reward_threshold: float = tree.leaf(default=1.0, unit="m", low=0)
     move_cost: float = 0.1
     x_threshold: float = tree.leaf(default=3.0, unit="m", above=0)
-    init_range: float = tree.leaf(default=0.05, low=0)  # of positions, velocities, angles and rates
+    init_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
 
 @tree.struct
@@ -63,7 +64,7 @@ class Cost:
 
     def plus(self, cost: jax.Array) -> "Cost":
         """The sum with one more cost."""
-        return Cost(*_moments.add(self.total, self.rest, cost))
+        return Cost(*moments.add(self.total, self.rest, cost))
 
 
 @tree.struct
@@ -84,23 +85,23 @@ class CartPoleSwingup(PoleTask):
 
     params: Params = Params()
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         reach, zero = self.params.init_range, jnp.zeros(stream.shape, jnp.int32)
         x, x_dot, theta, theta_dot = random.separate_uniforms(stream, 4, -reach, reach)
         pole = Pole(x, x_dot, np.float32(np.pi) + theta, theta_dot)
         none = jnp.zeros(stream.shape, jnp.float32)
         return State(pole, zero, zero, Cost(none, none), zero, Cost(none, none), none)
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach, rest = self.params.init_range, (0,) * 8
         return (-reach, -reach, np.pi - reach, -reach, *rest), (reach, reach, np.pi + reach, reach, *rest)
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(
             new, total_upright=old.total_upright, total_cost=old.total_cost, best_episode=old.best_episode
         )
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         p, pole = self.params, in_small_kernel(type(self).push, self, state.pole, action)
         upright = _is_upright(pole, p).astype(jnp.int32)
         cost = p.move_cost * (action != 1).astype(jnp.float32)
@@ -111,21 +112,21 @@ class CartPoleSwingup(PoleTask):
         state = tree.rebuild(state, best_episode=jnp.where(ended, best, state.best_episode))
         return Transition(state, upright.astype(jnp.float32) - cost, terminated=ended)
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {
             "raw_return": _return(state.total_upright, state.total_cost),
             "total_upright": state.total_upright.astype(jnp.float32),
             "best_episode": state.best_episode,
         }
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         flags = [
             jnp.where(flag, np.float32(1), np.float32(-1))
             for flag in (_is_central(state.pole, self.params), _is_slow(state.pole, self.params))
         ]
         return jnp.stack([*self.columns(state.pole, state.steps), *flags], axis=-1)[:, None]
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The pole is green while it is upright. The part of the track and the angles that this takes are marked."""
         p, pole = self.params, state.pole
         canvas = self.draw_track(state, canvas)
@@ -133,7 +134,7 @@ class CartPoleSwingup(PoleTask):
         canvas = draw_angles(canvas, pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
         return draw_cart(canvas, pole, p.length, jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None]))
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         low, high = self.column_bounds()
         return specs.Bounded((1, 8), np.float32, np.array([[*low, -1, -1]]), np.array([[*high, 1, 1]]), "observation")
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, RED, SKY, WHITE, Canvas
+from jaxenv.core import Task, Transition
 from jaxenv.envs._drawing import floor, place
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -33,27 +34,22 @@ class State:
 
 
 class Catch(Task):
-    """Catch; the module docstring is the specification.
+    """Catch; the module docstring is the specification."""
 
-    Attributes:
-        rows: number of rows of the board, at least 2.
-        columns: number of columns of the board.
-    """
-
-    rows: int = tree.static(default=10, low=2)
-    columns: int = tree.static(default=5, low=1)
+    rows: int = tree.static(default=10, low=2, doc="number of rows of the board, at least 2")
+    columns: int = tree.static(default=5, low=1, doc="number of columns of the board")
     finite_observation = True
     action_names = ("left", "stay", "right")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         column = random.integers(stream, (), 0, self.columns)
         lanes = jnp.zeros_like(column)
         return State(lanes, column, lanes + np.int32(self.columns // 2), lanes)
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, misses=old.misses)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         paddle = jnp.clip(state.paddle + action - 1, 0, self.columns - 1)
         row = state.ball_row + 1
         landed = row == self.rows - 1
@@ -62,17 +58,17 @@ class Catch(Task):
         reward = landed.astype(jnp.float32) - 2 * missed.astype(jnp.float32)
         return Transition(state, reward, terminated=landed)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         cells = np.arange(self.rows * self.columns, dtype=np.int32)[None]
         ball = state.ball_row * self.columns + state.ball_column
         paddle = (self.rows - 1) * self.columns + state.paddle
         board = (cells == ball[:, None]) | (cells == paddle[:, None])
         return board.reshape(-1, self.rows, self.columns).astype(jnp.float32)
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": np.float32(2) * state.misses.astype(jnp.float32)}
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         board = (self.rows, self.columns)
         canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *board), np.int32), [floor])
         paddle = (self.rows - 1) * self.columns + state.paddle
@@ -81,10 +77,10 @@ class Catch(Task):
         ball = state.ball_row * self.columns + state.ball_column
         return canvas.tiles(place(ball, board, 1 + missed.astype(jnp.int32)), [None, _ball, _missed_ball])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.rows, self.columns), np.float32, 0, 1, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
 

@@ -19,22 +19,25 @@ column.
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.bsuite import _sea
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    unscaled_move_cost: float = 0.01  # the cost of going right in every row
+    unscaled_move_cost: float = tree.leaf(default=0.01, doc="the cost of going right in every row")
 
 
 @tree.struct
@@ -57,20 +60,20 @@ class Draws:
 
 
 class DeepSea(Task):
-    """Deep sea; the module docstring is the specification.
-
-    Attributes:
-        size: number of rows and of columns.
-        deterministic: whether going right always succeeds and rewards have no noise.
-        randomize_actions: whether the action that goes right is drawn for every cell; otherwise it is 1.
-        mapping_seed: the seed of that draw, as in bsuite; the mapping is the same in all lanes and episodes.
-    """
+    """Deep sea; the module docstring is the specification."""
 
     params: Params = Params()
-    size: int = tree.static(default=8, low=1)
-    deterministic: bool = tree.static(default=True)
-    randomize_actions: bool = tree.static(default=True)
-    mapping_seed: int = tree.static(default=42, low=0, high=2**32 - 1)
+    size: int = tree.static(default=8, low=1, doc="number of rows and of columns")
+    deterministic: bool = tree.static(default=True, doc="whether going right always succeeds and rewards have no noise")
+    randomize_actions: bool = tree.static(
+        default=True, doc="whether the action that goes right is drawn for every cell; otherwise it is 1"
+    )
+    mapping_seed: int = tree.static(
+        default=42,
+        low=0,
+        high=2**32 - 1,
+        doc="the seed of that draw, as in bsuite; the mapping is the same in all lanes and episodes",
+    )
     finite_observation = True
 
     @property
@@ -79,19 +82,19 @@ class DeepSea(Task):
         return _action_mapping(self.size, self.mapping_seed if self.randomize_actions else None)
 
     @property
-    def optimal_return(self):
+    def optimal_return(self) -> Any:
         """The expected return of going right in every row."""
         reached = 1.0 if self.deterministic else (1 - 1 / self.size) ** (self.size - 1)
         return reached - self.params.unscaled_move_cost
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(lanes, lanes, jnp.zeros(stream.shape, bool), lanes, lanes)
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, bad_episodes=old.bad_episodes, treasures=old.treasures)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         draws = None
         if not self.deterministic:
             noise = random.normal(stream)
@@ -125,25 +128,25 @@ class DeepSea(Task):
         )
         return Transition(state, reward, terminated)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         # After the last row the index is past the last cell, so the observation is all zeros.
         place = state.row * self.size + state.column
         cells = np.arange(self.size * self.size, dtype=np.int32)[None]
         return (cells == place[:, None]).reshape(-1, self.size, self.size).astype(jnp.float32)
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {
             "total_bad_episodes": state.bad_episodes,
             "denoised_return": state.treasures.astype(jnp.float32),
         }
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _sea.draw(canvas, state.row, state.column, self.action_mapping)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.size, self.size), np.float32, 0, 1, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
 

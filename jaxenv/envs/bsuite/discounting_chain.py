@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._checks import check_choice
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition, check_choice
 from jaxenv.envs.bsuite import _chains
-from jaxenv.task import Task, Transition
+from jaxenv.random import Stream
 
 _REWARD_STEPS = np.array([1, 3, 10, 30, 100], np.int32)
 _NUM_STEPS = np.int32(100)
@@ -28,7 +29,7 @@ _NUM_STEPS = np.int32(100)
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    mapping_seed: int = tree.leaf(default=0)  # modulo 5: the choice with the larger reward
+    mapping_seed: int = tree.leaf(default=0, doc="modulo 5: the choice with the larger reward")
 
 
 @tree.struct
@@ -40,25 +41,24 @@ class State:
 
 
 class DiscountingChain(Task):
-    """Discounting chain; the module docstring is the specification.
-
-    Attributes:
-        compat: ``"gymnax"`` for an episode that never terminates, so that a time limit of 100 steps truncates it.
-    """
+    """Discounting chain; the module docstring is the specification."""
 
     params: Params = Params()
-    compat: str = tree.static(default="")
+    compat: str = tree.static(
+        default="",
+        doc='``"gymnax"`` for an episode that never terminates, so that a time limit of 100 steps truncates it',
+    )
     finite_observation = True
     action_names = tuple(f"step {step}" for step in _REWARD_STEPS)
 
-    def check(self):
+    def check(self) -> None:
         check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         time = jnp.zeros(stream.shape, jnp.int32)
         return State(time, time - 1)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
         choice = jnp.where(state.time == 0, action, state.choice)
         time = state.time + 1
         numbers = np.arange(len(_REWARD_STEPS), dtype=np.int32)[None]
@@ -68,19 +68,19 @@ class DiscountingChain(Task):
         ended = jnp.zeros_like(due) if self.compat else time == _NUM_STEPS
         return Transition(State(time, choice), reward, terminated=ended)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         time = state.time.astype(jnp.float32) / np.float32(_NUM_STEPS)
         return jnp.stack([state.choice.astype(jnp.float32), time], axis=-1)[:, None]
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         bonus = jnp.asarray(self.params.mapping_seed, jnp.int32) % len(_REWARD_STEPS)
         return _chains.discounting(canvas, state.time, state.choice, bonus, _REWARD_STEPS)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         # An episode without termination may last longer than 100 steps.
         max_time = np.inf if self.compat else 1
         high = [[len(_REWARD_STEPS) - 1, max_time]]
         return specs.Bounded((1, 2), np.float32, [[-1, 0]], high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(_REWARD_STEPS), name="action")

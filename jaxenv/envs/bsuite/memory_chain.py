@@ -22,15 +22,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition
 from jaxenv.envs.bsuite import _chains, _coins
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    memory_length: int = tree.leaf(default=5, unit="steps", low=1)  # from the bits to the query
+    memory_length: int = tree.leaf(default=5, unit="steps", low=1, doc="from the bits to the query")
 
 
 @tree.struct
@@ -45,27 +47,23 @@ class State:
 
 
 class MemoryChain(Task):
-    """Memory chain; the module docstring is the specification.
-
-    Attributes:
-        num_bits: number of bits to remember.
-    """
+    """Memory chain; the module docstring is the specification."""
 
     params: Params = Params()
-    num_bits: int = tree.static(default=1, low=1)
+    num_bits: int = tree.static(default=1, low=1, doc="number of bits to remember")
     finite_observation = True
     action_names = ("bit 0", "bit 1")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         first, *words = random.separate_bits(stream, 1 + _coins.num_words(self.num_bits))
         query = random.high_product(first, jnp.uint32(self.num_bits)).astype(jnp.int32)
         lanes = jnp.zeros_like(query)
         return State(lanes, _coins.flips(words, self.num_bits), query, lanes, lanes)
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, right=old.right, wrong=old.wrong)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         answered = state.time == self.params.memory_length
         right = answered & ((action == 1) == _queried_bit(state))
         wrong = answered & ~right
@@ -77,7 +75,7 @@ class MemoryChain(Task):
         )
         return Transition(state, right.astype(jnp.float32) - wrong.astype(jnp.float32), terminated=answered)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         length = self.params.memory_length
         shown = jnp.maximum(state.time - 1, 0)
         time_left = (length - shown).astype(jnp.float32) / jnp.asarray(length, jnp.float32)
@@ -85,18 +83,18 @@ class MemoryChain(Task):
         bits = jnp.where((shown == 0)[:, None], 2 * state.bits.astype(jnp.float32) - 1, np.float32(0))
         return jnp.concatenate([time_left[:, None], query[:, None], bits], axis=-1)[:, None]
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_perfect": state.right, "total_regret": np.float32(2) * state.wrong.astype(jnp.float32)}
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         bits = [1] * self.num_bits
         low, high = [[0, 0, *(-b for b in bits)]], [[1, self.num_bits - 1, *bits]]
         return specs.Bounded((1, 2 + self.num_bits), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
 

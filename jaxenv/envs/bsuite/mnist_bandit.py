@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._xla import take_rows
-from jaxenv.canvas import GOLD, GREY, NIGHT, WHITE
+from jaxenv.canvas import GOLD, GREY, NIGHT, WHITE, Canvas
+from jaxenv.core import Task, Transition, take_rows
 from jaxenv.envs.bsuite import _digits
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -37,32 +37,33 @@ class State:
 
 
 class MNISTBandit(Task):
-    """Classification of digits as a bandit; the module docstring is the specification.
+    """Classification of digits as a bandit; the module docstring is the specification."""
 
-    Attributes:
-        path: the location of the images, see ``_digits.find``; ``""`` for the digits of scikit-learn. Nothing is
-            downloaded.
-        fraction: the fraction of the images to use, in (0, 1], starting with the first.
-        signed_pixels: whether MNIST's bytes are read as signed integers, as bsuite does, so that pixels brighter than
-            127 become negative; ``False`` gives the documented range, 0 to 1. The digits of scikit-learn range from 0
-            to 1 either way.
-        files: the files found at ``path``; not an argument.
-    """
-
-    path: str = tree.static(default="")
-    fraction: float = tree.static(default=1.0, above=0, high=1)
-    signed_pixels: bool = tree.static(default=True)
-    files: Any = tree.static(default=None, init=False)
+    path: str = tree.static(
+        default="",
+        doc='the location of the images, see ``_digits.find``; ``""`` for the digits of scikit-learn. '
+        "Nothing is downloaded.",
+    )
+    fraction: float = tree.static(
+        default=1.0, above=0, high=1, doc="the fraction of the images to use, in (0, 1], starting with the first"
+    )
+    signed_pixels: bool = tree.static(
+        default=True,
+        doc="whether MNIST's bytes are read as signed integers, as bsuite does, so that pixels brighter than "
+        "127 become negative; ``False`` gives the documented range, 0 to 1. The digits of scikit-learn "
+        "range from 0 to 1 either way.",
+    )
+    files: Any = tree.static(default=None, init=False, doc="the files found at ``path``; not an argument")
     action_names = tuple(f"digit {digit}" for digit in range(10))
 
-    def convert(self):
+    def convert(self) -> dict[str, Any]:
         # The files are identified here once. Later changes of the working directory do not matter, and later changes
         # of the files are detected.
         if not isinstance(self.path, str):  # the constructor rejects it after this call
             return {}
         return {"files": self._named(_digits.find, self.path)}
 
-    def check(self):
+    def check(self) -> None:
         if int(self.fraction * self._shape[0]) < 1:
             raise ValueError(f"{self}: fraction must leave at least one image, got {self.fraction}")
 
@@ -80,7 +81,7 @@ class MNISTBandit(Task):
             images = images.view(np.int8)
         return images[:count], labels[:count], white
 
-    def _named(self, read: Callable, argument: Any) -> Any:
+    def _named(self, read: Callable[..., Any], argument: Any) -> Any:
         """Returns ``read(argument)``; errors name the environment."""
         try:
             return read(argument)
@@ -88,30 +89,30 @@ class MNISTBandit(Task):
             kind = ImportError if isinstance(error, ImportError) else ValueError
             raise kind(f"{self}: {error}") from error
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         _, labels, _ = self._data
         image = random.integers(stream, (), 0, len(labels))
         return State(image, take_rows(labels, image).astype(jnp.int32), jnp.zeros(stream.shape, jnp.int32))
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, mistakes=old.mistakes)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         right = action == state.label
         after = State(jnp.full_like(state.image, -1), state.label, state.mistakes + (~right).astype(jnp.int32))
         reward = jnp.where(right, np.float32(1), np.float32(-1))
         return Transition(after, reward, terminated=jnp.ones(action.shape, bool))
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": 2 * state.mistakes.astype(jnp.float32)}
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         images, _, white = self._data
         shown = take_rows(images, jnp.maximum(state.image, 0), mode="promise_in_bounds")
         shown = shown.astype(jnp.float32) / np.float32(white)
         return jnp.where(tree.expand(state.image >= 0, 3), shown, np.float32(0))
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         images, _, white = self._data
         shown = take_rows(images.view(np.uint8), jnp.maximum(state.image, 0), mode="promise_in_bounds")
         shown = jnp.where(tree.expand(state.image >= 0, 3), shown, np.uint8(0))
@@ -124,9 +125,9 @@ class MNISTBandit(Task):
         canvas = canvas.view((0, 10), (0, 10)).text("=", 4.9, 0.2, 0.6, GREY, align=1)
         return canvas.number(state.label, 5.15, 0.2, 0.6, GOLD, digits=1)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         low, high = (-128 / 255, 127 / 255) if self.path and self.signed_pixels else (0, 1)
         return specs.Bounded(self._shape[1:], np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(10, name="action")

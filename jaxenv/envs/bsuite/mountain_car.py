@@ -13,23 +13,25 @@ Time limit    none
 env_info      raw_return: float32, sum of all rewards, accumulated over the episodes of a lane
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._xla import in_small_kernel
-from jaxenv.canvas import GREY, SILVER
+from jaxenv.canvas import GREY, SILVER, Canvas
+from jaxenv.core import Task, Transition, in_small_kernel
 from jaxenv.envs.classic_control import mountain_car
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    force: float = 0.001  # gain in velocity from one push
-    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
+    force: float = tree.leaf(default=0.001, doc="gain in velocity from one push")
+    gravity: float = tree.leaf(default=0.0025, doc="loss of velocity on the steepest slope in one step")
     goal_position: float = 0.5
     start_low: float = -0.6
     start_high: float = -0.4
@@ -45,38 +47,31 @@ class State:
 
 
 class MountainCar(Task):
-    """bsuite's car in the valley; the module docstring is the specification.
-
-    Attributes:
-        min_position: position of the left wall.
-        max_position: position of the right end of the road.
-        max_speed: bound on the velocity.
-        max_steps: number of steps after which an episode terminates.
-    """
+    """bsuite's car in the valley; the module docstring is the specification."""
 
     params: Params = Params()
-    min_position: float = tree.static(default=-1.2)
-    max_position: float = tree.static(default=0.6)
-    max_speed: float = tree.static(default=0.07, above=0)
-    max_steps: int = tree.static(default=1000, low=1)
+    min_position: float = tree.static(default=-1.2, doc="position of the left wall")
+    max_position: float = tree.static(default=0.6, doc="position of the right end of the road")
+    max_speed: float = tree.static(default=0.07, above=0, doc="bound on the velocity")
+    max_steps: int = tree.static(default=1000, low=1, doc="number of steps after which an episode terminates")
     action_names = ("left", "coast", "right")
     play_fps = 30
 
-    def check(self):
+    def check(self) -> None:
         mountain_car.check_road(self)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         zero = jnp.zeros(stream.shape, jnp.int32)
         return State(mountain_car.State(position, jnp.zeros_like(position)), zero, zero)
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0, 0, 0), (self.params.start_high, 0, 0, 0)
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, total_steps=old.total_steps)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         # The physics are those of Gymnasium, wall included; the goal requires no velocity.
         push = (action - 1).astype(jnp.float32) * self.params.force
         car = in_small_kernel(mountain_car.roll, self, state.car, push)
@@ -84,22 +79,22 @@ class MountainCar(Task):
         ended = (car.position >= self.params.goal_position) | (steps >= self.max_steps)
         return Transition(State(car, steps, state.total_steps + 1), -jnp.ones_like(car.position), terminated=ended)
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {"raw_return": -state.total_steps.astype(jnp.float32)}
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         time = state.steps.astype(jnp.float32) / np.float32(self.max_steps)
         return jnp.stack([state.car.position, state.car.velocity, time], axis=-1)[:, None]
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The bar at the bottom shows the elapsed steps."""
         canvas = mountain_car.draw_valley(self, state.car, canvas).view((0, 1), (0, 1))
         return canvas.gauge(state.steps.astype(jnp.float32) / self.max_steps, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([[self.max_position, self.max_speed, 1]], np.float32)
         low = np.array([[self.min_position, -self.max_speed, 0]], np.float32)
         return specs.Bounded((1, 3), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")

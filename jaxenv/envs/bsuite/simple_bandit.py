@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, check_integer
-from jaxenv.canvas import INK
+from jaxenv.canvas import INK, Canvas
+from jaxenv.core import Task, Transition, check_choice, check_integer
 from jaxenv.envs._arms import Arms
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -32,26 +32,25 @@ class State:
 
 
 class SimpleBandit(Task):
-    """A deterministic bandit; the module docstring is the specification.
+    """A deterministic bandit; the module docstring is the specification."""
 
-    Attributes:
-        num_actions: number of arms, at least 2.
-        mapping_seed: gives all lanes the permutation that bsuite draws from this seed; with ``None`` each lane draws
-            its own.
-        compat: ``"gymnax"`` redraws the arms and clears the regret at the start of every episode, as gymnax 1.0.1
-            does. Nothing learned in one episode then helps in the next.
-    """
+    num_actions: int = tree.static(default=11, low=2, doc="number of arms, at least 2")
+    mapping_seed: int | None = tree.static(
+        default=None,
+        doc="gives all lanes the permutation that bsuite draws from this seed; with ``None`` each lane draws its own",
+    )
+    compat: str = tree.static(
+        default="",
+        doc='``"gymnax"`` redraws the arms and clears the regret at the start of every episode, as gymnax '
+        "1.0.1 does. Nothing learned in one episode then helps in the next.",
+    )
 
-    num_actions: int = tree.static(default=11, low=2)
-    mapping_seed: int | None = tree.static(default=None)
-    compat: str = tree.static(default="")
-
-    def check(self):
+    def check(self) -> None:
         if self.mapping_seed is not None:
             check_integer(f"{self}", "mapping_seed", self.mapping_seed, 0, 2**32 - 1)
         check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         n = self.num_actions
         if self.mapping_seed is None:
             ranks = random.permutation(stream, n)
@@ -60,23 +59,23 @@ class SimpleBandit(Task):
             ranks = jnp.broadcast_to(drawn.astype(np.int32), (*stream.shape, n))
         return State(jnp.asarray(np.linspace(0, 1, n), jnp.float32)[ranks], jnp.zeros(stream.shape, jnp.int32))
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return new if self.compat == "gymnax" else old
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         pulled = action[:, None] == np.arange(self.num_actions, dtype=np.int32)[None]
         reward = jnp.sum(jnp.where(pulled, state.arms, np.float32(0)), axis=-1)
         regret = jnp.round((1 - reward) * self._units).astype(jnp.int32)
         state = State(state.arms, state.total_regret + regret)
         return Transition(state, reward, terminated=jnp.ones(action.shape, bool))
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": state.total_regret.astype(jnp.float32) / self._units}
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return jnp.ones((*state.total_regret.shape, 1, 1), jnp.float32)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = Arms(self.num_actions, 0.0, 1.0).draw(canvas, state.arms)
         # The regret in tenths.
         regret = jnp.round(10 * state.total_regret.astype(jnp.float32) / self._units).astype(jnp.int32)
@@ -84,10 +83,10 @@ class SimpleBandit(Task):
         canvas = canvas.number(jax.lax.div(regret, np.int32(10)), 8.5, 0.15, 0.7, INK, digits=6, align=1)
         return canvas.number(jax.lax.rem(regret, np.int32(10)), 9.3, 0.15, 0.7, INK, digits=1, align=1)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1, 1), np.float32, 1, 1, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_actions, name="action")
 
     @property

@@ -18,8 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition
 from jaxenv.envs.bsuite import _chains, _coins
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -41,27 +43,25 @@ class State:
 
 
 class UmbrellaChain(Task):
-    """Umbrella chain; the module docstring is the specification.
-
-    Attributes:
-        n_distractor: number of coins in the observation that carry no information.
-    """
+    """Umbrella chain; the module docstring is the specification."""
 
     params: Params = Params()
-    n_distractor: int = tree.static(default=0, low=0)
+    n_distractor: int = tree.static(
+        default=0, low=0, doc="number of coins in the observation that carry no information"
+    )
     finite_observation = True
     action_names = ("leave", "take")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         words = self._words(stream)
         both = _coins.flips(words[:1], 2)
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(lanes, needed=both[:, 0], held=both[:, 1], coins=words, failures=lanes)
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, failures=old.failures)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         return self.advance(state, action, self._words(stream))
 
     def advance(self, state: State, action: jax.Array, words: tuple[jax.Array, ...]) -> Transition:
@@ -74,30 +74,30 @@ class UmbrellaChain(Task):
         state = State(time, state.needed, held, words, state.failures + (ended & failed).astype(jnp.int32))
         return Transition(state, 2 * good.astype(jnp.float32) - 1, terminated=ended)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         length = self.params.chain_length
         time_left = (length - state.time).astype(jnp.float32) / jnp.asarray(length, jnp.float32)
         head = jnp.stack([state.needed.astype(jnp.float32), state.held.astype(jnp.float32), time_left], axis=-1)
         distractors = self._distractors(state).astype(jnp.float32)
         return jnp.concatenate([head, distractors], axis=-1)[:, None]
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": np.float32(2) * state.failures.astype(jnp.float32)}
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _chains.umbrella(canvas, state.needed, state.held)
         canvas = _chains.coins(canvas, self._distractors(state))
         return _chains.steps_left(canvas, state.time, self.params.chain_length)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1, 3 + self.n_distractor), np.float32, 0, 1, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    def _words(self, stream):
+    def _words(self, stream: random.Stream) -> tuple[jax.Array, ...]:
         return random.separate_bits(stream, _coins.num_words(2 + self.n_distractor))
 
-    def _distractors(self, state):
+    def _distractors(self, state: State) -> jax.Array:
         """The coins of the observation: bool ``[B, n_distractor]``."""
         return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]

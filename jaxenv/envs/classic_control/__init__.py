@@ -1,6 +1,6 @@
 """Classic control problems."""
 
-from jaxenv.registry import register
+from jaxenv.core import register
 
 register("CartPole-v0", f"{__name__}.cart_pole:CartPole", max_episode_steps=200, reward_threshold=195.0)
 register("CartPole-v1", f"{__name__}.cart_pole:CartPole", max_episode_steps=500, reward_threshold=475.0)

@@ -20,11 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import Range, check_choice
-from jaxenv._numeric import clip, sin_cos, wrap_angle
-from jaxenv._xla import in_small_kernel
-from jaxenv.canvas import BLUE, GOLD, GREEN, INK, ORANGE, PAPER, mix, turn
-from jaxenv.task import Task, Transition
+from jaxenv.canvas import BLUE, GOLD, GREEN, INK, ORANGE, PAPER, Canvas, mix, turn
+from jaxenv.core import Range, Task, Transition, check_choice, clip, in_small_kernel, sin_cos, wrap_angle
 
 
 @tree.struct
@@ -32,15 +29,15 @@ class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
-    length_1: float = tree.leaf(default=1.0, unit="m", above=0)  # the upper link
+    length_1: float = tree.leaf(default=1.0, unit="m", above=0, doc="the upper link")
     mass_1: float = tree.leaf(default=1.0, unit="kg", above=0)
     mass_2: float = tree.leaf(default=1.0, unit="kg", above=0)
-    com_1: float = tree.leaf(default=0.5, unit="m", low=0)  # from the joint to the centre of mass
+    com_1: float = tree.leaf(default=0.5, unit="m", low=0, doc="from the joint to the centre of mass")
     com_2: float = tree.leaf(default=0.5, unit="m", low=0)
-    inertia: float = tree.leaf(default=1.0, unit="kg m^2", above=0)  # of each link
+    inertia: float = tree.leaf(default=1.0, unit="kg m^2", above=0, doc="of each link")
     torque: float = tree.leaf(default=1.0, unit="N m")
-    dt: float = tree.leaf(default=0.2, unit="s", above=0)  # duration of a step
-    start_range: float = tree.leaf(default=0.1, low=0, high=math.pi)  # of angles and rates
+    dt: float = tree.leaf(default=0.2, unit="s", above=0, doc="duration of a step")
+    start_range: float = tree.leaf(default=0.1, low=0, high=math.pi, doc="of angles and rates")
 
 
 @tree.struct
@@ -54,42 +51,39 @@ class State:
 
 
 class Acrobot(Task):
-    """Two-link swing-up; the module docstring is the specification.
-
-    Attributes:
-        max_rate_1: bound on the rate of the upper link, in rad/s.
-        max_rate_2: bound on the rate of the lower link, in rad/s.
-        dynamics: ``"book"`` for the equations of Sutton and Barto's book, ``"nips"`` for those of the paper.
-    """
+    """Two-link swing-up; the module docstring is the specification."""
 
     params: Params = Params()
-    max_rate_1: float = tree.static(default=4 * math.pi, above=0)
-    max_rate_2: float = tree.static(default=9 * math.pi, above=0)
-    dynamics: str = tree.static(default="book")
+    max_rate_1: float = tree.static(default=4 * math.pi, above=0, doc="bound on the rate of the upper link, in rad/s")
+    max_rate_2: float = tree.static(default=9 * math.pi, above=0, doc="bound on the rate of the lower link, in rad/s")
+    dynamics: str = tree.static(
+        default="book",
+        doc='``"book"`` for the equations of Sutton and Barto\'s book, ``"nips"`` for those of the paper',
+    )
     action_names = ("torque -1", "torque 0", "torque 1")
     play_fps = 10
 
-    def check(self):
+    def check(self) -> None:
         check_choice(f"{self}", "dynamics", self.dynamics, ("book", "nips"))
         widest = min(self.max_rate_1, self.max_rate_2)
         Range(high=widest).check(f"{self}", "start_range", self.params.start_range)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = self.params.start_range
         return (-reach,) * 4, (reach,) * 4
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state, above = in_small_kernel(_swung, self, state, action)
         return Transition(state, reward=jnp.where(above, np.float32(0), np.float32(-1)), terminated=above)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         (sin_1, cos_1), (sin_2, cos_2) = sin_cos(state.theta_1), sin_cos(state.theta_2)
         return jnp.stack([cos_1, sin_1, cos_2, sin_2, state.rate_1, state.rate_2], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Both links are 1 m long, as in the condition of the goal: the tip is above the line at a height of 1 m."""
         canvas = canvas.view((-2, 2), (-2, 2), margin=0.04).box(0, 51, 999, 100, mix(PAPER, GREEN, 0.25))
         canvas = canvas.box(0, 1, 999, 0.06, GREEN)
@@ -104,11 +98,11 @@ class Acrobot(Task):
             canvas = canvas.arc(joint_x, joint_y, 0.45, angle, angle + ahead, 0.09, BLUE, arrow=True)
         return canvas
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)
         return specs.Bounded((6,), np.float32, -high, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
 
@@ -140,7 +134,7 @@ def _derivative(s: State, torque: jax.Array, p: Params, dynamics: str) -> State:
 
 
 def _runge_kutta(derivative: Callable[[State], State], state: State, dt: Any) -> State:
-    def advanced(k, h):
+    def advanced(k: State, h: jax.Array) -> State:
         return jax.tree.map(lambda x, v: x + h * v, state, k)
 
     k1 = derivative(state)

@@ -15,17 +15,15 @@ step may lead beyond them.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import Range
-from jaxenv._numeric import clip, sin_cos
-from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PAPER, SAND, Canvas, Colour, Number, mix
-from jaxenv.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, clip, in_small_kernel, sin_cos
 
 
 @tree.struct
@@ -35,17 +33,17 @@ class Params:
     gravity: float = tree.leaf(default=9.8, unit="m/s^2")
     masscart: float = tree.leaf(default=1.0, unit="kg", above=0)
     masspole: float = tree.leaf(default=0.1, unit="kg", low=0)
-    length: float = tree.leaf(default=0.5, unit="m", above=0)  # half the length of the pole
+    length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    tau: float = tree.leaf(default=0.02, unit="s", above=0)  # duration of a step
-    start_range: float = tree.leaf(default=0.05, low=0)  # of positions, velocities, angles and rates
+    tau: float = tree.leaf(default=0.02, unit="s", above=0, doc="duration of a step")
+    start_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
     @property
-    def total_mass(self):
+    def total_mass(self) -> float:
         return self.masscart + self.masspole
 
     @property
-    def polemass_length(self):
+    def polemass_length(self) -> float:
         return self.masspole * self.length
 
 
@@ -60,43 +58,43 @@ class State:
 
 
 class CartPole(Task):
-    """Pole balancing; the module docstring is the specification.
-
-    Attributes:
-        position_limit: distance from the centre at which the task terminates, in m.
-        angle_limit: angle from upright at which the task terminates, in rad.
-        sutton_barto_reward: whether the reward is 0, and -1 on terminating, instead of 1.
-    """
+    """Pole balancing; the module docstring is the specification."""
 
     params: Params = Params()
-    position_limit: float = tree.static(default=2.4, above=0)
-    angle_limit: float = tree.static(default=12 * 2 * math.pi / 360, above=0)
-    sutton_barto_reward: bool = tree.static(default=False)
+    position_limit: float = tree.static(
+        default=2.4, above=0, doc="distance from the centre at which the task terminates, in m"
+    )
+    angle_limit: float = tree.static(
+        default=12 * 2 * math.pi / 360, above=0, doc="angle from upright at which the task terminates, in rad"
+    )
+    sutton_barto_reward: bool = tree.static(
+        default=False, doc="whether the reward is 0, and -1 on terminating, instead of 1"
+    )
     action_names = ("left", "right")
     play_fps = 20
 
-    def check(self):
+    def check(self) -> None:
         # Starts must lie within the bounds of the observation.
         widest = 2 * min(self.position_limit, self.angle_limit)
         Range(high=widest).check(f"{self}", "start_range", self.params.start_range)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = self.params.start_range
         return (-reach,) * 4, (reach,) * 4
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state = in_small_kernel(_pushed, state, action, self.params)
         fallen = (jnp.abs(state.x) > self.position_limit) | (jnp.abs(state.theta) > self.angle_limit)
         reward = jnp.where(fallen, -1.0, 0.0) if self.sutton_barto_reward else jnp.ones_like(state.x)
         return Transition(state, reward, terminated=fallen)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.view((-self.position_limit, self.position_limit), (-0.7, 2.3), margin=0.02)
         canvas = canvas.zoom(jnp.maximum(self.params.length / 1.4, 1.0))
         canvas = canvas.below(lambda x: 0 * x - 0.42, mix(PAPER, SAND, 0.6)).box(0, -0.42, 99, 0.06, BROWN)
@@ -105,11 +103,11 @@ class CartPole(Task):
         canvas = draw_angles(canvas, state.x, self.angle_limit, 2 * self.params.length)
         return draw_cart(canvas, state, self.params.length, ORANGE)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([2 * self.position_limit, np.inf, 2 * self.angle_limit, np.inf], np.float32)
         return specs.Bounded((4,), np.float32, -high, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
 

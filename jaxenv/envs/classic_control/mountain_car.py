@@ -11,24 +11,23 @@ Terminates    position >= goal_position with velocity >= goal_velocity
 Time limit    200 (registry)
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import Range, check_order
-from jaxenv._numeric import clip, sin_cos
-from jaxenv._xla import in_small_kernel
 from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, Number, mix, turn
-from jaxenv.task import Task, Transition
+from jaxenv.core import Range, Task, Transition, check_order, clip, in_small_kernel, sin_cos
 
 
 @tree.struct
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    force: float = 0.001  # gain in velocity from one push
-    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
+    force: float = tree.leaf(default=0.001, doc="gain in velocity from one push")
+    gravity: float = tree.leaf(default=0.0025, doc="loss of velocity on the steepest slope in one step")
     goal_position: float = 0.5
     goal_velocity: float = 0.0
     start_low: float = -0.6
@@ -53,37 +52,37 @@ class MountainCar(Task):
     action_names = ("left", "coast", "right")
     play_fps = 30
 
-    def check(self):
+    def check(self) -> None:
         check_road(self)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         return State(position, jnp.zeros_like(position))
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         push = (action - 1).astype(jnp.float32) * self.params.force
         state = in_small_kernel(roll, self, state, push)
         return Transition(state, reward=-jnp.ones_like(state.position), terminated=at_goal(self, state))
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         return draw_valley(self, state, canvas)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([self.max_position, self.max_speed], np.float32)
         low = np.array([self.min_position, -self.max_speed], np.float32)
         return specs.Bounded((2,), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
 
-def check_road(env) -> None:
+def check_road(env: Any) -> None:
     """Raises a ``ValueError`` unless the walls are in order, with the starts in order between them."""
     p, owner = env.params, f"{env}"
     check_order(owner, "min_position", env.min_position, "max_position", env.max_position, strict=True)
@@ -93,7 +92,7 @@ def check_road(env) -> None:
     check_order(owner, "start_low", p.start_low, "start_high", p.start_high)
 
 
-def roll(env, state: State, push: jax.Array) -> State:
+def roll(env: Any, state: State, push: jax.Array) -> State:
     """Moves the car by one step. Its velocity is bounded, and the left wall stops it."""
     _, cos = sin_cos(3 * state.position)
     velocity = state.velocity + push - env.params.gravity * cos
@@ -103,12 +102,12 @@ def roll(env, state: State, push: jax.Array) -> State:
     return State(position, jnp.where(stopped, np.float32(0), velocity))
 
 
-def at_goal(env, state: State) -> jax.Array:
+def at_goal(env: Any, state: State) -> jax.Array:
     """Whether the car is at the goal with sufficient velocity: bool ``[B]``."""
     return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)
 
 
-def draw_valley(env, car: State, canvas: Canvas) -> Canvas:
+def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
     """Paints the road with its left wall, the flag at the goal, and the car with an arrow for its velocity.
 
     The height of the hill is 0.45 * sin(3 * position), as in Gymnasium's picture.

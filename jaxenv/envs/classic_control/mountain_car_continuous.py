@@ -15,22 +15,24 @@ before it arrives here, as ALF does, so its environments charge for at most full
 they charge what Gymnasium's environment charges.
 """
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip
-from jaxenv._xla import in_small_kernel
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition, clip, in_small_kernel
 from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, draw_valley, roll
-from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    power: float = 0.0015  # gain in velocity from one step at full throttle
-    gravity: float = 0.0025  # loss of velocity on the steepest slope in one step
+    power: float = tree.leaf(default=0.0015, doc="gain in velocity from one step at full throttle")
+    gravity: float = tree.leaf(default=0.0025, doc="loss of velocity on the steepest slope in one step")
     goal_position: float = 0.45
     goal_velocity: float = 0.0
     start_low: float = -0.6
@@ -48,33 +50,33 @@ class MountainCarContinuous(Task):
     action_names = ("throttle",)
     play_fps = 30
 
-    def check(self):
+    def check(self) -> None:
         check_road(self)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
         return State(position, jnp.zeros_like(position))
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         throttle = action[:, 0]
         state = in_small_kernel(roll, self, state, clip(throttle, -1, 1) * self.params.power)
         arrived = at_goal(self, state)
         reward = jnp.where(arrived, np.float32(100), np.float32(0)) - 0.1 * throttle**2
         return Transition(state, reward, terminated=arrived)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         return draw_valley(self, state, canvas)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([self.max_position, self.max_speed], np.float32)
         low = np.array([self.min_position, -self.max_speed], np.float32)
         return specs.Bounded((2,), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, -1.0, 1.0, "action")

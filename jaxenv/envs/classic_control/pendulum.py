@@ -11,17 +11,15 @@ Time limit    200 (registry)
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import Range
-from jaxenv._numeric import clip, sin_cos, wrap_angle
-from jaxenv._xla import in_small_kernel
-from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, turn
-from jaxenv.task import Task, Transition
+from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, Canvas, turn
+from jaxenv.core import Range, Task, Transition, clip, in_small_kernel, sin_cos, wrap_angle
 
 
 @tree.struct
@@ -31,7 +29,7 @@ class Params:
     gravity: float = tree.leaf(default=10.0, unit="m/s^2")
     mass: float = tree.leaf(default=1.0, unit="kg", above=0)
     length: float = tree.leaf(default=1.0, unit="m", above=0)
-    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
+    dt: float = tree.leaf(default=0.05, unit="s", above=0, doc="duration of a step")
     start_angle: float = tree.leaf(default=math.pi, unit="rad", low=0, high=math.pi)
     start_rate: float = tree.leaf(default=1.0, unit="rad/s", low=0)
 
@@ -45,43 +43,38 @@ class State:
 
 
 class Pendulum(Task):
-    """Pendulum swing-up; the module docstring is the specification.
-
-    Attributes:
-        max_speed: bound on the angular rate, in rad/s.
-        max_torque: bound on the torque, in N m.
-    """
+    """Pendulum swing-up; the module docstring is the specification."""
 
     finite_observation = True
     smooth = True
     params: Params = Params()
-    max_speed: float = tree.static(default=8.0, above=0)
-    max_torque: float = tree.static(default=2.0, above=0)
+    max_speed: float = tree.static(default=8.0, above=0, doc="bound on the angular rate, in rad/s")
+    max_torque: float = tree.static(default=2.0, above=0, doc="bound on the torque, in N m")
     action_names = ("torque",)
     play_fps = 20
 
-    def check(self):
+    def check(self) -> None:
         Range(high=self.max_speed).check(f"{self}", "start_rate", self.params.start_rate)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         angle, rate = random.separate_uniforms(stream, 2, -1, 1)
         return State(wrap_angle(angle * self.params.start_angle), rate * self.params.start_rate)
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         angle, rate = self.params.start_angle, self.params.start_rate
         return (-angle, -rate), (angle, rate)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         torque = clip(action[:, 0], -self.max_torque, self.max_torque)
         cost = state.theta**2 + 0.1 * state.theta_dot**2 + 0.001 * torque**2
         state = in_small_kernel(_advance, state, torque, self.max_speed, self.params)
         return Transition(state, reward=-cost, terminated=jnp.zeros_like(cost, bool))
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         sin, cos = sin_cos(state.theta)
         return jnp.stack([cos, sin, state.theta_dot], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The mark above shows where upright is, the arrow the rate."""
         length, angle = self.params.length, math.pi / 2 + state.theta
         canvas = canvas.view((-1.35, 1.35), (-1.35, 1.35)).zoom(jnp.maximum(length, 1.0))
@@ -90,11 +83,11 @@ class Pendulum(Task):
         canvas = canvas.line(0, 0, x, y, 0.2, ORANGE).disc(0, 0, 0.16, INK).disc(0, 0, 0.06, PAPER)
         return canvas.arc(0, 0, 0.5 * length, angle, angle + 0.2 * state.theta_dot, 0.09, BLUE, arrow=True)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([1, 1, self.max_speed], np.float32)
         return specs.Bounded((3,), np.float32, -high, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, -self.max_torque, self.max_torque, "action")
 
 

@@ -2,7 +2,7 @@
 
 import functools
 
-from jaxenv import registry
+from jaxenv.core import registry
 
 # max_steps is the time limit and scales the reward, and by default follows from the size.
 register = functools.partial(registry.register, limit_follows_params=True)

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 
 _ONE, _ZERO = np.uint32(1), np.uint32(0)
 

@@ -60,7 +60,9 @@ def _box(canvas: Canvas, colour: np.ndarray, size: float = 1.0) -> Canvas:
     return canvas.box(0.5, 0.5, 0.7 * size, 0.1 * size, mix(colour, INK, 0.6))
 
 
-def _of_all_colours(paint: Callable, on_floor: bool = False, **options: Any) -> list[Callable[[Canvas], Canvas]]:
+def _of_all_colours(
+    paint: Callable[..., Any], on_floor: bool = False, **options: Any
+) -> list[Callable[[Canvas], Canvas]]:
     def painter(colour: np.ndarray) -> Callable[[Canvas], Canvas]:
         return lambda canvas: paint(floor(canvas) if on_floor else canvas, colour, **options)
 

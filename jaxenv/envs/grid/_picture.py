@@ -1,6 +1,7 @@
 """The picture of a grid world: the whole grid, lighter where the agent sees it."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -94,7 +95,7 @@ def _dark(colour: np.ndarray) -> np.ndarray:
     return mix(colour, INK, 0.55)
 
 
-def agent(direction: int, with_key: bool = False):
+def agent(direction: int, with_key: bool = False) -> Callable[..., Any]:
     def paint(canvas: Canvas) -> Canvas:
         angle = -direction * math.pi / 2
         corners = [turn(x, y, angle) for x, y in ((0.3, 0.0), (-0.28, 0.3), (-0.28, -0.3))]

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._xla import in_one_kernel
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._cell_set import CellSet, pick_line
 
 ViewSet: TypeAlias = tuple[jax.Array, jax.Array]  # a set of cells of the view, uint32 [B] each

@@ -18,37 +18,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
 
 
 class Crossing(GridWorld):
-    """Base class of the two kinds of crossings; sizes are odd.
-
-    Attributes:
-        num_crossings: number of rivers.
-    """
+    """Base class of the two kinds of crossings; sizes are odd."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     max_size: int = tree.static(default=9)
-    num_crossings: int = tree.static(default=1, low=1)
+    num_crossings: int = tree.static(default=1, low=1, doc="number of rivers")
 
     odd: ClassVar[bool] = True
     sized_by: ClassVar[str] = "num_crossings"
 
     @property
-    def smallest(self):
+    def smallest(self) -> int:
         # There are (size - 3) // 2 columns and as many rows that can be rivers.
         return max(5, self.num_crossings + 3 + self.num_crossings % 2)
 
     def generate(self, stream: random.Stream) -> tuple[CellSet, CellSet]:
         """Returns the floor of the room, rivers included, and the rivers."""
         size = self.sizes(stream.shape)
-        vertical, horizontal, openings = _xla.in_one_kernel(
+        vertical, horizontal, openings = in_one_kernel(
             _draw_rivers, size, random.separate_bits(stream, 3 * self.num_crossings)
         )
         room = self.room(size)
@@ -67,7 +64,7 @@ class LavaCrossing(Crossing):
 
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         room, rivers = self.generate(stream)
         size = self.sizes(stream.shape)
         return self.start(room, goal=cell(size - 2, size - 2), agent=_in_corner(size), lava=rivers)
@@ -78,7 +75,7 @@ class SimpleCrossing(Crossing):
 
     mission: ClassVar[str] = "find the opening and get to the green goal square"
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         room, rivers = self.generate(stream)
         size = self.sizes(stream.shape)
         return self.start(room - rivers, goal=cell(size - 2, size - 2), agent=_in_corner(size))

@@ -17,9 +17,10 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _xla, random
+from jaxenv import random
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, cell, choice
+from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, State, cell, choice
 
 
 class DoorKey(GridWorld):
@@ -32,9 +33,9 @@ class DoorKey(GridWorld):
     smallest: ClassVar[int] = 5
     steps_per_cell: ClassVar[int] = 10
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
-        wall, gap, lock, agent = _xla.in_one_kernel(_level, size, random.separate_bits(stream, 5))
+        wall, gap, lock, agent = in_one_kernel(_level, size, random.separate_bits(stream, 5))
         floor = self.room(size).remove_column(wall).add(wall, gap)
         return self.start(floor, goal=cell(size - 2, size - 2), agent=agent, lock=lock)
 

@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, specs, tree
+from jaxenv import random, specs, tree
+from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import nth_bit
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice
@@ -40,7 +41,6 @@ from jaxenv.envs.grid.object_world import (
     place_agent,
     start_state,
 )
-from jaxenv.task import Transition
 
 _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
 
@@ -49,34 +49,29 @@ _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
 class DynamicObstaclesParams(Params):
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    collision_reward: float = -1.0  # reward for moving forward into a ball or a wall
+    collision_reward: float = tree.leaf(default=-1.0, doc="reward for moving forward into a ball or a wall")
 
 
 class DynamicObstacles(ObjectWorld):
-    """A room with balls that move; see the module docstring.
-
-    Attributes:
-        num_obstacles: number of balls.
-        random_start: whether the agent starts in a random cell.
-    """
+    """A room with balls that move; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     params: DynamicObstaclesParams = DynamicObstaclesParams()
     see_through_walls: bool = tree.static(default=True)
-    num_obstacles: int = tree.static(default=4, low=1, high=16)
-    random_start: bool = tree.static(default=False)
+    num_obstacles: int = tree.static(default=4, low=1, high=16, doc="number of balls")
+    random_start: bool = tree.static(default=False, doc="whether the agent starts in a random cell")
 
     action_names = ACTIONS[:3]
     sized_by: ClassVar[str] = "num_obstacles"
 
     @property
-    def smallest(self):
+    def smallest(self) -> int:
         # MiniGrid has at most this many balls in a room.
         return max(4, 2 * (self.num_obstacles - 1))
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         room = self.room(size)
         words = random.bits(stream, (self.num_obstacles + 2,))
@@ -92,7 +87,7 @@ class DynamicObstacles(ObjectWorld):
             objects.append((cell(x, y), _BALL))
         return start_state(room, Objects.stack(*objects), agent)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         return self.walk(state, self.move_obstacles(state, stream), action)
 
     def walk(self, state: State, moved: State, action: jax.Array) -> Transition:
@@ -100,7 +95,7 @@ class DynamicObstacles(ObjectWorld):
         front = kind(state.objects.code_at(ahead(state.agent)))
         x, y = ahead(state.agent) & 31, ahead(state.agent) >> 5
         collides = (action == FORWARD) & ((front == BALL) | ~state.floor.has(x, y))
-        out = super().transition(moved, action, None)
+        out = super().transition(moved, action, None)  # type: ignore[arg-type]
         reward = jnp.where(collides, self.params.collision_reward, out.reward)
         return Transition(out.state, reward, out.terminated | collides)
 
@@ -110,7 +105,7 @@ class DynamicObstacles(ObjectWorld):
         words = random.bits(stream, (self.num_obstacles,))
         agent = cell(state.agent.x, state.agent.y)
 
-        def move(i, cells):
+        def move(i: jax.Array, cells: jax.Array) -> jax.Array:
             here = jax.lax.dynamic_index_in_dim(cells, i + 1, axis=1, keepdims=False)
             x, y = here & 31, here >> 5
             taken = jnp.concatenate([cells, agent[:, None]], axis=1)
@@ -129,9 +124,9 @@ class DynamicObstacles(ObjectWorld):
             return jax.lax.dynamic_update_index_in_dim(cells, there[:, None], i + 1, axis=1)
 
         # Under shard_map the carry must vary over the mesh from the start.
-        start = _xla.vary_like(stream.k0, state.objects.cell)
+        start = tree.vary_like(stream.k0, state.objects.cell)
         cells = jax.lax.fori_loop(np.int32(0), np.int32(self.num_obstacles), move, start)
         return tree.rebuild(state, objects=Objects(cells, state.objects.code))
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")

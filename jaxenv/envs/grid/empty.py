@@ -11,28 +11,25 @@ Terminates    on the goal
 Time limit    4 * size**2: 100 and 256 (registry)
 """
 
+import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
 
 
 class Empty(GridWorld):
-    """An empty room; see the module docstring.
-
-    Attributes:
-        random_start: whether the agent starts in a random cell.
-    """
+    """An empty room; see the module docstring."""
 
     see_through_walls: bool = tree.static(default=True)
-    random_start: bool = tree.static(default=False)
+    random_start: bool = tree.static(default=False, doc="whether the agent starts in a random cell")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         return self.start(self.room(size), cell(size - 2, size - 2), self._agent(stream, size))
 
-    def _agent(self, stream, size):
+    def _agent(self, stream: random.Stream, size: jax.Array) -> Pose:
         if not self.random_start:
             return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
         word, direction = random.separate_bits(stream, 2)

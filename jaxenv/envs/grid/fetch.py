@@ -20,30 +20,26 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid.grid_world import CARRIED, cell, choice
-from jaxenv.envs.grid.object_world import KEY, Objects, ObjectWorld, place, place_agent, random_code, start_state
+from jaxenv.envs.grid.object_world import KEY, Objects, ObjectWorld, State, place, place_agent, random_code, start_state
 
 _REQUESTS = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 
 
 class Fetch(ObjectWorld):
-    """A room with keys and balls; see the module docstring.
-
-    Attributes:
-        num_objects: number of keys and balls.
-    """
+    """A room with keys and balls; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
-    num_objects: int = tree.static(default=3, low=1, high=8)
+    num_objects: int = tree.static(default=3, low=1, high=8, doc="number of keys and balls")
 
     mission: ClassVar[str] = "fetch a"
     smallest: ClassVar[int] = 5
     steps_per_cell: ClassVar[int] = 5
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         room = free = self.room(size)
         words = random.bits(stream, (3 * self.num_objects + 4,))
@@ -64,7 +60,7 @@ class Fetch(ObjectWorld):
             mission=_ask(choice(request, jnp.full_like(size, len(_REQUESTS))), target),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         held = after.objects.code_at(CARRIED)
         success = held.astype(jnp.int32) == after.target
         return success, held != 0

@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, Params, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice
 
 
 class FourRooms(GridWorld):
@@ -35,9 +36,9 @@ class FourRooms(GridWorld):
     smallest: ClassVar[int] = 5
     odd: ClassVar[bool] = True
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
-        gaps, goal, agent = _xla.in_one_kernel(_level, size, random.separate_bits(stream, 7))
+        gaps, goal, agent = in_one_kernel(_level, size, random.separate_bits(stream, 7))
         floor = self.room(size).remove_column(size // 2).remove_row(size // 2)
         for x, y in gaps:
             floor = floor.add(x, y)
@@ -61,7 +62,7 @@ def _level(size: jax.Array, words: tuple[jax.Array, ...]) -> tuple[Any, jax.Arra
     return gaps, cell(*_free_cell(goal, width, gaps)), Pose(*_free_cell(start, width, gaps), direction)
 
 
-def _free_cell(number: jax.Array, width: jax.Array, gaps) -> tuple[jax.Array, jax.Array]:
+def _free_cell(number: jax.Array, width: jax.Array, gaps: tuple[Any, ...]) -> tuple[jax.Array, jax.Array]:
     """Returns the coordinates of a cell that is not a wall; the rooms are numbered first, one by one, then the gaps."""
     area = width * width
     room, inside = number // area, number % area

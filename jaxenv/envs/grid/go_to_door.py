@@ -18,7 +18,8 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
+from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid.grid_world import CLOSED, DONE, TOGGLE, cell, choice
@@ -26,6 +27,7 @@ from jaxenv.envs.grid.object_world import (
     DOOR,
     Objects,
     ObjectWorld,
+    State,
     different_colours,
     distance,
     encode,
@@ -47,10 +49,10 @@ class GoToDoor(ObjectWorld):
     smallest: ClassVar[int] = 5
     num_doors: ClassVar[int] = 4
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (13,))
-        width, height, places = _xla.in_one_kernel(_walls, size, tuple(words[:, i] for i in range(6)))
+        width, height, places = in_one_kernel(_walls, size, tuple(words[:, i] for i in range(6)))
         zero = jnp.zeros_like(size)
         inside = CellSet.rectangle(zero + 1, width - 1, zero + 1, height - 1, self.max_size)
         grid = CellSet.rectangle(zero, size, zero, size, self.max_size)
@@ -72,7 +74,7 @@ class GoToDoor(ObjectWorld):
             mission=_mission.phrase("go to the", colour, "door"),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         says = action == DONE
         return says & (distance(after.agent, after.target) == 1), says | (action == TOGGLE)
 

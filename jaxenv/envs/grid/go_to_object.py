@@ -14,6 +14,7 @@ Time limit    5 * size**2: 180 and 320 (registry)
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
@@ -22,6 +23,7 @@ from jaxenv.envs.grid.grid_world import DONE, TOGGLE, cell, choice
 from jaxenv.envs.grid.object_world import (
     Objects,
     ObjectWorld,
+    State,
     different_things,
     distance,
     place,
@@ -31,24 +33,20 @@ from jaxenv.envs.grid.object_world import (
 
 
 class GoToObject(ObjectWorld):
-    """A room with objects; see the module docstring.
-
-    Attributes:
-        num_objects: number of objects.
-    """
+    """A room with objects; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
-    num_objects: int = tree.static(default=2, low=1, high=8)
+    num_objects: int = tree.static(default=2, low=1, high=8, doc="number of objects")
 
     mission: ClassVar[str] = "go to the object"
     smallest: ClassVar[int] = 5
     steps_per_cell: ClassVar[int] = 5
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         room = free = self.room(size)
         words = random.bits(stream, (2 * self.num_objects + 3,))
@@ -68,6 +66,6 @@ class GoToObject(ObjectWorld):
             mission=_mission.phrase("go to the", _mission.colour(code), _mission.kind(code)),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         says = action == DONE
         return says & (distance(after.agent, after.target) == 1), says | (action == TOGGLE)

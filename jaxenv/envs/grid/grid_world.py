@@ -24,13 +24,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, specs, tree
-from jaxenv._actions import toward
-from jaxenv._checks import Range, is_concrete
+from jaxenv import random, specs, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels, is_concrete, toward
 from jaxenv.envs.grid import _mission, _picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 ACTIONS: tuple[str, ...] = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = (np.int32(i) for i in range(7))
@@ -54,12 +54,17 @@ _DOOR, _KEY = _code(4, 4), _code(5, 4)
 class Params:
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    # Cells per side, including the outer walls; 0 stands for max_size.
-    size: int = tree.leaf(default=0, unit="cells", low=0)
-    # Time limit, over which the reward decreases; 0 stands for the level's default for its size.
-    max_steps: int = tree.leaf(default=0, unit="steps", low=0)
-    success_reward: float = 1.0  # reward for reaching the goal, before the penalty
-    time_penalty: float = 0.9  # fraction of the reward that is lost by max_steps
+    size: int = tree.leaf(
+        default=0, unit="cells", low=0, doc="cells per side, including the outer walls; 0 stands for max_size"
+    )
+    max_steps: int = tree.leaf(
+        default=0,
+        unit="steps",
+        low=0,
+        doc="time limit, over which the reward decreases; 0 stands for the level's default for its size",
+    )
+    success_reward: float = tree.leaf(default=1.0, doc="reward for reaching the goal, before the penalty")
+    time_penalty: float = tree.leaf(default=0.9, doc="fraction of the reward that is lost by max_steps")
 
 
 @tree.struct
@@ -91,17 +96,16 @@ class GridWorld(Task):
 
     Attributes:
         params: parameters of the task, among them the size of each lane's grid.
-        max_size: largest size of a grid; sets the size of the state.
-        see_through_walls: whether the agent sees through walls and doors.
-        fully_observable: whether the image shows the whole grid and the agent in it, not the cells ahead of the agent.
-        observe_mission: whether the observation contains the mission.
     """
 
     params: Params = Params()
-    max_size: int = tree.static(default=8)
-    see_through_walls: bool = tree.static(default=False)
-    fully_observable: bool = tree.static(default=False)
-    observe_mission: bool = tree.static(default=False)
+    max_size: int = tree.static(default=8, doc="largest size of a grid; sets the size of the state")
+    see_through_walls: bool = tree.static(default=False, doc="whether the agent sees through walls and doors")
+    fully_observable: bool = tree.static(
+        default=False,
+        doc="whether the image shows the whole grid and the agent in it, not the cells ahead of the agent",
+    )
+    observe_mission: bool = tree.static(default=False, doc="whether the observation contains the mission")
 
     mission: ClassVar[str] = "get to the green goal square"
     largest: ClassVar[int] = LARGEST  # largest size of the level
@@ -129,7 +133,7 @@ class GridWorld(Task):
         return jnp.where(self.params.max_steps > 0, self.params.max_steps, self._default_max_steps())
 
     @property
-    def time_limit(self):
+    def time_limit(self) -> jax.Array:
         with jax.ensure_compile_time_eval():  # known also where a stack is made in traced code
             return self.max_steps
 
@@ -146,7 +150,7 @@ class GridWorld(Task):
         """Number of rows and columns of the state's cells, at least those of the grid."""
         return max(self.extent)
 
-    def check(self):
+    def check(self) -> None:
         if self.max_size < self.smallest and self.sized_by:
             count = getattr(self, self.sized_by)
             rule = f"{self.sized_by} must fit into the grid, {count} need a max_size of {self.smallest}"
@@ -174,30 +178,32 @@ class GridWorld(Task):
         """Returns the floor of an empty grid of ``size`` (int32 ``[B]``): all cells except the outermost."""
         return CellSet.square(jnp.ones_like(size), size - 1, self.max_size)
 
-    def start(self, floor: CellSet, goal: jax.Array, agent: Pose, lava=None, lock=None) -> State:
+    def start(
+        self, floor: CellSet, goal: jax.Array, agent: Pose, lava: CellSet | None = None, lock: Lock | None = None
+    ) -> State:
         """Returns the state at the start of an episode."""
         return State(floor, lava, lock, goal, agent, step=jnp.zeros_like(goal))
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Tree, action: jax.Array, stream: random.Stream) -> Transition:
         x, y = state.agent.ahead
         floor = state.floor.has(x, y)
         lava = jnp.zeros_like(floor) if state.lava is None else state.lava.has(x, y)
-        agent, lock, success, failure = _xla.in_one_kernel(
+        agent, lock, success, failure = in_one_kernel(
             _acted, action, state.agent, state.lock, state.goal == cell(x, y), floor, lava
         )
         state = tree.rebuild(state, agent=agent, lock=lock, step=state.step + 1)
         reward = jnp.where(success, self._reward(state.step), np.float32(0))
         return Transition(state, reward, terminated=success | failure)
 
-    def _reward(self, step):
+    def _reward(self, step: jax.Array) -> jax.Array:
         p = self.params
         # In MiniGrid episodes end at max_steps. If another time limit allows more steps, the reward stays constant.
         elapsed = jnp.minimum(step.astype(jnp.float32) / self.max_steps.astype(jnp.float32), 1)
         return p.success_reward * (1 - p.time_penalty * elapsed)
 
-    def observe(self, state):
+    def observe(self, state: Tree) -> dict[str, jax.Array]:
         image = self._whole_image(state) if self.fully_observable else self._image(state)
         observation = {"image": image, "direction": state.agent.direction}
         return {**observation, "mission": self.mission_of(state)} if self.observe_mission else observation
@@ -221,12 +227,12 @@ class GridWorld(Task):
             things += [(state.lock.door, _door_code(state.lock)), (state.lock.key, _KEY)]
         return _whole_grid.encode(state.floor, state.lava, things, state.agent, self.extent)
 
-    def draw(self, state, canvas):
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         clear = _transparent(state, _view.in_view(state.floor, state.agent))
         seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
         return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
 
-    def observation_spec(self):
+    def observation_spec(self) -> dict[str, specs.Bounded]:
         cells = self.extent if self.fully_observable else (_view.SIZE, _view.SIZE)
         observation = {
             "image": specs.Bounded((*cells, 3), np.uint8, 0, 255, "image"),
@@ -237,7 +243,7 @@ class GridWorld(Task):
             observation["mission"] = specs.Bounded((_mission.LENGTH,), np.uint8, 0, largest, "mission")
         return observation
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(ACTIONS), name="action")
 
 
@@ -313,11 +319,18 @@ def _image(state: State, see_through_walls: bool) -> jax.Array:
     if lock is not None:
         door = _view_index(lock.door, agent), _door_code(lock)
         key = (_view_index(lock.key, agent), lock.key == CARRIED)
-    image = _xla.in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
+    image = in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
     return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
 
-def _encode(floor, lava, seen, goal, door, key) -> jax.Array:
+def _encode(
+    floor: tuple[jax.Array, jax.Array],
+    lava: tuple[jax.Array, jax.Array] | None,
+    seen: tuple[jax.Array, jax.Array] | None,
+    goal: jax.Array,
+    door: tuple[jax.Array, jax.Array] | None,
+    key: tuple[jax.Array, jax.Array] | None,
+) -> jax.Array:
     """Returns the bytes of the image, uint8 ``[B, 147]``.
 
     Args:

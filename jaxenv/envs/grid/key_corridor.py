@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid.grid_world import CLOSED, LOCKED, cell, choice
@@ -30,6 +30,7 @@ from jaxenv.envs.grid.object_world import (
     GONE,
     KEY,
     Objects,
+    State,
     colour,
     encode,
     picks_up,
@@ -42,14 +43,10 @@ _NO_DOOR = np.uint32(2**32 - 1)  # weight of a door that must not be built
 
 
 class KeyCorridor(RoomGrid):
-    """A corridor with rooms on both sides; see the module docstring.
-
-    Attributes:
-        num_rows: number of rows of rooms.
-    """
+    """A corridor with rooms on both sides; see the module docstring."""
 
     max_size: int = tree.static(default=3)
-    num_rows: int = tree.static(default=1, low=1, high=3)
+    num_rows: int = tree.static(default=1, low=1, high=3, doc="number of rows of rooms")
     observe_mission: bool = tree.static(default=True)
 
     mission: ClassVar[str] = "pick up the ball"
@@ -58,10 +55,10 @@ class KeyCorridor(RoomGrid):
     num_columns: ClassVar[int] = 3
 
     @property
-    def num_doors(self):
+    def num_doors(self) -> int:
         return len(_walls(self.num_rows)[0])
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size, rows = self.sizes(stream.shape), self.num_rows
         words = random.bits(stream, (6,))  # one array: XLA would recompute separate words for every use
         locked, with_key = (choice(words[:, i], jnp.full_like(size, rows)) for i in (0, 1))
@@ -83,7 +80,7 @@ class KeyCorridor(RoomGrid):
             mission=_mission.phrase("pick up the", _mission.colour(ball), "ball"),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         return picks_up(BALL, action, after), False
 
     def _doors(self, stream: random.Stream, locked: jax.Array, size: jax.Array) -> tuple[Objects, jax.Array]:
@@ -146,7 +143,7 @@ def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:
     weight = jnp.concatenate([weight, open_walls], axis=1)
     rooms = np.uint32(1) << first.astype(np.uint32)[None], np.uint32(1) << second.astype(np.uint32)[None]
 
-    def grow(_, carry):
+    def grow(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, largest = carry
         ends = [(reached[:, None] & room) != 0 for room in rooms]
         candidate = jnp.where(ends[0] ^ ends[1], weight, _NO_DOOR)
@@ -157,5 +154,5 @@ def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:
         return reached, jnp.where(lightest == _NO_DOOR, largest, jnp.maximum(largest, lightest))
 
     # Under shard_map the carry must vary over the mesh from the start.
-    start = _xla.vary_like(weight, (jnp.full_like(weight[:, 0], 2), jnp.zeros_like(weight[:, 0])))
+    start = tree.vary_like(weight, (jnp.full_like(weight[:, 0], 2), jnp.zeros_like(weight[:, 0])))
     return jax.lax.fori_loop(np.int32(0), np.int32(3 * rows - 1), grow, start)[1]

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from jaxenv import random
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
 
 
 class LavaGap(GridWorld):
@@ -25,7 +25,7 @@ class LavaGap(GridWorld):
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
     smallest: ClassVar[int] = 5
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         column, row = random.separate_bits(stream, 2)
         gap_x, gap_y = 2 + choice(column, size - 4), 1 + choice(row, size - 2)

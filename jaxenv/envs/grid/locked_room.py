@@ -28,6 +28,7 @@ from jaxenv.envs.grid.object_world import (
     KEY,
     Objects,
     ObjectWorld,
+    State,
     different_colours,
     encode,
     place_agent,
@@ -48,10 +49,10 @@ class LockedRoom(ObjectWorld):
     smallest: ClassVar[int] = 13
     num_doors: ClassVar[int] = 6
 
-    def _default_max_steps(self):
+    def _default_max_steps(self) -> jax.Array:
         return 10 * self.size
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (14,))
         left, right, height = size // 2 - 2, size // 2 + 2, size // 3

@@ -23,10 +23,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, Params, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice
 
 _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 
@@ -35,8 +35,12 @@ _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 class MazeParams(Params):
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    # The probability that a wall between two rooms is opened after the tree is generated.
-    loops: float = tree.leaf(default=0.0, low=0, high=1)
+    loops: float = tree.leaf(
+        default=0.0,
+        low=0,
+        high=1,
+        doc="the probability that a wall between two rooms is opened after the tree is generated",
+    )
 
 
 class Maze(GridWorld):
@@ -53,7 +57,7 @@ class Maze(GridWorld):
     smallest: ClassVar[int] = 5
     odd: ClassVar[bool] = True
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         rooms = (size - 1) // 2
         right, down = _random_tree(stream, rooms, (self.max_size - 1) // 2, self.params.loops)
@@ -96,7 +100,7 @@ def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops:
     low = np.uint32(2 ** int(2 * max_rooms * max_rooms - 1).bit_length() - 1)
     weight = jnp.where(possible, (random.bits(stream, (2, max_rooms, max_rooms)) & ~low) | edge, _NO_EDGE)
 
-    def grow(_, carry):
+    def grow(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, passages = carry
         # An edge leads out of the tree if exactly one of its two rooms is reached.
         leads_out = jnp.stack([reached ^ _next(reached, 2), reached ^ _next(reached, 1)], axis=1)
@@ -108,7 +112,7 @@ def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops:
 
     first = jnp.broadcast_to((column == 0) & (row == 0), (*stream.shape, max_rooms, max_rooms))
     # Under shard_map the carry must vary over the mesh from the start.
-    start = _xla.vary_like(stream.k0, (first, jnp.zeros(weight.shape, bool)))
+    start = tree.vary_like(stream.k0, (first, jnp.zeros(weight.shape, bool)))
     _, passages = jax.lax.fori_loop(0, max_rooms * max_rooms - 1, grow, start)
     opened = random.bernoulli(random.fold_in(stream, "loops"), passages.shape[1:], loops)
     passages = passages | (opened & possible)

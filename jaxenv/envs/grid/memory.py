@@ -14,35 +14,33 @@ Time limit    5 * size**2: 245 to 1445 (registry)
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
+from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import PICKUP, TOGGLE, cell, choice
-from jaxenv.envs.grid.object_world import BALL, GREEN, KEY, Objects, ObjectWorld, encode, start_state
+from jaxenv.envs.grid.object_world import BALL, GREEN, KEY, Objects, ObjectWorld, State, encode, start_state
 
 
 class Memory(ObjectWorld):
-    """A room, a hallway and a fork; see the module docstring.
-
-    Attributes:
-        random_length: whether the hallway has a random length.
-    """
+    """A room, a hallway and a fork; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     max_size: int = tree.static(default=7)
-    random_length: bool = tree.static(default=False)
+    random_length: bool = tree.static(default=False, doc="whether the hallway has a random length")
 
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
     smallest: ClassVar[int] = 7
     odd: ClassVar[bool] = True
     steps_per_cell: ClassVar[int] = 5
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (4,))
         middle = size // 2
@@ -66,7 +64,7 @@ class Memory(ObjectWorld):
             target=jnp.stack([jnp.where(up, above, below), jnp.where(up, below, above)], axis=1),
         )
 
-    def _floor(self, size, fork):
+    def _floor(self, size: jax.Array, fork: jax.Array) -> CellSet:
         number = np.arange(self.max_size, dtype=np.int32)
         x, y = number[None, None, :], number[None, :, None]
         last, fork = size[:, None, None] - 1, fork[:, None, None]
@@ -77,9 +75,9 @@ class Memory(ObjectWorld):
         inside = (x > 0) & (x < last) & (y > 0) & (y < last)
         return CellSet.from_plane(inside & ~wall)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         return super().transition(state, jnp.where(action == PICKUP, TOGGLE, action), stream)
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         here = cell(after.agent.x, after.agent.y)
         return here == after.target[:, 0], here == after.target[:, 1]

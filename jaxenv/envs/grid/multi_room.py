@@ -16,13 +16,13 @@ every lane has 40 attempts at such a chain at once, and the first one with all r
 cells, all 40 fail with a probability of 1e-7; the longest chain counts then.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet, running_sum
 from jaxenv.envs.grid.grid_world import CLOSED, cell, choice
 from jaxenv.envs.grid.object_world import (
@@ -32,6 +32,7 @@ from jaxenv.envs.grid.object_world import (
     GREEN,
     Objects,
     ObjectWorld,
+    State,
     encode,
     place,
     place_agent,
@@ -62,32 +63,29 @@ class _Room:
 
 
 class MultiRoom(ObjectWorld):
-    """A chain of rooms; see the module docstring.
-
-    Attributes:
-        num_rooms: number of rooms.
-        max_room_size: largest number of cells along a room, walls included.
-    """
+    """A chain of rooms; see the module docstring."""
 
     # Generating a level for every lane at every step would take longer than the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
     max_size: int = tree.static(default=25)
-    num_rooms: int = tree.static(default=6, low=2, high=6)
-    max_room_size: int = tree.static(default=10, low=_SMALLEST_ROOM, high=10)
+    num_rooms: int = tree.static(default=6, low=2, high=6, doc="number of rooms")
+    max_room_size: int = tree.static(
+        default=10, low=_SMALLEST_ROOM, high=10, doc="largest number of cells along a room, walls included"
+    )
 
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
     # In smaller grids most attempts at a chain of rooms would fail.
     smallest: ClassVar[int] = 25
 
     @property
-    def num_doors(self):
+    def num_doors(self) -> int:
         return self.num_rooms - 1
 
-    def _default_max_steps(self):
+    def _default_max_steps(self) -> jax.Array:
         return jnp.asarray(20 * self.num_rooms, jnp.int32)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         rooms = self._rooms(stream, size)
         words = random.bits(random.fold_in(stream, "places"), (self.num_rooms + 3,))
@@ -114,7 +112,7 @@ class MultiRoom(ObjectWorld):
         first = self._first_room(first_words[:, 0], first_words[:, 1], size[:, None])
         slots = np.arange(self.num_rooms - 1, dtype=np.int32)
 
-        def add(carry, inputs):
+        def add(carry: Any, inputs: Any) -> tuple[Any, _Room]:
             earlier, room, complete = carry
             word, slot = inputs
             tried = self._next_rooms(word, jax.tree.map(lambda x: x[:, :, None], room))
@@ -128,7 +126,7 @@ class MultiRoom(ObjectWorld):
         # A scan, because that many copies of its body would take seconds to compile.
         nowhere = (jnp.full((*first.left.shape, slots.size), _BEYOND),) * 4
         start = (nowhere, first, jnp.full(first.left.shape, True))
-        _, others = jax.lax.scan(add, _xla.vary_like(stream.k0, start), (jnp.swapaxes(words, 0, 1), slots))
+        _, others = jax.lax.scan(add, tree.vary_like(stream.k0, start), (jnp.swapaxes(words, 0, 1), slots))
         rooms = jax.tree.map(lambda x, more: jnp.concatenate([x[None], more]), first, others)
         placed = jnp.sum(rooms.door[1:] != GONE, axis=0, dtype=jnp.int32)
         best = jnp.argmax(placed, axis=1)[None, :, None]
@@ -191,7 +189,7 @@ def _first(free: jax.Array, rooms: _Room, otherwise: _Room) -> _Room:
     first = jnp.min(jnp.where(free, number, np.int32(_TRIES)), axis=2)
     chosen, found = number == first[:, :, None], first < _TRIES
 
-    def pick(rooms, otherwise):
+    def pick(rooms: jax.Array, otherwise: jax.Array) -> jax.Array:
         return jnp.where(found, jnp.sum(jnp.where(chosen, rooms, 0), axis=2, dtype=jnp.int32), otherwise)
 
     return jax.tree.map(pick, rooms, otherwise)

@@ -22,7 +22,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, tree
+from jaxenv import random, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Transition, in_one_kernel, in_own_kernels
 from jaxenv.envs.grid import _object_picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
 from jaxenv.envs.grid._view import Pose
@@ -40,7 +42,6 @@ from jaxenv.envs.grid.grid_world import (
     choice,
     moved,
 )
-from jaxenv.task import Transition
 
 GONE = np.int32(-2)  # position of an object that is not in the grid: a box that was opened, a door that was not built
 
@@ -78,7 +79,7 @@ class State:
 
     floor: CellSet  # all cells without a wall
     objects: Objects
-    target: jax.Array | None  # int32 [B, ...], what the mission is about; None if it is the same for all
+    target: Any  # int32 [B, ...], what the mission is about; None if it is the same for all
     mission: jax.Array | None  # uint8 [B, 20]; None if it never changes
     agent: Pose
     step: jax.Array  # int32 [B]
@@ -103,7 +104,7 @@ class ObjectWorld(GridWorld):
         """
         return (action == FORWARD) & (kind(before.objects.code_at(ahead(before.agent))) == GOAL), False
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         after = self.act(state, action)
         success, failure = self.judge(state, action, after)
         reward = jnp.where(success, self._reward(after.step), np.float32(0))
@@ -115,15 +116,15 @@ class ObjectWorld(GridWorld):
         objects = state.objects
         front, held = objects.code_at(ahead), objects.code_at(CARRIED)
         floor = state.floor.has(ahead & 31, ahead >> 5)
-        agent = _xla.in_one_kernel(_moved, state.agent, action, front, floor)
+        agent = in_one_kernel(_moved, state.agent, action, front, floor)
         columns = (x[:, None] for x in (action, ahead, front, held, floor & (front == 0)))
-        objects = _xla.in_one_kernel(_handle, objects, *columns)
+        objects = in_one_kernel(_handle, objects, *columns)
         return tree.rebuild(state, agent=agent, objects=objects, step=state.step + 1)
 
-    def mission_of(self, state):
+    def mission_of(self, state: State) -> jax.Array:
         return super().mission_of(state) if state.mission is None else state.mission
 
-    def _image(self, state):
+    def _image(self, state: State) -> jax.Array:
         floor, indices, held = (
             _view.in_view(state.floor, state.agent),
             _view_indices(state),
@@ -132,10 +133,10 @@ class ObjectWorld(GridWorld):
         seen = None
         if not self.see_through_walls:
             seen = _view.visible(self._transparent(state, floor, indices))
-        image = _xla.in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
+        image = in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
-    def _whole_image(self, state):
+    def _whole_image(self, state: Any) -> jax.Array:
         objects = state.objects
         things = [(objects.cell[:, i], objects.code[:, i]) for i in range(objects.cell.shape[1])]
         return _whole_grid.encode(state.floor, None, things, state.agent, self.extent)
@@ -147,7 +148,7 @@ class ObjectWorld(GridWorld):
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
         return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         seen = None
         if not self.see_through_walls:
             floor = _view.in_view(state.floor, state.agent)
@@ -156,7 +157,13 @@ class ObjectWorld(GridWorld):
         return _object_picture.draw(state, _view.on_grid(seen, state.agent, self.num_lines)[:, :rows, :columns], canvas)
 
 
-def _encode_view(floor, seen, indices, codes, held) -> jax.Array:
+def _encode_view(
+    floor: tuple[jax.Array, jax.Array],
+    seen: tuple[jax.Array, jax.Array] | None,
+    indices: jax.Array,
+    codes: jax.Array,
+    held: jax.Array,
+) -> jax.Array:
     """Returns the bytes of the image, uint8 ``[B, 147]``.
 
     Args:
@@ -247,12 +254,12 @@ def random_code(kind: Any, word: jax.Array, state: Any = OPEN) -> jax.Array:
 
 def different_colours(words: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
     """Returns different random colours, uint32 ``[B]`` each, one for each random word ``[B]``; at most six."""
-    return _xla.in_one_kernel(_different, tuple(words), 6)
+    return in_one_kernel(_different, tuple(words), 6)
 
 
 def different_things(words: Sequence[jax.Array]) -> list[jax.Array]:
     """Returns the codes of random keys, balls and boxes of which no two are alike, one for each random word ``[B]``."""
-    numbers = _xla.in_one_kernel(_different, tuple(words), 18)
+    numbers = in_one_kernel(_different, tuple(words), 18)
     return [encode(KEY + number // np.uint32(6), number % np.uint32(6)) for number in numbers]
 
 

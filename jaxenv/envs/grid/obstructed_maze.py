@@ -17,6 +17,8 @@ Time limit    1D: 8 * size**2, 2D: 16 * size**2; 288 and 576 (registry)
 
 from typing import ClassVar
 
+import jax
+
 from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._two_rooms import TwoRooms
@@ -29,6 +31,7 @@ from jaxenv.envs.grid.object_world import (
     GREY,
     KEY,
     Objects,
+    State,
     box_with_key,
     colour,
     different_colours,
@@ -41,38 +44,29 @@ _BLUE_BALL, _GREEN_BALL = encode(BALL, BLUE), encode(BALL, GREEN)
 
 
 class ObstructedMaze1D(TwoRooms):
-    """Two rooms with one locked door between them; see the module docstring.
+    """Two rooms with one locked door between them; see the module docstring."""
 
-    Attributes:
-        key_in_box: whether the key is hidden in a box.
-        blocked: whether a ball blocks the door.
-    """
-
-    key_in_box: bool = tree.static(default=True)
-    blocked: bool = tree.static(default=True)
+    key_in_box: bool = tree.static(default=True, doc="whether the key is hidden in a box")
+    blocked: bool = tree.static(default=True, doc="whether a ball blocks the door")
 
     mission: ClassVar[str] = "pick up the blue ball"
     steps_per_cell: ClassVar[int] = 8
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         state = self.generate(stream, box=True, ball=self.blocked)
         door = state.objects.code[:, 0]
         codes = [door, _key(colour(door), self.key_in_box), _BLUE_BALL, _GREEN_BALL]
         objects = Objects.stack(*zip(state.objects.cell.T, codes, strict=False))
         return tree.rebuild(state, objects=objects)
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         return (action == PICKUP) & (after.objects.code_at(CARRIED) == _BLUE_BALL), False
 
 
 class ObstructedMaze2D(RoomGrid):
-    """Nine rooms, two of which are behind locked doors; see the module docstring.
+    """Nine rooms, two of which are behind locked doors; see the module docstring."""
 
-    Attributes:
-        key_in_box: whether the keys are hidden in boxes.
-    """
-
-    key_in_box: bool = tree.static(default=True)
+    key_in_box: bool = tree.static(default=True, doc="whether the keys are hidden in boxes")
 
     mission: ClassVar[str] = "pick up the blue ball"
     steps_per_cell: ClassVar[int] = 16
@@ -80,7 +74,7 @@ class ObstructedMaze2D(RoomGrid):
     num_rows: ClassVar[int] = 3
     num_doors: ClassVar[int] = 3
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (10,))  # one array: XLA would recompute separate words for every use
         rooms, wall = self.rooms(size), size - 1
@@ -101,10 +95,10 @@ class ObstructedMaze2D(RoomGrid):
         doors = CellSet.of(things.cell[:, :3], self.num_lines)
         return start_state(rooms | doors, things, agent)
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         return (action == PICKUP) & (after.objects.code_at(CARRIED) == _BLUE_BALL), False
 
 
-def _key(colour, in_box):
+def _key(colour: jax.Array, in_box: bool) -> jax.Array:
     """Returns the code of a key of a colour, or of a grey box that hides it, uint32 ``[B]``."""
     return box_with_key(GREY, colour) if in_box else encode(KEY, colour)

@@ -14,6 +14,7 @@ Time limit    5 * size: 30 and 40 (registry)
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
@@ -22,6 +23,7 @@ from jaxenv.envs.grid.grid_world import CARRIED, DROP, PICKUP, cell, choice
 from jaxenv.envs.grid.object_world import (
     Objects,
     ObjectWorld,
+    State,
     ahead,
     different_things,
     place,
@@ -31,11 +33,7 @@ from jaxenv.envs.grid.object_world import (
 
 
 class PutNear(ObjectWorld):
-    """A room with objects; see the module docstring.
-
-    Attributes:
-        num_objects: number of objects.
-    """
+    """A room with objects; see the module docstring."""
 
     # Generating a level for every lane at every step would take as long as the step itself.
     reset_strategy = {"cpu": "compact", "default": "select"}
@@ -44,19 +42,19 @@ class PutNear(ObjectWorld):
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
     # Three objects in a room of 6 by 6 cells could leave no cell for the last one.
-    num_objects: int = tree.static(default=2, low=2, high=3)
+    num_objects: int = tree.static(default=2, low=2, high=3, doc="number of objects")
 
     mission: ClassVar[str] = "put the object near the object"
     sized_by: ClassVar[str] = "num_objects"
 
     @property
-    def smallest(self):
+    def smallest(self) -> int:
         return 6 if self.num_objects == 2 else 8
 
-    def _default_max_steps(self):
+    def _default_max_steps(self) -> jax.Array:
         return 5 * self.size
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         room = free = far = self.room(size)
         words = random.bits(stream, (2 * self.num_objects + 4,))
@@ -84,7 +82,7 @@ class PutNear(ObjectWorld):
             mission=_mission.phrase("put the", *first, "near the", *second),
         )
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         held, wanted = after.objects.code_at(CARRIED), after.target[:, 0]
         wrong = (action == PICKUP) & (held != 0) & (held.astype(jnp.int32) != wanted)
         drops = (action == DROP) & (before.objects.code_at(CARRIED) != 0)

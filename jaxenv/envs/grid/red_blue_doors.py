@@ -14,6 +14,7 @@ Time limit    20 * size**2: 720 and 1280 (registry)
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
 from jaxenv import random
@@ -25,6 +26,7 @@ from jaxenv.envs.grid.object_world import (
     RED,
     Objects,
     ObjectWorld,
+    State,
     door_state,
     encode,
     place_agent,
@@ -44,10 +46,10 @@ class RedBlueDoors(ObjectWorld):
     num_doors: ClassVar[int] = 2
 
     @property
-    def extent(self):
+    def extent(self) -> tuple[int, int]:
         return 2 * self.max_size, self.max_size
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (4,))
         one = jnp.ones_like(size)
@@ -61,7 +63,7 @@ class RedBlueDoors(ObjectWorld):
         )
         return start_state(floor, doors, place_agent(room, words[:, 2], words[:, 3]))
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         red_before, blue_before, red, blue = (
             door_state(state.objects.code[:, i]) == OPEN for state in (before, after) for i in (0, 1)
         )

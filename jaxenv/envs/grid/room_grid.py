@@ -33,8 +33,8 @@ class RoomGrid(ObjectWorld):
         return 1
 
     @property
-    def extent(self):
-        return tuple(n * (self.max_size - 1) + 1 for n in (self.num_columns, self.num_rows))
+    def extent(self) -> tuple[int, int]:
+        return self.num_columns * (self.max_size - 1) + 1, self.num_rows * (self.max_size - 1) + 1
 
     def rooms(self, size: jax.Array) -> CellSet:
         """Returns the floor of all rooms, without the walls between them."""

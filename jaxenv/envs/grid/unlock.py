@@ -13,9 +13,12 @@ Time limit    8 * size**2: 288 (registry)
 
 from typing import ClassVar
 
+import jax
+
 from jaxenv.envs.grid._two_rooms import TwoRooms
 from jaxenv.envs.grid.grid_world import OPEN, TOGGLE
-from jaxenv.envs.grid.object_world import door_state
+from jaxenv.envs.grid.object_world import State, door_state
+from jaxenv.random import Stream
 
 
 class Unlock(TwoRooms):
@@ -24,8 +27,8 @@ class Unlock(TwoRooms):
     mission: ClassVar[str] = "open the door"
     steps_per_cell: ClassVar[int] = 8
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         return self.generate(stream)
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         return (action == TOGGLE) & (door_state(after.objects.code[:, 0]) == OPEN), False

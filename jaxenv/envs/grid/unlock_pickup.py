@@ -13,10 +13,13 @@ Time limit    8 * size**2: 288 (registry)
 
 from typing import ClassVar
 
+import jax
+
 from jaxenv import tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._two_rooms import TwoRooms
-from jaxenv.envs.grid.object_world import BOX, picks_up
+from jaxenv.envs.grid.object_world import BOX, State, picks_up
+from jaxenv.random import Stream
 
 
 class UnlockPickup(TwoRooms):
@@ -27,10 +30,10 @@ class UnlockPickup(TwoRooms):
     mission: ClassVar[str] = "pick up the box"
     steps_per_cell: ClassVar[int] = 8
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         state = self.generate(stream, box=True)
         box = _mission.colour(state.objects.code[:, 2])
         return tree.rebuild(state, mission=_mission.phrase("pick up the", box, "box"))
 
-    def judge(self, before, action, after):
+    def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         return picks_up(BOX, action, after), False

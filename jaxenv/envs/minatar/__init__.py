@@ -1,6 +1,6 @@
 """The five games of MinAtar, small and fast relatives of Atari games on boards of 10 by 10 cells."""
 
-from jaxenv.registry import register
+from jaxenv.core import register
 
 register("Asterix-MinAtar", f"{__name__}.asterix:Asterix")
 register("Breakout-MinAtar", f"{__name__}.breakout:Breakout")

@@ -28,12 +28,14 @@ XLA compiles elementwise operations on ``[B]`` arrays into simple vectorized loo
 import functools
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, tree
+from jaxenv import tree
+from jaxenv.core import in_own_kernels
 from jaxenv.envs.minatar.minatar import SIZE
 
 _ROWS_PER_WORD = 3
@@ -115,7 +117,7 @@ class Bitboard:
         return (self & right).to_right() | (self - right).to_left()
 
 
-def _map_words(fn: Callable, *sets: Bitboard) -> Bitboard:
+def _map_words(fn: Callable[..., Any], *sets: Bitboard) -> Bitboard:
     a, b, c = (fn(*words) for words in zip(*(s.words for s in sets), strict=True))
     return Bitboard((a, b, c))
 
@@ -165,13 +167,13 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
         words[number] = words[number] | (_row_bits(cells) << shift)
         masks[number][:, :, channel] = np.where((row < 9) == is_bitboard, _ONE << (shift + column), _ZERO)
 
-    def expand(*words):
+    def expand(*words: Any) -> jax.Array:
         lit = jnp.zeros((), jnp.uint32)
         for word, mask in zip(words, masks, strict=True):
             lit = lit | (word[:, :, None] & mask.reshape(1, SIZE, -1))
         return lit != 0
 
-    return _xla.in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
+    return in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
 
 
 def _row_bits(cells: Bitboard | jax.Array) -> jax.Array:

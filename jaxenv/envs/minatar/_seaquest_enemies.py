@@ -81,7 +81,7 @@ def add(enemies: ByTimer, new: Enemies, timer: jax.Array) -> ByTimer:
     """Adds enemies whose move timer is ``timer``, int32 ``[B]``, 2 to 5."""
     new = Enemies(new.cells().where(timer >= 3), new.code)
 
-    def added(k):
+    def added(k: int) -> Enemies:
         selected = timer % 3 == k
         return enemies[k].map(lambda x, y: x | y.where(selected), new)
 

@@ -17,16 +17,20 @@ An enemy (with probability 2/3) or gold enters at the left or the right end of a
 most one of them each; if no row is free, nothing enters. The player cannot leave these rows either.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._actions import toward
-from jaxenv.canvas import GOLD, RED
+from jaxenv.canvas import GOLD, RED, Canvas
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar._bitboard import ROWS, Bitboard, stack_channels
 from jaxenv.envs.minatar.minatar import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 _RAMP_INTERVAL = np.int32(100)
 _LAST_LEVEL = np.int32(9)
@@ -64,7 +68,7 @@ class Asterix(MinAtar):
     step_words = 1
     elementwise = True
 
-    def start(self, stream):
+    def start(self, stream: Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(
             player_row=lanes + 5,
@@ -78,7 +82,7 @@ class Asterix(MinAtar):
             level=lanes,
         )
 
-    def draws(self, words):
+    def draws(self, words: Sequence[jax.Array]) -> Draws:
         # One word: the highest bit is the side. The low 27 bits are a fraction; times 3, its integer part chooses the
         # kind, and the fractional part that remains chooses the row.
         (word,) = words
@@ -89,7 +93,7 @@ class Asterix(MinAtar):
             row_fraction=thirds & np.uint32(2**27 - 1),
         )
 
-    def advance(self, game, action, draws):
+    def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:
         game = _spawn(game, draws)
         game = _move_player(game, action)
         game, reward, terminated = _move_entities(game)
@@ -105,20 +109,20 @@ class Asterix(MinAtar):
             level=game.level + rises.astype(jnp.int32),
         )
 
-    def board(self, game):
+    def board(self, game: State) -> jax.Array:
         player = Bitboard.cell(game.player_row, game.player_column)
         entities = game.enemies | game.gold
         behind = entities.moved(entities - game.right)
         return stack_channels((player, game.enemies, behind, game.gold))
 
-    def scene(self, game):
+    def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         player, right = Bitboard.cell(game.player_row, game.player_column), game.right
         things = [x for kind in (game.enemies, game.gold) for x in (kind & right, kind - right)]
         trails = [x.moved(x - right) for x in things]
         sprites = _sprites.both_ways(_sprites.legionary, _sprites.coin, _sprites.streaks(RED), _sprites.streaks(GOLD))
         return stack_channels((player, *things, *trails)), (_sprites.hero, *sprites)
 
-    def backdrop(self, game, canvas):
+    def backdrop(self, game: State, canvas: Canvas) -> Canvas:
         return canvas.tiles(_sprites.INNER_ROWS, [None, _sprites.floor])
 
 

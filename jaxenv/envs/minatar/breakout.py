@@ -14,15 +14,18 @@ Time limit    none
 Ramping       none: difficulty_ramping has no effect
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._actions import toward
 from jaxenv.canvas import GOLD, ORANGE, RED
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar, one_cell, stack_planes
+from jaxenv.tree import Tree
 
 _ALL_BRICKS = np.uint32(2**30 - 1)
 _TOP = 1  # first of the three rows of bricks
@@ -50,7 +53,7 @@ class Breakout(MinAtar):
     minimal = "nlr"
     elementwise = True
 
-    def start(self, stream):
+    def start(self, stream: random.Stream) -> State:
         from_right = random.bernoulli(stream)
         row = jnp.full(stream.shape, np.int32(3))
         column = jnp.where(from_right, np.int32(SIZE - 1), np.int32(0))
@@ -66,7 +69,7 @@ class Breakout(MinAtar):
             bricks=jnp.full(stream.shape, _ALL_BRICKS),
         )
 
-    def advance(self, game, action, draws):
+    def advance(self, game: State, action: jax.Array, draws: Tree) -> tuple[Tree, jax.Array, jax.Array]:
         paddle = jnp.clip(game.paddle + toward(action, RIGHT, LEFT), 0, SIZE - 1)
 
         # The ball moves one cell along a diagonal and bounces off the side walls.
@@ -102,13 +105,13 @@ class Breakout(MinAtar):
         )
         return after, breaks, bottom & ~caught
 
-    def board(self, game):
+    def board(self, game: State) -> jax.Array:
         paddle = one_cell(SIZE * (SIZE - 1) + game.paddle)
         ball = one_cell(SIZE * game.ball_row + game.ball_column)
         trail = one_cell(SIZE * game.trail_row + game.trail_column)
         return stack_planes([paddle, ball, trail, (game.bricks[:, None] & _BRICK_OF_CELL[None]) != 0])
 
-    def scene(self, game):
+    def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         board = self.board(game)
         row = np.arange(SIZE)[None, :, None, None] == np.arange(_TOP, _TOP + 3)[None, None, None]
         bricks = [_sprites.brick(colour) for colour in (RED, ORANGE, GOLD)]

@@ -15,15 +15,18 @@ Time limit    none: the clock is part of the task
 Ramping       none: difficulty_ramping has no effect
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._actions import toward
-from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, mix
+from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, Canvas, mix
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import DOWN, SIZE, UP, MinAtar
+from jaxenv.tree import Tree
 
 _BOTTOM = np.int32(SIZE - 1)
 _CHICKEN_COLUMN = np.int32(4)
@@ -63,7 +66,7 @@ class Freeway(MinAtar):
     # All episodes have the same length, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
 
-    def start(self, stream):
+    def start(self, stream: random.Stream) -> State:
         speed = self.draws(random.separate_bits(stream, self.step_words)).speed
         return State(
             row=jnp.full(stream.shape, _BOTTOM),
@@ -74,14 +77,14 @@ class Freeway(MinAtar):
             speed=speed,
         )
 
-    def draws(self, words):
+    def draws(self, words: Sequence[jax.Array]) -> Draws:
         # Each word, as a fraction of 2**32, gives four decimal digits, and each digit one of ten speeds. The
         # probabilities are 1/10 to within 1e-5.
         shifted = jnp.stack(words, axis=-1)[:, :, None] * np.array([1, 10, 100, 1000], np.uint32)[None, None]
         digit = random.high_product(shifted, jnp.full_like(shifted, 10)).astype(jnp.int32).reshape(-1, 8)
         return Draws(jnp.where(digit < 5, digit - 5, digit - 4))
 
-    def advance(self, game, action, draws):
+    def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:
         standing = game.column
         game, arrives = _move_chicken(game, action)
         game = _drive(game, arrives, draws)
@@ -91,7 +94,7 @@ class Freeway(MinAtar):
         game = tree.rebuild(game, row=jnp.where(hit, _BOTTOM, game.row), clock=game.clock - 1)
         return game, arrives, game.clock < 0
 
-    def board(self, game):
+    def board(self, game: State) -> jax.Array:
         # All channels of a row are packed into one word; each element of the board tests its bits in that word.
         trail, waits = _neighbour(game.column, -jnp.sign(game.speed)), jnp.abs(game.speed)
         cars = _bit(game.column) | _bit(_TRAIL + trail) | _bit(_SPEED + waits)
@@ -99,7 +102,7 @@ class Freeway(MinAtar):
         word = jnp.pad(cars, ((0, 0), (1, 1))) | chicken
         return ((word[:, :, None] & _REQUIRED) == _REQUIRED).reshape(-1, SIZE, SIZE, len(self.channels))
 
-    def scene(self, game):
+    def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         board = self.board(game)
         # The speeds 1, -1, 2, -2 and so on.
         speeds = (np.arange(1, 6, dtype=np.int32)[:, None] * np.array([1, -1], np.int32)).reshape(-1)
@@ -110,7 +113,7 @@ class Freeway(MinAtar):
         cells = jnp.concatenate([board[..., :1], cars, trails], axis=-1)
         return cells, (_sprites.chicken, *_sprites.both_ways(*sprites, *streaks))
 
-    def backdrop(self, game, canvas):
+    def backdrop(self, game: State, canvas: Canvas) -> Canvas:
         canvas = canvas.tiles(_sprites.INNER_ROWS, [_sprites.meadow, _sprites.road]).view_cells(SIZE, SIZE)
         # The time left, above the finish.
         length = 9.4 * jnp.maximum(game.clock, 0).astype(jnp.float32) / np.float32(_CLOCK)

@@ -17,12 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _xla, random, specs, tree
-from jaxenv._checks import check_choice
+from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core import Task, Transition, check_choice, in_one_kernel
 from jaxenv.envs.minatar import _sprites
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 from jaxenv.tree import Tree
 
 SIZE = 10  # cells along either side of the board
@@ -45,19 +44,17 @@ class MinAtar(Task):
     With probability ``sticky_action_prob`` the environment executes the last executed action again instead of the
     agent's. The last action is "nothing" at first. It outlives the episode, as in the original: the first action of
     an episode may repeat the last one of the episode before.
-
-    Attributes:
-        sticky_action_prob: a number in [0, 1], or one per lane.
-        difficulty_ramping: whether the game becomes harder over time, if it has levels.
-        minimal_actions: whether the action space has only the actions with an effect in this game, or all six of
-            ``LETTERS``.
-        dtype: dtype of the observation, ``"bool"`` or ``"float32"``.
     """
 
-    sticky_action_prob: Any = tree.leaf(default=0.1, low=0, high=1)
-    difficulty_ramping: bool = tree.static(default=True)
-    minimal_actions: bool = tree.static(default=True)
-    dtype: str = tree.static(default="bool")
+    sticky_action_prob: Any = tree.leaf(default=0.1, low=0, high=1, doc="a number in [0, 1], or one per lane")
+    difficulty_ramping: bool = tree.static(
+        default=True, doc="whether the game becomes harder over time, if it has levels"
+    )
+    minimal_actions: bool = tree.static(
+        default=True,
+        doc="whether the action space has only the actions with an effect in this game, or all six of ``LETTERS``",
+    )
+    dtype: str = tree.static(default="bool", doc='dtype of the observation, ``"bool"`` or ``"float32"``')
 
     channels: ClassVar[tuple[str, ...]]  # names of the observation's channels
     minimal: ClassVar[str]  # letters of the actions with an effect, in the original's order
@@ -111,25 +108,25 @@ class MinAtar(Task):
         return self.minimal if self.minimal_actions else LETTERS
 
     @property
-    def action_names(self):
+    def action_names(self) -> tuple[str, ...]:
         return tuple(_WORDS[letter] for letter in self.actions)
 
-    def check(self):
+    def check(self) -> None:
         check_choice(str(self), "dtype", self.dtype, ("bool", "float32"))
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> GameState:
         return GameState(self.start(stream), jnp.zeros(stream.shape, jnp.int32))
 
-    def carry(self, old, new):
+    def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, last_action=old.last_action)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: GameState, action: jax.Array, stream: Stream) -> Transition:
         played = type(self)._played
         if self.elementwise:
-            return Transition(*_xla.in_one_kernel(played, self, state, action, stream))
+            return Transition(*in_one_kernel(played, self, state, action, stream))
         return Transition(*played(self, state, action, stream))
 
-    def _played(self, state, action, stream):
+    def _played(self, state: GameState, action: jax.Array, stream: Stream) -> tuple[GameState, jax.Array, jax.Array]:
         """The next state, the reward and whether the game is over."""
         first, *words = random.separate_bits(stream, 1 + self.step_words)
         sticks = random.unit(first) < self.sticky_action_prob
@@ -137,21 +134,21 @@ class MinAtar(Task):
         game, reward, terminated = self.advance(state.game, action, self.draws(words))
         return GameState(game, action), reward.astype(jnp.float32), terminated
 
-    def observe(self, state):
+    def observe(self, state: GameState) -> jax.Array:
         return self.board(state.game)
 
-    def draw(self, state, canvas):
+    def draw(self, state: GameState, canvas: Canvas) -> Canvas:
         cells, sprites = self.scene(state.game)
         kinds = jnp.where(cells.any(axis=-1), jnp.argmax(cells, axis=-1).astype(jnp.int32) + 1, 0)
         return self.backdrop(state.game, canvas.fill(NIGHT)).tiles(kinds, [None, *sprites])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         shape = (SIZE, SIZE, len(self.channels))
         if self.dtype == "float32":
             return specs.Bounded(shape, np.float32, 0, 1, "observation")
         return specs.Bounded(shape, np.bool_, False, True, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(self.actions), name="action")
 
 

@@ -35,16 +35,22 @@ submarine's shot in column 4 that flies left is spread over the sets of `State` 
     shots_right, torpedoes_right, submarines: all 0
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._actions import toward
+from jaxenv.canvas import Canvas
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _seaquest_enemies, _seaquest_picture
 from jaxenv.envs.minatar._bitboard import Bitboard, stack_channels
 from jaxenv.envs.minatar._seaquest_enemies import ByTimer, Enemies, Motion
 from jaxenv.envs.minatar.minatar import DOWN, FIRE, LEFT, RIGHT, SIZE, UP, MinAtar
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 _OXYGEN = np.int32(200)  # steps
 _OXYGEN_PER_CELL = np.int32(20)
@@ -113,7 +119,7 @@ class Seaquest(MinAtar):
     step_words = 1
     elementwise = True
 
-    def start(self, stream):
+    def start(self, stream: Stream) -> State:
         zero, no = jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, bool)
         empty, diver = Bitboard.empty(stream.shape), Diver(zero, zero, no)
         return State(
@@ -138,7 +144,7 @@ class Seaquest(MinAtar):
             divers=(diver, diver),
         )
 
-    def draws(self, words):
+    def draws(self, words: Sequence[jax.Array]) -> Draws:
         # One word: a side and a row each for enemy and diver (8 bits), and the kind of enemy from the other 24 bits.
         (word,) = words
         return Draws(
@@ -149,7 +155,7 @@ class Seaquest(MinAtar):
             diver_row=((word >> np.uint32(24)) & np.uint32(7)).astype(jnp.int32) + 1,
         )
 
-    def advance(self, game, action, draws):
+    def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:
         interval = _move_interval(game.level)
         game, spawn = _choose_spawn(game, draws)
         game = _spawn_diver(game, draws)
@@ -197,7 +203,7 @@ class Seaquest(MinAtar):
         )
         return game, hits + pay, over
 
-    def board(self, game):
+    def board(self, game: State) -> jax.Array:
         enemies, (newer, older) = game.fish | game.submarines, game.divers
         behind_enemies = game.right.to_left() | (enemies - game.right).to_right()
         oxygen = (jnp.maximum(game.oxygen, 0) // _OXYGEN_PER_CELL).astype(jnp.uint32)
@@ -218,10 +224,10 @@ class Seaquest(MinAtar):
             )
         )
 
-    def scene(self, game):
+    def scene(self, game: State) -> tuple[jax.Array, tuple[Callable[..., Any], ...]]:
         return _seaquest_picture.scene(game)
 
-    def backdrop(self, game, canvas):
+    def backdrop(self, game: State, canvas: Canvas) -> Canvas:
         return _seaquest_picture.backdrop(canvas, game.oxygen / _OXYGEN, game.aboard)
 
 

@@ -15,14 +15,18 @@ Ramping       each wave marches faster than the one before, up to a limit; diffi
               the first wave; within a wave the aliens march faster the fewer they are
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._actions import toward
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import FIRE, LEFT, RIGHT, SIZE, MinAtar
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
 
 _COOLDOWN = np.int32(5)  # steps between two shots of the cannon
 _ALIEN_COOLDOWN = np.int32(10)  # steps between two shots of the aliens
@@ -54,7 +58,7 @@ class SpaceInvaders(MinAtar):
     channels = ("cannon", "alien", "alien_left", "alien_right", "friendly_bullet", "enemy_bullet")
     minimal = "nlrf"
 
-    def start(self, stream):
+    def start(self, stream: Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
         board = jnp.zeros((*stream.shape, SIZE), jnp.uint32)
         return State(
@@ -69,7 +73,7 @@ class SpaceInvaders(MinAtar):
             enemy=board,
         )
 
-    def advance(self, game, action, draws):
+    def advance(self, game: State, action: jax.Array, draws: Tree) -> tuple[Tree, jax.Array, jax.Array]:
         before = game.aliens
         game, shot = _act(game, action)
         game = _fly_bullets(game, shot)
@@ -98,7 +102,7 @@ class SpaceInvaders(MinAtar):
         )
         return game, kills
 
-    def board(self, game):
+    def board(self, game: State) -> jax.Array:
         # All channels of a row are packed into one word; each element of the board tests its bits in that word.
         bottom = np.arange(SIZE) == _BOTTOM
         friendly = game.friendly | jnp.where(bottom[None], _bit(game.column)[:, None], _NONE)
@@ -106,7 +110,7 @@ class SpaceInvaders(MinAtar):
         word = game.aliens | (friendly << np.uint32(SIZE)) | (game.enemy << np.uint32(2 * SIZE)) | direction
         return ((word[:, :, None] & _REQUIRED[None]) == _REQUIRED[None]).reshape(-1, SIZE, SIZE, len(self.channels))
 
-    def scene(self, game):
+    def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         cells = self.board(game)[..., np.array([0, 3, 2, 4, 5])]
         return cells, (_sprites.cannon, *_sprites.both_ways(_sprites.alien), _sprites.bolt, _sprites.bomb)
 

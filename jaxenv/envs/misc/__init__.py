@@ -1,6 +1,6 @@
 """Small tasks from various sources."""
 
-from jaxenv.registry import register
+from jaxenv.core import register
 
 register("FourRooms-misc", f"{__name__}.four_rooms:FourRooms", max_episode_steps=500)
 # With terminal_limit the horizon is part of the task, as in the papers: values beyond it are 0.

@@ -17,18 +17,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition
 from jaxenv.envs._arms import Arms
 from jaxenv.envs._drawing import timeline
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
     """Scalars, or ``[B]`` for one value per lane. Every bandit's params have this field."""
 
-    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 @tree.struct
@@ -42,16 +43,14 @@ class State:
 
 
 class Bandit(Task):
-    """A bandit with random rewards; the module docstring is the specification.
-
-    Attributes:
-        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
-    """
+    """A bandit with random rewards; the module docstring is the specification."""
 
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Any = Params()
-    normalize_time: bool = tree.static(default=True)
+    normalize_time: bool = tree.static(
+        default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
+    )
 
     # --- what a bandit writes ----------------------------------------------------------------------------------------
 
@@ -82,11 +81,11 @@ class Bandit(Task):
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(self.arms(stream), lanes, jnp.zeros(stream.shape, jnp.float32), lanes)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
         return self.advance(state, action, self.noise(stream))
 
     def advance(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
@@ -98,24 +97,24 @@ class Bandit(Task):
         state = State(state.means, action, reward, state.time + 1)
         return Transition(state, reward, jnp.zeros_like(reward, bool), {"regret": regret})
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
         # Stacking columns takes two thirds of the time of concatenating blocks.
         last_action = [(state.last_action == arm).astype(jnp.float32) for arm in range(self.num_actions)]
         return jnp.stack([state.last_reward, *last_action, time], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         arms = Arms(self.num_actions, *self.drawn_bounds())
         canvas = arms.draw(canvas, state.means)
         canvas = arms.draw_pull(canvas, state.last_action, state.last_reward, state.time > 0)
         return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / self.params.t_max)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         (low, high), (first, last) = self.reward_bounds(), time_bounds(self.normalize_time)
         arms = self.num_actions
         return specs.Bounded(
             (arms + 2,), np.float32, [low, *[0.0] * arms, first], [high, *[1.0] * arms, last], "observation"
         )
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_actions, name="action")

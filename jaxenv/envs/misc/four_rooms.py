@@ -23,12 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
-from jaxenv._checks import Range, is_concrete
-from jaxenv.canvas import NIGHT
+from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core import Range, Task, Transition, is_concrete, toward
 from jaxenv.envs import _drawing, _maze_tiles
 from jaxenv.envs._bitmap import lookup
-from jaxenv.task import Task, Transition
 
 MAP = """\
 #############
@@ -58,8 +56,8 @@ _JUMPS = np.diff(FREE_CELLS @ np.array([_SIZE, 1]) - np.arange(len(FREE_CELLS)),
 class Params:
     """A scalar and two cells, or with one more axis one value per lane."""
 
-    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1)  # of moving in another direction
-    goal_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(8, 9))  # row and column
+    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1, doc="of moving in another direction")
+    goal_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(8, 9), doc="row and column")
     pos_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(4, 1))
 
 
@@ -74,21 +72,19 @@ class State:
 
 
 class FourRooms(Task):
-    """The four rooms; the module docstring is the specification.
-
-    Attributes:
-        use_visual_obs: whether the observation is a map.
-        resample_init_pos: whether each episode starts at a random cell instead of ``pos_fixed``.
-        resample_goal_pos: whether each episode has a random goal instead of ``goal_fixed``.
-    """
+    """The four rooms; the module docstring is the specification."""
 
     params: Params = Params()
-    use_visual_obs: bool = tree.static(default=False)
-    resample_init_pos: bool = tree.static(default=False)
-    resample_goal_pos: bool = tree.static(default=False)
+    use_visual_obs: bool = tree.static(default=False, doc="whether the observation is a map")
+    resample_init_pos: bool = tree.static(
+        default=False, doc="whether each episode starts at a random cell instead of ``pos_fixed``"
+    )
+    resample_goal_pos: bool = tree.static(
+        default=False, doc="whether each episode has a random goal instead of ``goal_fixed``"
+    )
     action_names = ("up", "right", "down", "left")
 
-    def check(self):
+    def check(self) -> None:
         p = self.params
         if not (is_concrete(p.goal_fixed) and is_concrete(p.pos_fixed)):
             return
@@ -100,7 +96,7 @@ class FourRooms(Task):
         if not drawn and np.any(np.all(goal == position, axis=-1)):
             raise ValueError(f"{self}: goal_fixed and pos_fixed must differ, got {goal.tolist()} for both")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         goal, position = (_lanes(cell, stream.shape) for cell in (self.params.goal_fixed, self.params.pos_fixed))
         if self.resample_goal_pos and self.resample_init_pos:
             first, second = random.separate_bits(stream, 2)
@@ -112,12 +108,12 @@ class FourRooms(Task):
             position = _other_cell(random.bits(stream), goal)
         return State(*position, *goal)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         state = _move(state, _slip(action, self.params.fail_prob, stream))
         at_goal = (state.row == state.goal_row) & (state.column == state.goal_column)
         return Transition(state, reward=at_goal.astype(jnp.float32), terminated=at_goal)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         if self.use_visual_obs:
             agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
             walls = jnp.broadcast_to(WALLS[None], agent.shape)
@@ -125,18 +121,18 @@ class FourRooms(Task):
         cells = jnp.stack([state.row, state.column, state.goal_row, state.goal_column], axis=-1)
         return cells.astype(jnp.float32)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
         agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
         canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
         return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         if self.use_visual_obs:
             return specs.Bounded((_SIZE, _SIZE, 3), np.float32, 0, 1, "observation")
         return specs.Bounded((4,), np.float32, 1, _SIZE - 2, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
 

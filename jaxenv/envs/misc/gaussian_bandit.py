@@ -16,6 +16,7 @@ The time in the observation counts steps, or with normalize_time ranges from -1 
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -27,10 +28,10 @@ from jaxenv.envs.misc.bandit import Bandit
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    mean_mu: float = -1.0  # mean of the risky arm's mean
-    sigma_p: float = tree.leaf(default=1.0, low=0)  # standard deviation of the risky arm's mean
-    sigma_l: float = tree.leaf(default=0.1, low=0)  # standard deviation of a reward
-    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    mean_mu: float = tree.leaf(default=-1.0, doc="mean of the risky arm's mean")
+    sigma_p: float = tree.leaf(default=1.0, low=0, doc="standard deviation of the risky arm's mean")
+    sigma_l: float = tree.leaf(default=0.1, low=0, doc="standard deviation of a reward")
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 class GaussianBandit(Bandit):
@@ -40,23 +41,23 @@ class GaussianBandit(Bandit):
     action_names = ("safe arm", "risky arm")
 
     @property
-    def num_actions(self):
+    def num_actions(self) -> int:
         return 2
 
-    def arms(self, stream):
+    def arms(self, stream: random.Stream) -> jax.Array:
         risky = self.params.mean_mu + self.params.sigma_p * random.normal(stream)
         return jnp.stack([jnp.zeros_like(risky), risky], axis=-1)
 
-    def noise(self, stream):
+    def noise(self, stream: random.Stream) -> jax.Array:
         return random.normal(stream)
 
-    def pay(self, mean, action, noise):
+    def pay(self, mean: jax.Array, action: jax.Array, noise: jax.Array) -> jax.Array:
         return jnp.where(action == 1, mean + self.params.sigma_l * noise, 0.0)
 
-    def reward_bounds(self):
+    def reward_bounds(self) -> tuple[float, float]:
         return -np.inf, np.inf
 
-    def drawn_bounds(self):
+    def drawn_bounds(self) -> tuple[Any, Any]:
         # Zero and three standard deviations around the mean of the risky arm.
         p = self.params
         return jnp.minimum(p.mean_mu - 3 * p.sigma_p, -0.1), jnp.maximum(p.mean_mu + 3 * p.sigma_p, 0.1)

@@ -24,21 +24,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
-from jaxenv.canvas import NIGHT
+from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core import Task, Transition, toward
 from jaxenv.envs import _maze_tiles
 from jaxenv.envs._drawing import floor
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
-from jaxenv.task import Task, Transition
 
 
 @tree.struct
 class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
-    reward: float = 10.0  # for reaching the goal
-    punishment: float = 0.0  # added for walking into a wall; negative to punish
-    t_max: float = tree.leaf(default=200.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    reward: float = tree.leaf(default=10.0, doc="for reaching the goal")
+    punishment: float = tree.leaf(default=0.0, doc="added for walking into a wall; negative to punish")
+    t_max: float = tree.leaf(default=200.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 @tree.struct
@@ -55,39 +54,35 @@ class State:
 
 
 class MetaMaze(Task):
-    """The maze with pillars; the module docstring is the specification.
-
-    Attributes:
-        maze_size: number of cells along each side of the maze, odd.
-        rf_size: number of cells along each side of the agent's field of view, odd.
-        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
-    """
+    """The maze with pillars; the module docstring is the specification."""
 
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
-    maze_size: int = tree.static(default=9)
-    rf_size: int = tree.static(default=3)
-    normalize_time: bool = tree.static(default=False)
+    maze_size: int = tree.static(default=9, doc="number of cells along each side of the maze, odd")
+    rf_size: int = tree.static(default=3, doc="number of cells along each side of the agent's field of view, odd")
+    normalize_time: bool = tree.static(
+        default=False, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
+    )
     action_names = ("up", "right", "down", "left")
 
-    def check(self):
+    def check(self) -> None:
         for name in ("maze_size", "rf_size"):
             if getattr(self, name) < 3 or getattr(self, name) % 2 == 0:
                 raise ValueError(f"{self}: {name} must be odd and at least 3, got {getattr(self, name)}")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
         centre = lanes + np.int32(self.maze_size // 2)
         goal = _other_cell(random.bits(stream), (centre, centre), self.maze_size)
         return State(centre, centre, *goal, lanes, jnp.zeros(stream.shape, jnp.float32), lanes)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         elsewhere = _other_cell(random.bits(stream), (state.goal_row, state.goal_column), self.maze_size)
         state, at_goal = _advance(state, action, elsewhere, self.maze_size, self.params)
         return Transition(state, state.last_reward, jnp.zeros_like(at_goal), {"goal_reached": at_goal})
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         reach = np.arange(self.rf_size, dtype=np.int32)[None] - np.int32(self.rf_size // 2)
         seen = _is_wall(
             (state.row[:, None] + reach)[:, :, None], (state.column[:, None] + reach)[:, None, :], self.maze_size
@@ -98,7 +93,7 @@ class MetaMaze(Task):
         numbers = jnp.stack([state.last_reward, time], axis=-1)
         return jnp.concatenate([flags.astype(jnp.float32), numbers], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         line = jnp.arange(-1, self.maze_size + 1, dtype=jnp.int32)  # with the outer walls
         rows, columns = line[None, :, None], line[None, None, :]
         row, column, goal_row, goal_column = (
@@ -112,13 +107,13 @@ class MetaMaze(Task):
         canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
         return canvas.tiles(things, [None, _maze_tiles.hidden_goal, _maze_tiles.walker])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         flags = self.rf_size**2 + 4
         first, last = time_bounds(self.normalize_time)
         low, high = [0.0] * flags + [-np.inf, first], [1.0] * flags + [np.inf, last]
         return specs.Bounded((flags + 2,), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
 

@@ -29,12 +29,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice
-from jaxenv._numeric import clip, sin_cos
-from jaxenv.canvas import GREEN, GREY, PAPER, SILVER, mix
+from jaxenv.canvas import GREEN, GREY, PAPER, SILVER, Canvas, mix
+from jaxenv.core import Task, Transition, check_choice, clip, sin_cos
 from jaxenv.envs.misc._agent import draw_agent
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
-from jaxenv.task import Task, Transition
 
 
 @tree.struct
@@ -43,7 +41,7 @@ class Params:
 
     circle_radius: float = tree.leaf(default=1.0, low=0)
     goal_radius: float = tree.leaf(default=0.2, low=0)
-    t_max: float = tree.leaf(default=100.0, unit="steps", above=0)  # the step at which the normalized time is 1
+    t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
 
 @tree.struct
@@ -60,27 +58,22 @@ class State:
 
 
 class PointRobot(Task):
-    """The point on the plane; the module docstring is the specification.
-
-    Attributes:
-        max_force: the largest displacement of a step along either axis.
-        dense_reward: whether the reward is minus the distance to the goal.
-        center_init: whether the agent starts at the origin, as in the papers.
-        normalize_time: whether the observed time ranges from -1 to 1 instead of counting steps.
-        respawn: whether an agent that has reached the goal is moved to a new start.
-        compat: ``"gymnax"`` for the rules of gymnax 1.0.1, or empty.
-    """
+    """The point on the plane; the module docstring is the specification."""
 
     finite_observation = True
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
-    max_force: float = tree.static(default=0.1, above=0, below=math.inf)
-    dense_reward: bool = tree.static(default=False)
-    center_init: bool = tree.static(default=False)
-    normalize_time: bool = tree.static(default=True)
-    respawn: bool = tree.static(default=False)
-    compat: str = tree.static(default="")
+    max_force: float = tree.static(
+        default=0.1, above=0, below=math.inf, doc="the largest displacement of a step along either axis"
+    )
+    dense_reward: bool = tree.static(default=False, doc="whether the reward is minus the distance to the goal")
+    center_init: bool = tree.static(default=False, doc="whether the agent starts at the origin, as in the papers")
+    normalize_time: bool = tree.static(
+        default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
+    )
+    respawn: bool = tree.static(default=False, doc="whether an agent that has reached the goal is moved to a new start")
+    compat: str = tree.static(default="", doc='``"gymnax"`` for the rules of gymnax 1.0.1, or empty')
     action_names = ("x", "y")
     play_fps = 10
 
@@ -93,10 +86,10 @@ class PointRobot(Task):
     def _respawns(self) -> bool:
         return self.respawn or self.compat == "gymnax"
 
-    def check(self):
+    def check(self) -> None:
         check_choice(f"{self}", "compat", self.compat, ("", "gymnax"))
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         angle, *start = random.separate_uniforms(stream, 1 if self.center_init else 3)
         goal = _polar(self.params.circle_radius, math.pi * angle)
         zero = jnp.zeros(stream.shape, jnp.float32)
@@ -108,16 +101,16 @@ class PointRobot(Task):
             time=jnp.zeros(stream.shape, jnp.int32),
         )
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         start = random.separate_uniforms(stream, 2) if self._respawns and not self.center_init else ()
         return self._advance(state, action, self._start(start, jnp.zeros_like(state.x)))
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
         last_x, last_y = state.last_action[:, 0], state.last_action[:, 1]
         return jnp.stack([state.x, state.y, state.last_reward, last_x, last_y, time], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The half-circle of goals, the goal with its radius, the agent with its last action, and the elapsed time."""
         p, time = self.params, state.time.astype(jnp.float32)
         canvas = canvas.view((-1.5, 1.5), (-1, 2))
@@ -131,14 +124,14 @@ class PointRobot(Task):
         across, up = state.last_action[:, 0], state.last_action[:, 1]
         return draw_agent(canvas, size * state.x, size * state.y, 3 * size * across, 3 * size * up)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         first, last = time_bounds(self.normalize_time)
         reward_low, reward_high = (-np.inf, 0.0) if self.dense_reward else (0.0, 1.0)
         low = [-np.inf, -np.inf, reward_low, -self.max_force, -self.max_force, first]
         high = [np.inf, np.inf, reward_high, self.max_force, self.max_force, last]
         return specs.Bounded((6,), np.float32, low, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
 
     def _start(self, fractions: Sequence[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:

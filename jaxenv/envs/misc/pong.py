@@ -22,9 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import Range, check_choice, check_integer
-from jaxenv.canvas import GREY, NIGHT, ORANGE, SILVER, SKY, WHITE, mix
-from jaxenv.task import Task, Transition
+from jaxenv.canvas import GREY, NIGHT, ORANGE, SILVER, SKY, WHITE, Canvas, mix
+from jaxenv.core import Range, Task, Transition, check_choice, check_integer
 
 UP, DOWN = np.int32(1), np.int32(2)
 
@@ -54,30 +53,24 @@ class State:
 
 
 class Pong(Task):
-    """Pong for one player; the module docstring is the specification.
-
-    Attributes:
-        width: width of the image, at least 4.
-        height: height of the image, at least that of a paddle plus one.
-        paddle_half_height: number of cells of a paddle above and below its centre.
-        use_ai_policy: whether the opponent follows the ball; otherwise it repeats the player's moves.
-        random_serve: whether direction and speed of the serve are random.
-        reward: ``"rally"`` or ``"score"``.
-        dtype: dtype of the observation, ``"bool"`` or ``"float32"``.
-    """
+    """Pong for one player; the module docstring is the specification."""
 
     params: Params = Params()
-    width: int = tree.static(default=40, low=4)
-    height: int = tree.static(default=30)
-    paddle_half_height: int = tree.static(default=2, low=1)
-    use_ai_policy: bool = tree.static(default=True)
-    random_serve: bool = tree.static(default=True)
-    reward: str = tree.static(default="rally")
-    dtype: str = tree.static(default="bool")
+    width: int = tree.static(default=40, low=4, doc="width of the image, at least 4")
+    height: int = tree.static(default=30, doc="height of the image, at least that of a paddle plus one")
+    paddle_half_height: int = tree.static(
+        default=2, low=1, doc="number of cells of a paddle above and below its centre"
+    )
+    use_ai_policy: bool = tree.static(
+        default=True, doc="whether the opponent follows the ball; otherwise it repeats the player's moves"
+    )
+    random_serve: bool = tree.static(default=True, doc="whether direction and speed of the serve are random")
+    reward: str = tree.static(default="rally", doc='``"rally"`` or ``"score"``')
+    dtype: str = tree.static(default="bool", doc='dtype of the observation, ``"bool"`` or ``"float32"``')
     action_names = ("stay", "up", "down")
     play_fps = 15
 
-    def check(self):
+    def check(self) -> None:
         owner, p = f"{self}", self.params
         check_integer(owner, "height", self.height, 2 * self.paddle_half_height + 2)
         check_choice(owner, "reward", self.reward, ("rally", "score"))
@@ -87,7 +80,7 @@ class Pong(Task):
         Range(high=self.height - 1).check(owner, "ball_max_y_speed", p.ball_max_y_speed)
         Range(high=self.height - 1).check(owner, "serve_y_speed", p.serve_y_speed)
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         row = jnp.full(stream.shape, self.height / 2, jnp.float32)
         column = jnp.full(stream.shape, self.width / 2, jnp.float32)
         row_speed, side = jnp.zeros_like(row), jnp.ones_like(row)
@@ -96,7 +89,7 @@ class Pong(Task):
             row_speed, side = fraction * self.params.serve_y_speed, jnp.where(coin < 0, -side, side)
         return State(row, row, row, column, row_speed, side * self.params.ball_x_speed, row, column)
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         direction = (action == DOWN).astype(jnp.float32) - (action == UP).astype(jnp.float32)
         opponent = self._follow(state) if self.use_ai_policy else direction
         state = self.advance(state, direction, opponent)
@@ -134,7 +127,7 @@ class Pong(Task):
             last_column=state.column,
         )
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         # Each object is one bit. It is visible where both its row and its entry (column and channel) have the bit set:
         # two short tables per lane, and one operation on bytes per element of the image.
         row, entry = (np.arange(n, dtype=np.int32)[None] for n in (self.height, 3 * self.width))
@@ -154,7 +147,7 @@ class Pong(Task):
         )
         return ((in_row[:, :, None] & in_entry[:, None]) != 0).reshape(-1, self.height, self.width, 3)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """A position is the centre of its cell, and the player is on the left, as in the observation."""
         width, height, reach = self.width, self.height, self.paddle_half_height
         canvas = canvas.fill(NIGHT).view((0, width), (0, height), margin=0.03)
@@ -162,7 +155,7 @@ class Pong(Task):
         for border in (-0.4, height + 0.4):
             canvas = canvas.box(width / 2, border, width, 0.5, GREY)
 
-        def at(row):
+        def at(row: jax.Array) -> jax.Array:
             return height - 0.5 - row
 
         for column, paddle, colour in ((0.5, state.player, SKY), (width - 0.5, state.opponent, ORANGE)):
@@ -170,13 +163,13 @@ class Pong(Task):
         canvas = canvas.disc(state.last_column + 0.5, at(state.last_row), 0.5, SILVER, alpha=0.4)
         return canvas.disc(state.column + 0.5, at(state.row), 0.8, WHITE)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         shape = (self.height, self.width, 3)
         if self.dtype == "float32":
             return specs.Bounded(shape, np.float32, 0, 1, "observation")
         return specs.Bounded(shape, np.bool_, False, True, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
     def _move(self, paddle: jax.Array, direction: jax.Array | np.float32) -> jax.Array:

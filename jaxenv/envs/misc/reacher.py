@@ -16,23 +16,23 @@ neither inertia nor friction. As in the original one goal in five is out of reac
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._numeric import clip, sin_cos
-from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, turn
-from jaxenv.task import Task, Transition
+from jaxenv.canvas import BLUE, GREEN, INK, ORANGE, PAPER, Canvas, turn
+from jaxenv.core import Task, Transition, clip, sin_cos
 
 
 @tree.struct
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    torque_scale: float = tree.leaf(default=1.0, unit="rad/s^2")  # for an action of 1
-    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
+    torque_scale: float = tree.leaf(default=1.0, unit="rad/s^2", doc="for an action of 1")
+    dt: float = tree.leaf(default=0.05, unit="s", above=0, doc="duration of a step")
 
 
 @tree.struct
@@ -45,25 +45,21 @@ class State:
 
 
 class Reacher(Task):
-    """An arm that reaches for a goal; the module docstring is the specification.
-
-    Attributes:
-        num_joints: number of joints and segments.
-    """
+    """An arm that reaches for a goal; the module docstring is the specification."""
 
     finite_observation = True
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
-    num_joints: int = tree.static(default=2, low=1)
+    num_joints: int = tree.static(default=2, low=1, doc="number of joints and segments")
     play_fps = 15
 
     @property
-    def action_names(self):
+    def action_names(self) -> tuple[str, ...]:
         return tuple(f"joint {joint + 1}" for joint in range(self.num_joints))
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         n = self.num_joints
         start = random.separate_uniforms(stream, 2 * n + 2, -1.0, 1.0)
         return State(
@@ -72,12 +68,12 @@ class Reacher(Task):
             goal=(start[-2] * np.float32(n), start[-1] * np.float32(n)),
         )
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         n = self.num_joints
         reach = (math.pi,) * n + (1.0,) * n + (float(n),) * 2
         return tuple(-x for x in reach), reach
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         p = self.params
         rates = tuple(rate + p.dt * (p.torque_scale * action[:, i]) for i, rate in enumerate(state.rates))
         angles = tuple(angle + p.dt * rate for angle, rate in zip(state.angles, rates, strict=True))
@@ -88,11 +84,11 @@ class Reacher(Task):
         terms = {"reward_dist": reward, "reward_ctrl": -cost}
         return Transition(State(angles, rates, state.goal), reward, jnp.zeros(reward.shape, bool), terms)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         sines, cosines = zip(*map(sin_cos, state.angles), strict=True)
         return jnp.stack([*cosines, *sines, *state.rates, *state.goal], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The arrows at the joints show the rates of their segments."""
         n, size = self.num_joints, 0.08 * self.num_joints
         canvas = canvas.view((-n, n), (-n, n), margin=0.07)
@@ -106,12 +102,12 @@ class Reacher(Task):
             canvas = canvas.arc(*point, 0.45, angle, angle + clip(0.5 * rate, -3, 3), 0.5 * size, BLUE, arrow=True)
         return canvas.disc(*points[-1], 0.65 * size, ORANGE)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         n = self.num_joints
         high = np.array([1.0] * (2 * n) + [np.inf] * n + [n, n], np.float32)
         return specs.Bounded((3 * n + 2,), np.float32, -high, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.num_joints,), np.float32, -1.0, 1.0, "action")
 
 

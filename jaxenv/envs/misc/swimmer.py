@@ -14,7 +14,7 @@ There are no walls and no drag, so the swimmer may leave the square.
 """
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, PURPLE, SKY, Canvas, turn
+from jaxenv.core import Task, Transition
 from jaxenv.envs.misc._agent import draw_agent
-from jaxenv.task import Task, Transition
 
 Point: TypeAlias = tuple[jax.Array, jax.Array]
 
@@ -32,7 +32,7 @@ Point: TypeAlias = tuple[jax.Array, jax.Array]
 class Params:
     """Physical constants: scalars, or ``[B]`` for one value per lane."""
 
-    dt: float = tree.leaf(default=0.05, unit="s", above=0)  # duration of a step
+    dt: float = tree.leaf(default=0.05, unit="s", above=0, doc="duration of a step")
 
 
 @tree.struct
@@ -46,35 +46,31 @@ class State:
 
 
 class Swimmer(Task):
-    """A swimmer among urchins; the module docstring is the specification.
-
-    Attributes:
-        num_urchins: number of urchins.
-    """
+    """A swimmer among urchins; the module docstring is the specification."""
 
     finite_observation = True
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     smooth = True
     params: Params = Params()
-    num_urchins: int = tree.static(default=5, low=0)
+    num_urchins: int = tree.static(default=5, low=0, doc="number of urchins")
     action_names = ("x", "y")
     play_fps = 15
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         n = self.num_urchins
         places = random.uniform(stream, (n + 2, 2), -1.0, 1.0)
         at_rest = jnp.zeros(stream.shape, jnp.float32)
         return State(places[:, :n], _point(places, n), (at_rest, at_rest), _point(places, n + 1))
 
-    def initial_bounds(self):
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         reach = (1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0)
         return tuple(-x for x in reach), reach
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         dt = self.params.dt
-        velocity = tuple(v + dt * action[:, i] for i, v in enumerate(state.velocity))
-        position = tuple(x + dt * v for x, v in zip(state.position, velocity, strict=True))
+        velocity: Any = tuple(v + dt * action[:, i] for i, v in enumerate(state.velocity))
+        position: Any = tuple(x + dt * v for x, v in zip(state.position, velocity, strict=True))
         reward = jnp.exp(-0.5 * _squared_distance(position, state.goal))
         for i in range(self.num_urchins):
             to_urchin = _squared_distance(position, _point(state.urchins, i))
@@ -82,12 +78,12 @@ class Swimmer(Task):
         state = State(state.urchins, position, velocity, state.goal)
         return Transition(state, reward, terminated=jnp.zeros(reward.shape, bool))
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         moving = jnp.stack([*state.position, *state.velocity, *state.goal], axis=-1)
         urchins = state.urchins.reshape(moving.shape[0], 2 * self.num_urchins)
         return jnp.concatenate([urchins, moving], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """An urchin's halo has the distance at which the reward is halved; the arrow is the velocity."""
         canvas = canvas.fill(SKY).view((-1.6, 1.6), (-1.6, 1.6))
         canvas = canvas.disc(*state.goal, 0.07, GREEN).ring(*state.goal, 0.16, 0.045, GREEN)
@@ -95,11 +91,11 @@ class Swimmer(Task):
             canvas = _draw_urchin(canvas, *_point(state.urchins, i))
         return draw_agent(canvas, *state.position, *state.velocity)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         high = np.array([1.0] * (2 * self.num_urchins) + [np.inf] * 4 + [1.0, 1.0], np.float32)
         return specs.Bounded(high.shape, np.float32, -high, high, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
 
 

@@ -1,6 +1,6 @@
 """Small tasks with known values and policies, which test one ability of a learner each."""
 
-from jaxenv.registry import register
+from jaxenv.core import register
 
 register("NoisyArray-v0", f"{__name__}.noisy_array:NoisyArray")
 register("RiskyBranch-v0", f"{__name__}.risky_branch:RiskyBranch")

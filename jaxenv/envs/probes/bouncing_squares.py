@@ -17,15 +17,16 @@ speeds. As in the original, noise is redrawn for every image and added to the re
 clipped to 0, and bytes overflow: white plus a little noise is black.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._xla import take_rows
-from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEAL, WHITE, mix
+from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEAL, WHITE, Canvas, mix
+from jaxenv.core import Task, Transition, take_rows
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 COLOURS = np.array(
     [
@@ -67,21 +68,16 @@ class State:
 
 
 class BouncingSquares(Task):
-    """Two bouncing rectangles; see the module docstring.
+    """Two bouncing rectangles; see the module docstring."""
 
-    Attributes:
-        size: side length of the image in cells, at least 5.
-        pixels_per_cell: side length of a cell in pixels.
-        noise_level: standard deviation of the noise, as a fraction of 255; 0 for no noise.
-        color: whether the image has colours.
-    """
+    size: int = tree.static(default=64, low=5, doc="side length of the image in cells, at least 5")
+    pixels_per_cell: int = tree.static(default=1, low=1, doc="side length of a cell in pixels")
+    noise_level: float = tree.static(
+        default=0.0, low=0, below=np.inf, doc="standard deviation of the noise, as a fraction of 255; 0 for no noise"
+    )
+    color: bool = tree.static(default=False, doc="whether the image has colours")
 
-    size: int = tree.static(default=64, low=5)
-    pixels_per_cell: int = tree.static(default=1, low=1)
-    noise_level: float = tree.static(default=0.0, low=0, below=np.inf)
-    color: bool = tree.static(default=False)
-
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         flags, speeds, row, column, position = random.separate_bits(stream, 5)
         sides = [jnp.where(_digit(flags, 2, i) == 0, np.int32(self.size // 4), self.size // 5) for i in range(4)]
         height, width, other_height, other_width = sides
@@ -94,7 +90,7 @@ class BouncingSquares(Task):
         second = Square(row, column, other_height, other_width, velocity[2], velocity[3], colours[1])
         return State(first, second, self._noise_words(stream))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
         first, second = _move(state.first, self.size), _move(state.second, self.size)
         collide = _overlap(first, second)
         after = State(
@@ -105,7 +101,7 @@ class BouncingSquares(Task):
         zero = jnp.zeros(collide.shape, jnp.float32)
         return Transition(after, reward=zero, terminated=zero > 0)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         # The rectangles never overlap, so the bitwise or of their images shows both.
         image = self._draw(state.first) | self._draw(state.second)
         image = image.reshape(-1, self.size, self.size, 3 if self.color else 1)
@@ -115,7 +111,7 @@ class BouncingSquares(Task):
             image = jnp.repeat(image, self.pixels_per_cell, axis) if self.pixels_per_cell > 1 else image
         return image
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The rectangles without the noise, in the nearest colours of the palette; the arrows show the speeds."""
         size = self.size
         canvas = canvas.fill(NIGHT).view((0, size), (0, size), margin=0.02)
@@ -131,11 +127,11 @@ class BouncingSquares(Task):
             canvas = canvas.arrow(x - right, y + down, x + right, y - down, size / 30, NIGHT)
         return canvas
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         side = self.size * self.pixels_per_cell
         return specs.Bounded((side, side, 3 if self.color else 1), np.uint8, 0, 255, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
     def _draw(self, square: Square) -> jax.Array:
@@ -207,7 +203,9 @@ def _within(cell: np.ndarray, start: jax.Array, length: jax.Array) -> jax.Array:
 # rows without overlap are numbered first, (R - r) * C of them, then the C - c free ones of each of the other r rows.
 
 
-def _place_without_overlap(first: Square, height: jax.Array, width: jax.Array, size: int, word: jax.Array) -> tuple:
+def _place_without_overlap(
+    first: Square, height: jax.Array, width: jax.Array, size: int, word: jax.Array
+) -> tuple[Any, ...]:
     """Returns row and column of a rectangle that does not overlap the first, uniform over all free positions."""
     num_rows, num_columns = size - height, size - width
     first_row, taken_rows = _overlapping(first.row, first.height, height, num_rows)
@@ -225,7 +223,9 @@ def _place_without_overlap(first: Square, height: jax.Array, width: jax.Array, s
     )
 
 
-def _overlapping(start: jax.Array, length: jax.Array, own_length: jax.Array, num_positions: jax.Array) -> tuple:
+def _overlapping(
+    start: jax.Array, length: jax.Array, own_length: jax.Array, num_positions: jax.Array
+) -> tuple[Any, ...]:
     """Returns the first position along one axis at which the rectangles overlap, and the number of such positions.
 
     Args:

@@ -28,10 +28,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._checks import check_choice, check_order
-from jaxenv.canvas import GREEN, GREY, INK, ORANGE, SILVER
+from jaxenv.canvas import GREEN, GREY, INK, ORANGE, SILVER, Canvas
+from jaxenv.core import Task, Transition, check_choice, check_order
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -44,19 +44,18 @@ class State:
 
 
 class Unittest(Task):
-    """Base class of the tasks: episodes of fixed length.
+    """Base class of the tasks: episodes of fixed length."""
 
-    Attributes:
-        episode_length: number of rows of an episode from FIRST to LAST, at least 2; a number, or one per lane.
-        obs_dim: length of the observation.
-        action_type: ``"discrete"`` or ``"continuous"``.
-    """
+    episode_length: Any = tree.leaf(
+        default=13,
+        unit="rows",
+        low=2,
+        doc="number of rows of an episode from FIRST to LAST, at least 2; a number, or one per lane",
+    )
+    obs_dim: int = tree.static(default=1, low=1, doc="length of the observation")
+    action_type: str = tree.static(default="discrete", doc='``"discrete"`` or ``"continuous"``')
 
-    episode_length: Any = tree.leaf(default=13, unit="rows", low=2)
-    obs_dim: int = tree.static(default=1, low=1)
-    action_type: str = tree.static(default="discrete")
-
-    def check(self):
+    def check(self) -> None:
         check_choice(str(self), "action_type", self.action_type, ("discrete", "continuous"))
 
     # --- implemented by each task ------------------------------------------------------------------------------------
@@ -79,18 +78,18 @@ class Unittest(Task):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         return State(jnp.zeros(stream.shape, jnp.int32), *self.start(stream))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: Tree, stream: Stream) -> Transition:
         reward = self.reward(state, action)
         state = State(state.step + 1, self.next_observation(stream), state.memory)
         return Transition(state, reward, terminated=state.step >= self.episode_length - 1)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return state.observation
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
         canvas, best = canvas.view((0, 1), (0, 1)), self.best_action(state)
         width = 0.84 if best is None else 0.44
@@ -112,98 +111,97 @@ class Unittest(Task):
     def observation_spec(self) -> specs.Array:
         return specs.Array((self.obs_dim,), np.float32, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> Tree:
         return _action_spec(self.action_type)
 
 
 class ValueUnittest(Unittest):
     """Reward 1 for every step: the value of a row is the discounted number of remaining steps."""
 
-    def next_observation(self, stream):
+    def next_observation(self, stream: Stream) -> jax.Array:
         return jnp.ones((*stream.shape, self.obs_dim), jnp.float32)
 
-    def reward(self, state, action):
+    def reward(self, state: State, action: jax.Array) -> jax.Array:
         return jnp.ones(state.step.shape, jnp.float32)
 
 
 class PolicyUnittest(Unittest):
-    """The best action is the observed number.
+    """The best action is the observed number."""
 
-    Attributes:
-        reward_dim: length of the reward; above 1 the reward is a vector of equal entries.
-    """
+    reward_dim: int = tree.static(
+        default=1, low=1, doc="length of the reward; above 1 the reward is a vector of equal entries"
+    )
 
-    reward_dim: int = tree.static(default=1, low=1)
-
-    def check(self):
+    def check(self) -> None:
         super().check()
         if self.obs_dim != 1:
             raise ValueError(f"{self}: obs_dim must be 1, got {self.obs_dim}")
 
-    def next_observation(self, stream):
+    def next_observation(self, stream: Stream) -> jax.Array:
         return random.bernoulli(stream, (1,)).astype(jnp.float32)
 
-    def reward(self, state, action):
+    def reward(self, state: State, action: jax.Array) -> jax.Array:
         reward = 1 - jnp.abs(state.observation[:, 0] - _number(action))
         return reward if self.reward_dim == 1 else jnp.repeat(reward[:, None], self.reward_dim, axis=1)
 
-    def best_action(self, state):
+    def best_action(self, state: State) -> tuple[jax.Array, jax.Array] | None:
         return state.observation[:, 0].astype(jnp.int32), jnp.ones(state.step.shape, bool)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, 0, 1, "observation")
 
 
 class MixedPolicyUnittest(Unittest):
     """Two actions that must agree; the observation is irrelevant."""
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         if self.action_type != "discrete":
             raise ValueError(f"{self}: action_type does not apply, got {self.action_type!r}")
 
-    def next_observation(self, stream):
+    def next_observation(self, stream: Stream) -> jax.Array:
         return random.normal(stream, (self.obs_dim,))
 
-    def reward(self, state, action):
+    def reward(self, state: State, action: tuple[jax.Array, jax.Array]) -> jax.Array:
         discrete, continuous = action
         return (discrete == (continuous[:, 0] > 0.5).astype(jnp.int32)).astype(jnp.float32)
 
-    def action_spec(self):
+    def action_spec(self) -> tuple[specs.Bounded, specs.Bounded]:
         return _action_spec("discrete"), _action_spec("continuous")
 
 
 class RNNPolicyUnittest(Unittest):
-    """The first observation determines the best action after a gap.
+    """The first observation determines the best action after a gap."""
 
-    Attributes:
-        gap: number of steps without reward at the start of an episode; a number, or one per lane.
-    """
+    gap: Any = tree.leaf(
+        default=3,
+        unit="steps",
+        low=0,
+        doc="number of steps without reward at the start of an episode; a number, or one per lane",
+    )
 
-    gap: Any = tree.leaf(default=3, unit="steps", low=0)
-
-    def check(self):
+    def check(self) -> None:
         super().check()
         check_order(f"{self}", "gap", self.gap, "episode_length - 2", self.episode_length - 2)
 
-    def start(self, stream):
+    def start(self, stream: Stream) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         positive = random.bernoulli(stream)
         cue = jnp.where(positive, np.float32(1), np.float32(-1))
         ones = jnp.ones((*stream.shape, self.obs_dim - 1), jnp.float32)
         return jnp.concatenate([cue[:, None], ones], axis=-1), (cue,)
 
-    def next_observation(self, stream):
+    def next_observation(self, stream: Stream) -> jax.Array:
         return jnp.zeros((*stream.shape, self.obs_dim), jnp.float32)
 
-    def reward(self, state, action):
+    def reward(self, state: State, action: jax.Array) -> jax.Array:
         (cue,) = state.memory
         reward = 1 - 0.5 * jnp.abs(2 * _number(action) - 1 - cue)
         return jnp.where(state.step + 1 > self.gap, reward, 0.0)
 
-    def best_action(self, state):
+    def best_action(self, state: State) -> tuple[jax.Array, jax.Array] | None:
         return (state.memory[0] > 0).astype(jnp.int32), state.step >= self.gap
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.obs_dim,), np.float32, -1, 1, "observation")
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, GREY, NIGHT, ORANGE, WHITE, Canvas, mix
-from jaxenv.task import Task, Transition
+from jaxenv.core import Task, Transition
 
 LEFT, FIRE, RIGHT = (np.int32(i) for i in range(3))
 
@@ -40,10 +40,10 @@ class NoisyArray(Task):
     num_noise_bits: int = tree.static(default=100, low=1)
     action_names = ("left", "fire", "right")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(jnp.zeros(stream.shape, jnp.int32), self._noise(stream))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         position = jnp.maximum(state.position + action - FIRE, 0)
         # A step past the end of an episode wraps around to the left end.
         position = jnp.where(position == self.num_positions, np.int32(0), position)
@@ -51,11 +51,11 @@ class NoisyArray(Task):
         arrived = position == self.num_positions - 1
         return Transition(State(position, noise), arrived.astype(jnp.float32), terminated=arrived)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         position = state.position[:, None] == np.arange(self.num_positions, dtype=np.int32)[None]
         return jnp.concatenate([position.astype(jnp.float32), self._bits(state).astype(jnp.float32)], axis=-1)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The first row is the array with the agent and its goal. The noise bits are below."""
         n, columns = self.num_positions, max(self.num_positions, math.ceil(math.sqrt(self.num_noise_bits)))
         place = np.arange(columns, dtype=np.int32)[None]
@@ -67,10 +67,10 @@ class NoisyArray(Task):
         kinds = jnp.concatenate([array[:, None], jnp.zeros_like(array)[:, None], noise], axis=1)
         return canvas.fill(NIGHT).tiles(kinds, _PAINTERS)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.num_positions + self.num_noise_bits,), np.float32, 0, 1, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
     def _bits(self, state: State) -> jax.Array:

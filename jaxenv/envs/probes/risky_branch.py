@@ -29,7 +29,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLUE, GREEN, GREY, INK, ORANGE, PAPER, RED, Canvas
-from jaxenv.task import Task, Transition
+from jaxenv.core import Task, Transition
 
 START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
 
@@ -56,10 +56,10 @@ class RiskyBranch(Task):
 
     params: Params = Params()
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         return State(jnp.full(stream.shape, START, jnp.int32))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         p, node, first = self.params, state.node, action == 0
         lucky = random.bernoulli(stream, (), p.good_probability)
         branch = jnp.where(first, jnp.where(lucky, GOOD, BAD), SAFE)
@@ -69,10 +69,10 @@ class RiskyBranch(Task):
         after = jnp.where(node == START, branch, END)
         return Transition(State(after), reward, terminated=after == END)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return state.node[:, None].astype(jnp.float32)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The decision process and its rewards, each after the action that it requires. The state is orange."""
         p, canvas = self.params, canvas.view((0, 1), (0, 1))
         for branch in (GOOD, BAD, SAFE):
@@ -92,10 +92,10 @@ class RiskyBranch(Task):
         canvas = _write(canvas, "1:", bad, 0.525, 0.545)
         return _write(canvas, "0:", safe, 0.62, 0.1)
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, 0, 4, "observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
 

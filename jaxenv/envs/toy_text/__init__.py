@@ -1,6 +1,6 @@
 """Small tasks with discrete states and exact solutions."""
 
-from jaxenv.registry import register
+from jaxenv.core import register
 
 register(
     "FrozenLake-v1",

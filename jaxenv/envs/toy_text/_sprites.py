@@ -1,5 +1,7 @@
 """Cells of the grids of this family, painted in the unit square."""
 
+from typing import Any
+
 from jaxenv.canvas import (
     BLACK,
     BLUE,
@@ -86,7 +88,7 @@ def wall_to_west(canvas: Canvas) -> Canvas:
     return canvas.box(0, 0.5, 0.16, 1, SILVER)
 
 
-def stops() -> list:
+def stops() -> list[Any]:
     """Painters of the four stops: red, green, yellow and blue."""
     return [lambda canvas, c=c: canvas.box(0.5, 0.5, 0.84, 0.84, c, corner=0.12) for c in (RED, GREEN, GOLD, BLUE)]
 

@@ -22,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import Canvas
+from jaxenv.core import Task, Transition
 from jaxenv.envs import _cards
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
 
 _RANKS = np.uint32(13)
 # The most cards that a dealer takes: from two aces, four aces, a six (now all aces count 1, and the sum is 12) and five
@@ -71,21 +72,19 @@ class State:
 
 
 class Blackjack(Task):
-    """Blackjack; the module docstring is the specification.
+    """Blackjack; the module docstring is the specification."""
 
-    Attributes:
-        natural: whether winning with an initial ace and ten pays 1.5.
-        sab: whether such a hand wins unless the dealer has one too, as in Sutton and Barto; overrides ``natural``.
-    """
-
-    natural: bool = tree.static(default=False)
-    sab: bool = tree.static(default=False)
+    natural: bool = tree.static(default=False, doc="whether winning with an initial ace and ten pays 1.5")
+    sab: bool = tree.static(
+        default=False,
+        doc="whether such a hand wins unless the dealer has one too, as in Sutton and Barto; overrides ``natural``",
+    )
     action_names = ("stick", "hit")
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         return self.deal(*self.draw_cards(stream, 4))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
         # Either the player or the dealer takes cards in a step, so one set of cards serves both.
         return self.advance(state, action, self.draw_cards(stream, DEALER_CARDS))
 
@@ -125,21 +124,21 @@ class Blackjack(Task):
         state = State(player, state.natural & ~hits, state.open_card, state.hidden_card)
         return Transition(state, reward, terminated=~hits | bust)
 
-    def observe(self, state):
+    def observe(self, state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
         return state.player.value, state.open_card, state.player.usable_ace.astype(jnp.int32)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)
         canvas = _cards.closed_card(canvas, 5.9, 7.75)
         canvas = _cards.hand(_cards.scale(canvas, state.player.value), state.player.value, 4.4, 4.2)
         canvas = _cards.label(canvas, "A=11", 8.35, 4.8, state.player.usable_ace)
         return _cards.label(canvas, "NATURAL", 8.35, 3.8, state.natural)
 
-    def observation_spec(self):
+    def observation_spec(self) -> tuple[specs.Bounded, ...]:
         names = ("player_sum", "dealer_card", "usable_ace")
         return tuple(specs.discrete(n, name=name) for n, name in zip((32, 11, 2), names, strict=True))
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
 

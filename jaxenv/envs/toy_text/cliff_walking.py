@@ -15,30 +15,27 @@ The cliff occupies the bottom row between start and goal. On slippery ground the
 side, each with probability 1/3.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
-from jaxenv.canvas import NIGHT
+from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core import toward
 from jaxenv.envs import _drawing
 from jaxenv.envs.toy_text import _sprites
-from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
+from jaxenv.envs.toy_text.tabular import Outcome, State, Tabular, div_mod, slip
 
 _ROWS, _COLUMNS = 4, 12
 
 
 class CliffWalking(Tabular):
-    """Cliff walking; the module docstring is the specification.
+    """Cliff walking; the module docstring is the specification."""
 
-    Attributes:
-        is_slippery: whether the agent may move to the side.
-    """
-
-    is_slippery: bool = tree.static(default=False)
+    is_slippery: bool = tree.static(default=False, doc="whether the agent may move to the side")
     action_names = ("up", "right", "down", "left")
 
-    def outcome(self, index, action, choice):
+    def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
         direction = slip(action, choice) if self.is_slippery else action
         row, column = div_mod(index, _COLUMNS)
         row = jnp.clip(row + toward(direction, 2, 0), 0, _ROWS - 1)
@@ -52,27 +49,27 @@ class CliffWalking(Tabular):
         return Outcome(index, reward, bottom & (column == _COLUMNS - 1), prob)
 
     @property
-    def is_random(self):
+    def is_random(self) -> bool:
         return self.is_slippery
 
-    def probabilities(self):
+    def probabilities(self) -> np.ndarray:
         return np.full(3, 1 / 3) if self.is_slippery else np.ones(1)
 
-    def choose(self, stream):
+    def choose(self, stream: random.Stream) -> jax.Array:
         return random.integers(stream, (), 0, 3) if self.is_slippery else super().choose(stream)
 
-    def first_states(self):
+    def first_states(self) -> np.ndarray:
         return np.array([(_ROWS - 1) * _COLUMNS], np.int32)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
         canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground])
         kinds[0, -1] = [1, *(_COLUMNS - 2) * [2], 3]
         canvas = canvas.tiles(kinds, [None, _sprites.start, _sprites.cliff, _drawing.goal])
         return canvas.tiles(_drawing.place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.discrete(_ROWS * _COLUMNS, name="observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")

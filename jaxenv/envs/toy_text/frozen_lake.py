@@ -16,17 +16,17 @@ probability.
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
-from jaxenv._checks import check_choice, check_integer
-from jaxenv.canvas import NIGHT
+from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core import check_choice, check_integer, toward
 from jaxenv.envs import _drawing
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.toy_text import _sprites
-from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod, slip
+from jaxenv.envs.toy_text.tabular import Outcome, State, Tabular, div_mod, slip
 
 MAPS = {
     "4x4": ("SFFF", "FHFH", "FFFH", "HFFG"),
@@ -38,30 +38,29 @@ MAPS = {
 class Params:
     """Probabilities and rewards: one value for all lanes, or one per lane."""
 
-    success_rate: float = tree.leaf(default=1 / 3, low=0, high=1)  # probability of moving as intended on slippery ice
-    reward_schedule: Any = tree.leaf(default=(1.0, 0.0, 0.0), rank=1)  # [3]: goal, hole, any other tile
+    success_rate: float = tree.leaf(
+        default=1 / 3, low=0, high=1, doc="probability of moving as intended on slippery ice"
+    )
+    reward_schedule: Any = tree.leaf(default=(1.0, 0.0, 0.0), rank=1, doc="[3]: goal, hole, any other tile")
 
 
 class FrozenLake(Tabular):
-    """The frozen lake; the module docstring is the specification.
-
-    Attributes:
-        desc: the map as one string of the letters S, F, H and G per row, or as Gymnasium's array of single bytes;
-            ``None`` for the map called ``map_name``.
-        map_name: ``"4x4"`` or ``"8x8"``.
-        is_slippery: whether the agent may move to the side.
-    """
+    """The frozen lake; the module docstring is the specification."""
 
     params: Params = Params()
-    desc: Any = tree.static(default=None)
-    map_name: str = tree.static(default="4x4")
-    is_slippery: bool = tree.static(default=True)
+    desc: Any = tree.static(
+        default=None,
+        doc="the map as one string of the letters S, F, H and G per row, or as Gymnasium's array of single "
+        "bytes; ``None`` for the map called ``map_name``",
+    )
+    map_name: str = tree.static(default="4x4", doc='``"4x4"`` or ``"8x8"``')
+    is_slippery: bool = tree.static(default=True, doc="whether the agent may move to the side")
 
     # On CPU `cond` keeps XLA from repeating the draw in every fusion.
     reset_strategy = {"cpu": "cond", "default": "select"}
     action_names = ("left", "down", "right", "up")
 
-    def check(self):
+    def check(self) -> None:
         if self.desc is None:
             check_choice(f"{self}", "map_name", self.map_name, tuple(MAPS))
         _check_rows(f"{self}", self.rows)
@@ -76,7 +75,7 @@ class FrozenLake(Tabular):
             return MAPS[self.map_name]
         return tuple(map(_as_text, self.desc)) if isinstance(self.desc, tuple) else self.desc
 
-    def outcome(self, index, action, choice):
+    def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
         tiles = np.array([list(row) for row in self.rows])
         num_rows, num_columns = tiles.shape
         direction = slip(action, choice) if self.is_slippery else action
@@ -93,23 +92,23 @@ class FrozenLake(Tabular):
         prob = jnp.where(over, np.float32(1), self._prob(choice))
         return Outcome(index, jnp.where(over, np.float32(0), reward), goal | hole, prob)
 
-    def _prob(self, choice):
+    def _prob(self, choice: jax.Array) -> jax.Array | np.float32:
         if not self.is_slippery:
             return np.float32(1)
         rate = self.params.success_rate
         return jnp.where(choice == 1, rate, (1 - rate) / 2)
 
     @property
-    def is_random(self):
+    def is_random(self) -> bool:
         return self.is_slippery
 
-    def probabilities(self):
+    def probabilities(self) -> np.ndarray:
         if not self.is_slippery:
             return np.ones(1)
         rate = np.asarray(self.params.success_rate, np.float64)
         return np.stack([(1 - rate) / 2, rate, (1 - rate) / 2])
 
-    def choose(self, stream):
+    def choose(self, stream: random.Stream) -> jax.Array:
         if not self.is_slippery:
             return super().choose(stream)
         rate = self.params.success_rate
@@ -117,10 +116,10 @@ class FrozenLake(Tabular):
         u = random.uniform(stream)
         return (u >= aside).astype(jnp.int32) + (u >= aside + rate).astype(jnp.int32)
 
-    def first_states(self):
+    def first_states(self) -> np.ndarray:
         return np.flatnonzero([tile == "S" for tile in "".join(self.rows)]).astype(np.int32)
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         tiles = np.array([list(row) for row in self.rows])
         ice = _sprites.slippery_ice if self.is_slippery else _sprites.ice
         canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *tiles.shape), np.int32), [ice])
@@ -131,10 +130,10 @@ class FrozenLake(Tabular):
             _drawing.place(state.index, tiles.shape, 1 + in_hole), [None, _sprites.walker, _sprites.sunk]
         )
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.discrete(len(self.rows) * len(self.rows[0]), name="observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
 

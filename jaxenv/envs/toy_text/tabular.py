@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._checks import check_integer, check_real
-from jaxenv._declared import declared_leaves, map_declared
-from jaxenv._programs import jitted
+from jaxenv._util.programs import jitted
+from jaxenv.core import Task, Transition, check_integer, check_real
+from jaxenv.core._declared import declared_leaves, map_declared
 from jaxenv.random import Stream
-from jaxenv.task import Task, Transition
+from jaxenv.tree import Tree
 
 _MAX_ITERATIONS = 20_000
 
@@ -125,21 +125,21 @@ class Tabular(Task):
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
-    def initial(self, stream):
+    def initial(self, stream: Stream) -> State:
         first = self.first_states()
         if len(first) == 1:
             return State(jnp.full(stream.shape, first[0]), self.kept(1, stream.shape))
         index = jnp.asarray(first)[random.integers(stream, (), 0, len(first))]
         return State(index, self.kept(1, stream.shape))
 
-    def transition(self, state, action, stream):
+    def transition(self, state: Tree, action: jax.Array, stream: Stream) -> Transition:
         out = self.outcome(state.index, action, self.choose(stream))
         return Transition(State(out.index, self.kept(out.prob, out.index.shape)), out.reward, out.terminated)
 
-    def observe(self, state):
+    def observe(self, state: State) -> jax.Array:
         return state.index
 
-    def state_info(self, state):
+    def state_info(self, state: Tree) -> dict[str, Tree]:
         return {"prob": state.prob if self.is_random else jnp.ones(state.index.shape, jnp.float32)}
 
     def kept(self, prob: Any, shape: tuple[int, ...]) -> Any:

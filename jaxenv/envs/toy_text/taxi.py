@@ -28,14 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv._actions import toward
-from jaxenv._xla import take_rows
-from jaxenv.canvas import NIGHT
+from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core import Transition, take_rows, toward
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._drawing import place
 from jaxenv.envs.toy_text import _sprites, tabular
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod
-from jaxenv.task import Transition
+from jaxenv.tree import Tree
 
 # Cells that have no wall to the east.
 _OPEN_TO_EAST = np.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]], bool)
@@ -54,8 +53,10 @@ _LEFT_OF, _RIGHT_OF = (
 class Params:
     """Probabilities: one value for all lanes, or ``[B]`` for one per lane."""
 
-    rainy_probability: float = tree.leaf(default=0.8, low=0, high=1)  # of moving as intended in rain
-    fickle_probability: float = tree.leaf(default=0.3, low=0, high=1)  # that a fickle passenger changes the destination
+    rainy_probability: float = tree.leaf(default=0.8, low=0, high=1, doc="of moving as intended in rain")
+    fickle_probability: float = tree.leaf(
+        default=0.3, low=0, high=1, doc="that a fickle passenger changes the destination"
+    )
 
 
 @tree.struct
@@ -66,19 +67,14 @@ class State(tabular.State):
 
 
 class Taxi(Tabular):
-    """The taxi; the module docstring is the specification.
-
-    Attributes:
-        is_rainy: whether the taxi may move to the side.
-        fickle_passenger: whether passengers may change their destination.
-    """
+    """The taxi; the module docstring is the specification."""
 
     params: Params = Params()
-    is_rainy: bool = tree.static(default=False)
-    fickle_passenger: bool = tree.static(default=False)
+    is_rainy: bool = tree.static(default=False, doc="whether the taxi may move to the side")
+    fickle_passenger: bool = tree.static(default=False, doc="whether passengers may change their destination")
     action_names = ("south", "north", "east", "west", "pick up", "drop off")
 
-    def initial(self, stream):
+    def initial(self, stream: random.Stream) -> State:
         start, fickle = random.separate_bits(stream, 2)
         drawn = random.high_product(start, jnp.full_like(start, 300)).astype(jnp.int32)
         cell, trip = div_mod(drawn, 12)
@@ -87,7 +83,7 @@ class Taxi(Tabular):
         is_fickle = random.unit(fickle) < self.params.fickle_probability
         return State(index, self.kept(1, stream.shape), is_fickle if self.fickle_passenger else ())
 
-    def transition(self, state, action, stream):
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         out = self.outcome(state.index, action, self.choose(stream))
         index, fickle = out.index, state.fickle
         if self.fickle_passenger:
@@ -104,7 +100,7 @@ class Taxi(Tabular):
         word = random.separate_bits(stream, 2)[1]  # the first word belongs to `choose`
         return random.high_product(word, jnp.full_like(word, 3)).astype(jnp.int32)
 
-    def outcome(self, index, action, choice):
+    def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
         cell, passenger, destination = _decode(index)
         drives = action < _PICK_UP
         ways = _open_directions(cell)
@@ -126,28 +122,28 @@ class Taxi(Tabular):
         prob = jnp.where(drives, self._prob(choice), np.float32(1))
         return Outcome(_encode(new_cell, passenger, destination), reward, arrives, prob)
 
-    def _prob(self, choice):
+    def _prob(self, choice: jax.Array) -> jax.Array | np.float32:
         p = self.params.rainy_probability
         return jnp.where(choice == 0, p, (1 - p) / 2) if self.is_rainy else np.float32(1)
 
     @property
-    def is_random(self):
+    def is_random(self) -> bool:
         return self.is_rainy
 
-    def probabilities(self):
+    def probabilities(self) -> np.ndarray:
         if not self.is_rainy:
             return np.ones(1)
         p = np.asarray(self.params.rainy_probability, np.float64)
         return np.stack([p, (1 - p) / 2, (1 - p) / 2])
 
-    def choose(self, stream):
+    def choose(self, stream: random.Stream) -> jax.Array:
         if not self.is_rainy:
             return super().choose(stream)
         p = self.params.rainy_probability
         u = random.uniform(stream)
         return (u >= p).astype(jnp.int32) + (u >= p + (1 - p) / 2).astype(jnp.int32)
 
-    def mdp(self, lane=None):
+    def mdp(self, lane: int | None = None) -> Any:
         if self.fickle_passenger:
             raise ValueError(
                 f"{self}: mdp needs fickle_passenger=False, got True: the next state also depends on whether the "
@@ -155,12 +151,12 @@ class Taxi(Tabular):
             )
         return super().mdp(lane)
 
-    def first_states(self):
+    def first_states(self) -> np.ndarray:
         index = np.arange(500, dtype=np.int32)
         passenger, destination = index // 4 % 5, index % 4
         return index[(passenger < 4) & (passenger != destination)]
 
-    def state_info(self, state):
+    def state_info(self, state: State) -> dict[str, Tree]:
         cell, passenger, _ = _decode(state.index)
         stop = _stop(cell)
         boards = passenger == stop
@@ -168,7 +164,7 @@ class Taxi(Tabular):
         mask = {"action_mask": jnp.stack([*_open_directions(cell), boards, alights], axis=-1)}
         return super().state_info(state) | mask
 
-    def draw(self, state, canvas):
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
         cell, passenger, destination = _decode(state.index)
         grid, stops = (5, 5), np.array(_STOPS, np.int32)
         walls = (~_OPEN_TO_EAST & (np.arange(5) < 4)).astype(np.int32) + 2 * (~_OPEN_TO_WEST & (np.arange(5) > 0))
@@ -187,10 +183,10 @@ class Taxi(Tabular):
         taxi = place(cell, grid, 1 + inside.astype(jnp.int32))
         return canvas.tiles(taxi, [None, _sprites.taxi, _sprites.occupied_taxi])
 
-    def observation_spec(self):
+    def observation_spec(self) -> specs.Bounded:
         return specs.discrete(500, name="observation")
 
-    def action_spec(self):
+    def action_spec(self) -> specs.Bounded:
         return specs.discrete(6, name="action")
 
 

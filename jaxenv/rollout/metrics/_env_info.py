@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._sum import Sum
+from jaxenv.core._sum import Sum
 from jaxenv.rollout.metrics._sums import LARGEST
 
 

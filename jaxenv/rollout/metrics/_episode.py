@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._sum import Sum
+from jaxenv.core._sum import Sum
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout.metrics import _env_info
-from jaxenv.timestep import TimeStep
 
 
 @tree.struct

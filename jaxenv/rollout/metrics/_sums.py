@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _moments, tree
-from jaxenv._count import Count
-from jaxenv._moments import Moments
-from jaxenv._sum import Sum, sum_axis0
+from jaxenv import tree
+from jaxenv.core import _moments
+from jaxenv.core._count import Count
+from jaxenv.core._moments import Moments
+from jaxenv.core._sum import Sum, sum_axis0
 
 # The largest float32, in place of infinity, which ``jax_debug_infs`` reports.
 LARGEST = np.finfo(np.float32).max

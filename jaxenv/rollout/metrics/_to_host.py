@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv._count import Count
+from jaxenv.core._count import Count
 from jaxenv.rollout.statistic import Statistic
 
 

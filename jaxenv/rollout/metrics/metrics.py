@@ -7,19 +7,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _xla, tree
-from jaxenv._checks import check_kind
-from jaxenv._count import Count
-from jaxenv._moments import Moments
-from jaxenv._self_compiling import compiled_once
-from jaxenv._sum import sum_axis0
+from jaxenv import tree
+from jaxenv._util.checks import check_kind
+from jaxenv.core._compiled import compiled_once
+from jaxenv.core._count import Count
+from jaxenv.core._moments import Moments
+from jaxenv.core._sum import sum_axis0
+from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.rollout.metrics import _env_info
 from jaxenv.rollout.metrics._episode import Episode
 from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means
 from jaxenv.rollout.metrics.metrics_state import MetricsState
 from jaxenv.rollout.metrics.totals import Totals, is_moments
 from jaxenv.rollout.statistic import Statistic
-from jaxenv.timestep import TimeStep, check_timestep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Metrics:
     gamma: float | None = None
     env_info: tuple[str, ...] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.gamma is not None:
             if isinstance(self.gamma, str) or not jnp.isscalar(self.gamma) or not 0 <= self.gamma <= 1:
                 raise ValueError(f"Metrics: gamma must be in [0, 1], got {self.gamma!r}")
@@ -82,7 +82,7 @@ class Metrics:
             raise ValueError(f"Metrics: init takes one row [B], got step_type of shape {lanes}")
         state = MetricsState.empty(Episode.zeros(row, self.gamma))
         # Inside shard_map a loop carry must vary over the mesh from the start.
-        return _xla.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
+        return tree.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 
     def update(self, state: MetricsState, timestep: TimeStep) -> MetricsState:
         """Adds one row ``[B]``.
@@ -106,7 +106,7 @@ class Metrics:
     def clear_finished(self, state: MetricsState) -> MetricsState:
         """Resets all sums and counts but keeps the unfinished episodes, leaves ``[B, ...]``."""
         check_kind("Metrics", "state", state, MetricsState)
-        return _xla.vary_like(state.episode.length, MetricsState.empty(state.episode))
+        return tree.vary_like(state.episode.length, MetricsState.empty(state.episode))
 
     def totals(self, state: MetricsState) -> Totals:
         """Reduces a state over its lanes ``[B]``."""
@@ -115,7 +115,7 @@ class Metrics:
         returns, returns_terminated, returns_truncated = state.returns.pool_lanes(terminated, truncated)
         lengths, lengths_terminated, lengths_truncated = state.lengths.pool_lanes(terminated, truncated)
 
-        def discounted(total):
+        def discounted(total: Any) -> Any:
             return () if self.gamma is None else pool_means(total, terminated + truncated)
 
         return Totals(
@@ -266,7 +266,7 @@ def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Epis
     """The unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
     fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), gamma)
 
-    def one_row(episode, row):
+    def one_row(episode: Episode, row: TimeStep) -> tuple[Episode, Episode]:
         # An episode that a FIRST row cuts short, without a LAST row before it, is not counted.
         episode = tree.where(row.is_first(), fresh, episode).add(row, gamma)
         return tree.where(row.is_last(), fresh, episode), episode

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv._sum import Sum
+from jaxenv.core._sum import Sum
 from jaxenv.rollout.metrics._episode import Episode
 from jaxenv.rollout.metrics._sums import LARGEST, EpisodeSums
 

@@ -6,11 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxenv import _moments, tree
-from jaxenv._checks import check_kind
-from jaxenv._count import Count
-from jaxenv._moments import Moments
-from jaxenv._structure import mismatch
+from jaxenv import tree
+from jaxenv._util.checks import check_kind
+from jaxenv.core import _moments
+from jaxenv.core._count import Count
+from jaxenv.core._moments import Moments
+from jaxenv.tree._structure import mismatch
 
 
 @tree.struct
@@ -53,10 +54,10 @@ class Totals:
     def psum(self, axis_name: str) -> "Totals":
         """The totals of all shards of a mesh axis, the same scalars on each."""
 
-        def sum_shards(x):
+        def sum_shards(x: Any) -> Any:
             return jax.lax.psum(x, axis_name)
 
-        def pool(x):
+        def pool(x: Any) -> Any:
             return _moments.pool(x, sum_shards) if is_moments(x) else x
 
         return dataclasses.replace(
@@ -74,7 +75,7 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
     if (fault := mismatch(a, b, "b")) is not None:
         raise ValueError(f"merge_totals: {fault}, as in a")
 
-    def merge(x, y):
+    def merge(x: Any, y: Any) -> Any:
         return _moments.merge(x, y) if is_moments(x) else x
 
     return dataclasses.replace(

@@ -6,14 +6,14 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._typed_keys import is_key
+from jaxenv.core.timestep import StepType
 from jaxenv.testing._compare import first, leaf_name, take_steps, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._stacks import LIMITS, NO_LIMIT
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure
-from jaxenv.timestep import StepType
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 
 def require_no_overflow(subject: Subject) -> None:

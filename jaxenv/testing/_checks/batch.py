@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, seeded_start, start
 from jaxenv.testing._rollout import Rollout
@@ -76,7 +76,7 @@ def lane_independent(subject: Subject) -> str:
 def _keep_lane(others: Tree, own: Tree, lane: int) -> Tree:
     """The keys ``[B]`` or actions ``[T, B, ...]`` in ``others``, with those of one lane from ``own``."""
 
-    def keep(other, mine):
+    def keep(other: jax.Array, mine: jax.Array) -> jax.Array:
         if isinstance(other, jax.Array):  # keys
             return other.at[lane].set(mine[lane])
         changed = np.copy(other)
@@ -117,7 +117,7 @@ def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
     """The state with all floats of some lanes replaced, and the number of leaves with floats."""
     count = 0
 
-    def replace(x):
+    def replace(x: np.ndarray) -> np.ndarray:
         nonlocal count
         if isinstance(x, tree.Shared) or not jnp.issubdtype(x.dtype, jnp.inexact) or not x[0].size:
             return x

@@ -1,11 +1,14 @@
 """Episodes: where they start and end, and what the rows there contain."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import require_equal, require_nowhere, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import replay, sample_actions, start
@@ -13,12 +16,10 @@ from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 from jaxenv.wrappers import TimeLimit
-from jaxenv.wrappers.autoreset import AutoResetState
-from jaxenv.wrappers.time_limit import TimeLimitState
+from jaxenv.wrappers.episode.autoreset import AutoResetState
+from jaxenv.wrappers.episode.time_limit import TimeLimitState
 
 FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
 # The fields that describe a transition.
@@ -126,7 +127,7 @@ def _require_exact_when_late(limit: TimeLimit, states: Tree, actions: Tree) -> N
     num_steps = len(jax.tree.leaves(actions)[0])
     elapsed = np.broadcast_to(_LATE + np.arange(num_steps)[:, None] - num_steps // 2, (num_steps, LANES))
 
-    def inject(node):
+    def inject(node: Any) -> Any:
         if isinstance(node, Clock):
             return tree.rebuild(node, step=(elapsed - 1).astype(node.step.dtype))
         if isinstance(node, TimeLimitState):

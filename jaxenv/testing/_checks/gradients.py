@@ -8,14 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._programs import jitted
-from jaxenv.task import Task
+from jaxenv._util.programs import jitted
+from jaxenv.core.environment import Environment
+from jaxenv.core.task import Task
+from jaxenv.core.timestep import TimeStep
 from jaxenv.testing._compare import first, location, require_equal, require_finite, to_numpy
 from jaxenv.testing._programs import sample_actions
 from jaxenv.testing._stacks import with_strategy
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import TimeStep
 from jaxenv.tree import Tree
 
 # Central differences in float32: their step, their tolerance, and the fraction that must agree (kinks do not).
@@ -111,7 +112,7 @@ def _weighted_sum(floats: Tree, inputs: Tree, weights: jax.Array, checkpoint: bo
     env, state, actions = _with_floats(floats, inputs)
     step = jax.checkpoint(env.step) if checkpoint else env.step
 
-    def one_step(state, given):
+    def one_step(state: Tree, given: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
         action, weight = given
         state, row = step(state, action)
         return state, jnp.sum(weight * _scalar(row))
@@ -120,17 +121,19 @@ def _weighted_sum(floats: Tree, inputs: Tree, weights: jax.Array, checkpoint: bo
 
 
 @functools.partial(jitted, static_argnums=4)
-def _value_and_gradients(env, state, actions, weights, checkpoint):
+def _value_and_gradients(
+    env: Environment, state: Tree, actions: jax.Array, weights: jax.Array, checkpoint: bool
+) -> tuple[jax.Array, Any]:
     inputs = (env, state, actions)
     return jax.value_and_grad(_weighted_sum)(_floats(inputs), inputs, weights, checkpoint)
 
 
 @jitted
-def _step_gradients(env, states, actions):
+def _step_gradients(env: Environment, states: Any, actions: Any) -> Any:
     """Gradients (env, states, actions) of the sum of all floats that one step from each of ``states`` returns."""
     inputs = (env, states, actions)
 
-    def total(floats):
+    def total(floats: Any) -> Any:
         env, *states_and_actions = _with_floats(floats, inputs)
         outputs = jax.lax.map(lambda given: env.step(*given), tuple(states_and_actions))
         return sum(jnp.sum(x.astype(jnp.float32)) for x in jax.tree.leaves(outputs) if _is_float(x))
@@ -139,13 +142,13 @@ def _step_gradients(env, states, actions):
 
 
 @jitted
-def _step_scalars(env, floats, inputs):
+def _step_scalars(env: Environment, floats: Any, inputs: Any) -> Any:
     """`_scalar` of one step from each of the states ``[T, B, ...]``: float32 ``[T, B]``."""
     return jax.lax.map(lambda given: _scalar(env.step(*given)[1]), _with_floats(floats, inputs))
 
 
 @jitted
-def _directional_derivatives(env, floats, directions, inputs):
+def _directional_derivatives(env: Environment, floats: Any, directions: Any, inputs: Any) -> Any:
     return jax.jvp(lambda floats: _step_scalars(env, floats, inputs), (floats,), (directions,))[1]
 
 

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import jax
@@ -14,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
-from jaxenv.task import Task
+from jaxenv.core.environment import Environment
+from jaxenv.core.task import Task, TaskState
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
@@ -26,7 +29,7 @@ from jaxenv.testing._stacks import LANES, carries, without_restarts
 from jaxenv.testing._subject import OTHER_STEPS, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import FixedResetKey
 
 
@@ -123,7 +126,7 @@ def no_word_reused(subject: Subject) -> str:
     env = _without_multi_steps(without_restarts(subject.stack))
     keys, action = subject.keys[0], take_steps(sample_actions(env, subject.key, subject.num_steps), 0)
 
-    def two_episodes(keys, action):
+    def two_episodes(keys: jax.Array, action: Tree) -> tuple[TaskState, TimeStep]:
         state, _ = env.reset(keys)
         for _ in range(2):
             state, _ = env.step(state, action)
@@ -155,7 +158,7 @@ def _without_multi_steps(env: Environment) -> Environment:
     if not isinstance(env, Wrapper):
         return env
     inner = _without_multi_steps(env.env)
-    return inner if env.multi_step else tree.rebuild(env, env=inner)
+    return inner if env.place == "several_steps" else tree.rebuild(env, env=inner)
 
 
 @contextmanager
@@ -164,7 +167,7 @@ def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
     draws: list[tuple[str, np.ndarray]] = []
     block = random._block
 
-    def recorded(stream, number):
+    def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         tweaked = dataclasses.replace(
             stream, k0=stream.k0 + (jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN))
         )
@@ -182,7 +185,7 @@ def _consumer() -> str:
     """The line that draws: the author's innermost one, or that of the wrapper of this library that draws."""
     stack = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
     frames = list(itertools.takewhile(lambda frame: frame.f_code.co_name != "two_episodes", stack))
-    tools = (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree", "jaxenv._xla")
+    tools = (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree", "jaxenv._util.xla")
     outside = (frame for frame in frames if not frame.f_globals["__name__"].startswith(tools))
     found = next(filter(is_authors, frames), None) or next(outside, frames[0])
     return place(found, found.f_lineno)
@@ -211,7 +214,7 @@ def starts_distribution(subject: Subject) -> str:
     numbers = jnp.arange(_NUM_STARTS, dtype=jnp.int32)
 
     @jax.jit
-    def two_starts(env, words, numbers):
+    def two_starts(env: Environment, words: Words, numbers: Any) -> Any:
         state, _ = env.begin((words[0], words[1]), numbers, jnp.zeros_like(numbers))
         return state.task, env.begin((words[0], words[1]), numbers, jnp.ones_like(numbers))[0].task
 
@@ -255,7 +258,7 @@ def _columns(task: Tree) -> dict[str, np.ndarray]:
     return columns
 
 
-def _as_state(side: tuple, task: Tree) -> Tree:
+def _as_state(side: tuple[Any, ...], task: Tree) -> Tree:
     """Bounds in the order of the leaves of a state, as a tree of its structure and shapes."""
     values, structure = tree.flatten(task)
     return structure.unflatten([np.broadcast_to(b, x.shape) for b, x in zip(side, values, strict=True)])

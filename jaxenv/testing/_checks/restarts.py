@@ -8,20 +8,20 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._programs import jitted
-from jaxenv._wrapper_bases import LaneState
-from jaxenv.environment import Environment
+from jaxenv._util.programs import jitted
+from jaxenv.core.bases import LaneState
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import AutoReset, BatchWrapper, LaneWrapper
-from jaxenv.wrappers.autoreset import AutoResetState
+from jaxenv.wrappers.episode.autoreset import AutoResetState
 
 
 def restart_is_reset(subject: Subject) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxenv.environment import Environment
-from jaxenv.partition_specs import partition_specs
+from jaxenv.core.environment import Environment
+from jaxenv.core.lanes import partition_specs
 from jaxenv.testing._compare import require_equal, take_lanes, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._stacks import LANES, with_strategy

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._typed_keys import is_key
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.specs._trees import fit_fault
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
@@ -17,6 +17,7 @@ from jaxenv.testing._stacks import LANES
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 
 
 def same_tree(subject: Subject) -> None:
@@ -113,7 +114,7 @@ def strict_promotion(subject: Subject) -> None:
 def cond_compatible(subject: Subject) -> None:
     """``lax.cond`` can choose between the outputs of ``reset`` and ``step``."""
 
-    def choose(env, key, action, flag):
+    def choose(env: Environment, key: jax.Array, action: Tree, flag: jax.Array) -> tuple[Any, TimeStep]:
         start = env.reset(key)
         return jax.lax.cond(flag, lambda: env.step(start[0], action), lambda: start)
 

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._declared import Declared, map_declared
+from jaxenv.core._declared import Declared, map_declared
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.testing._compare import leaf_name, require_equal, stack, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, equations, lane_numbers, replay, seeded_start, start, step
@@ -33,7 +35,7 @@ def jit_equals_eager(subject: Subject) -> None:
 
 def one_trace(subject: Subject) -> None:
     """One reset and three steps trace each function once. New params trace nothing, another B traces once more."""
-    counts: Counter = Counter()
+    counts: Counter[Any] = Counter()
     reset, advance = (_count_traces(method, counts) for method in _METHODS)
     env = subject.env
     action = action_shapes(env)
@@ -54,17 +56,17 @@ def one_trace(subject: Subject) -> None:
 _METHODS = ("reset", "step")
 
 
-def _count_traces(method: str, counts: Counter) -> Any:
+def _count_traces(method: str, counts: Counter[Any]) -> Any:
     """A jitted method of an environment that counts its traces in ``counts[method]``."""
 
-    def traced(env, *args):
+    def traced(env: Environment, *args: Any) -> Any:
         counts[method] += 1
         return getattr(env, method)(*args)
 
     return jax.jit(traced)
 
 
-def _require_counts(counts: Counter, expected: int, after: str) -> None:
+def _require_counts(counts: Counter[Any], expected: int, after: str) -> None:
     for method in _METHODS:
         if counts[method] != expected:
             raise Failure(f"{method} was traced {counts[method]} times after {after}, expected {expected}")
@@ -94,7 +96,7 @@ def scan_equals_loop(subject: Subject) -> None:
 def loop_compatible(subject: Subject) -> None:
     """The state and the TimeStep can be the carry of ``lax.fori_loop`` and ``lax.while_loop``."""
 
-    def loop(env, key, action):
+    def loop(env: Environment, key: jax.Array, action: Tree) -> Any:
         start = env.reset(key)
         later = jax.lax.fori_loop(0, 2, lambda _, now: env.step(now[0], action), start)
         return jax.lax.while_loop(lambda now: now[1].is_mid().all(), lambda now: env.step(now[0], action), later)
@@ -109,7 +111,7 @@ def loop_compatible(subject: Subject) -> None:
 def no_callback(subject: Subject) -> None:
     """Compiled code neither calls Python nor transfers data between devices."""
 
-    def reset_and_step(env, key, action):
+    def reset_and_step(env: Environment, key: jax.Array, action: Tree) -> Any:
         return env.step(env.reset(key)[0], action)
 
     env = subject.env
@@ -185,7 +187,7 @@ def unroll_in_halves(subject: Subject) -> None:
     env, half = subject.stack, 4
     policy = random_policy(env)
 
-    def unrolled(env, state, timestep, num_steps):
+    def unrolled(env: Environment, state: Tree, timestep: TimeStep, num_steps: Any) -> Any:
         return unroll(env, policy, state, timestep, num_steps)
 
     compiled = jax.jit(unrolled, static_argnums=3)

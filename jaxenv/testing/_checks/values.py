@@ -6,6 +6,8 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.core.timestep import StepType
+from jaxenv.core.wrapper import layers
 from jaxenv.testing._checks._overflow import require_no_overflow
 from jaxenv.testing._compare import (
     first,
@@ -19,9 +21,7 @@ from jaxenv.testing._compare import (
 from jaxenv.testing._programs import replay, run, sample, sample_actions, start
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import StepType
 from jaxenv.tree import Tree
-from jaxenv.wrapper import layers
 from jaxenv.wrappers import ClipAction, GuardNonFinite
 
 # Bounds this large are no tighter than the range of the dtype.
@@ -119,7 +119,7 @@ def actions_clipped(subject: Subject) -> None:
     before = subject.state_of(env, subject.rollout.before)
     actions = sample_actions(env, subject.key, subject.num_steps)
 
-    def beyond(spec, actions, by):
+    def beyond(spec: specs.Array, actions: Any, by: Any) -> Any:
         nonlocal moved
         if not isinstance(spec, specs.Bounded) or spec.dtype.kind == "b" or not spec.numel:
             return actions
@@ -172,7 +172,7 @@ def nan_action_contained(subject: Subject) -> str:
         raise NotApplicable("no action is continuous")
     poisoned, step = {2: np.nan, 4: np.inf}, 0  # the first step, since no restart ignores its action
 
-    def poison(s, x):
+    def poison(s: Any, x: Any) -> Any:
         x = np.copy(x)
         for lane, value in poisoned.items():
             x[step, lane] = value if s.is_continuous else x[step, lane]

@@ -7,8 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import _actions, tree
-from jaxenv.environment import Environment
+from jaxenv import tree
+from jaxenv.core import _actions
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import Words
 from jaxenv.testing._checks.structure import require_rows_match_specs
 from jaxenv.testing._checks.values import require_within_bounds
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
@@ -16,9 +20,7 @@ from jaxenv.testing._programs import output_shapes, replay, sample_actions, star
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.timestep import StepType, TimeStep
 from jaxenv.tree import Tree
-from jaxenv.wrapper import Wrapper, layers
 from jaxenv.wrappers import ActionWrapper, AutoReset, FixedResetKey, LaneWrapper, TimeLimit
 
 
@@ -41,7 +43,7 @@ def owned_fields_only(subject: Subject) -> str:
 def _is_comparable(layer: Wrapper) -> bool:
     """Whether the start and the action of the wrapped environment follow from those of the wrapper."""
     excluded = isinstance(layer, AutoReset | TimeLimit | FixedResetKey)
-    return not (excluded or layer.multi_step or _chooses_actions(layer))
+    return not (excluded or layer.place == "several_steps" or _chooses_actions(layer))
 
 
 def _chooses_actions(layer: Wrapper) -> bool:
@@ -225,7 +227,11 @@ def repeat_stops_at_end(subject: Subject) -> str:
     Its state is the state after the last of these steps, and no later reward enters its row. If
     ``env_info["num_env_frames"]`` counts the steps, its reward is the sum of theirs.
     """
-    repeating = [x for x in layers(subject.env) if isinstance(x, Wrapper) and x.multi_step and not _chooses_actions(x)]
+    repeating = [
+        layer
+        for layer in layers(subject.env)
+        if isinstance(layer, Wrapper) and layer.place == "several_steps" and not _chooses_actions(layer)
+    ]
     checked = [text for layer in repeating if (text := _require_stops(subject, layer))]
     if not checked:
         raise NotApplicable("no wrapper in the stack takes several steps at once")
@@ -248,14 +254,14 @@ class _PaysPastEnd(Wrapper):
     owns = frozenset({"reward"})
     keeps_specs = frozenset({"reward"})
 
-    def inner(self, state):
+    def inner(self, state: Tree) -> Tree:
         return state.inner
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
 
-    def proceed(self, state, action):
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
         pay = tree.expand(jnp.where(state.ended, self.pay, np.float32(0)), timestep.reward.ndim)
         timestep = dataclasses.replace(timestep, reward=timestep.reward + pay)
@@ -299,8 +305,7 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
     _, paid = replay(generous, states, rollout.actions)
     require_equal(rows, paid, labels, context=name, tolerance=subject.rounding, where=stepped, first_step=1)
     require(final, level.inner(after), "state", stepped)
-    if not level.removes_ends:
-        require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
+    require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
     if "num_env_frames" in rows.env_info:
         require(reward, rows.reward, "reward", stepped)
         require(frames, rows.env_info["num_env_frames"], "num_env_frames", stepped)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import Replay
 from jaxenv.rollout import Experience
 from jaxenv.testing import Counting
-from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset
 
 FIRST, MID, LAST = 0, 1, 2

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from jaxenv import data, rollout
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import Replay
-from jaxenv.timestep import TimeStep
 from tests.data.replay.blocks import FIRST, LAST, MID, filled, sample
 
 

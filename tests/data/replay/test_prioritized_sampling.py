@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jaxenv import data
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import Batch, PrioritizedSampling, Replay
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 
 # Priorities as they are given, so that tests can compare them exactly.
 exactly = functools.partial(PrioritizedSampling, epsilon=0)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 
 import jaxenv
 from jaxenv import data
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import PrioritizedSampling, Replay
 from jaxenv.rollout import Experience
 from jaxenv.testing import Counting
-from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset
 from tests.data.replay.blocks import LENGTHS, add, block, filled, flagged, init, played, sample
 
@@ -40,7 +41,7 @@ def test_an_aligned_buffer_holds_the_newest_rows_for_any_block_sizes(capacity):
         assert size == min(end, capacity)
         assert earliest == end - size
         expected = block(earliest, size)
-        jax.tree.map(lambda x, y, size=size: np.testing.assert_array_equal(x[:size], y), rows, expected)
+        chex.assert_trees_all_equal(jax.tree.map(lambda x, size=size: x[:size], rows), expected)
 
 
 def test_an_unaligned_buffer_holds_the_newest_rows_of_each_lane():
@@ -81,9 +82,8 @@ def test_sampled_rows_have_their_original_bytes_and_their_env_id():
     assert batch.weight.tolist() == [1.0] * 5
     assert batch.weight.dtype == np.float32
     for i, p, row in zip(batch.env_id, batch.position, range(5), strict=True):
-        expected = block(p, 3, [i])
-        rows = jax.tree.map(lambda x, row=row: x[row], batch.experience)
-        jax.tree.map(lambda x, y: np.testing.assert_array_equal(x, y[:, 0]), rows, expected)
+        expected = jax.tree.map(lambda x: x[:, 0], block(p, 3, [i]))
+        chex.assert_trees_all_equal(jax.tree.map(lambda x, row=row: x[row], batch.experience), expected)
 
 
 def test_get_reads_any_field_in_any_shape():
@@ -141,7 +141,8 @@ def test_sampled_transitions_equal_those_of_the_stream(mode, n):
     assert 0 < transitions.valid.sum() <= 40
     for i in range(40):
         at = batch.position[i], batch.env_id[i]
-        jax.tree.map(lambda x, y, i=i, at=at: np.testing.assert_allclose(x[i], y[at]), transitions, whole)
+        expected = jax.tree.map(lambda x, at=at: x[at], whole)
+        chex.assert_trees_all_close(jax.tree.map(lambda x, i=i: x[i], transitions), expected)
 
 
 @pytest.mark.parametrize("count", [3, 12])
@@ -202,8 +203,7 @@ def test_a_buffer_works_in_a_training_loop_under_vmap():
     (_, _, buffer), samples = jax.device_get(jax.jit(jax.vmap(train))(keys))
     assert buffer.position.tolist() == [30, 30]
     (_, _, alone), expected = jax.device_get(jax.jit(train)(keys[1]))
-    for x, y in zip(jax.tree.leaves((samples, buffer)), jax.tree.leaves((expected, alone)), strict=True):
-        np.testing.assert_allclose(x[1], y, rtol=1e-5)
+    chex.assert_trees_all_close(jax.tree.map(lambda x: x[1], (samples, buffer)), (expected, alone), rtol=1e-5)
 
 
 def test_a_restored_buffer_continues_bit_for_bit(tmp_path):
@@ -212,8 +212,8 @@ def test_a_restored_buffer_continues_bit_for_bit(tmp_path):
     data.save(tmp_path / "buffer", state)
     again = data.restore(tmp_path / "buffer", state)
     continue_ = jax.jit(lambda s: (replay.add(s, block(5, 3)), replay.sample(s, jax.random.key(0), 4)))
-    jax.tree.map(np.testing.assert_array_equal, continue_(state), continue_(again))
-    jax.tree.map(np.testing.assert_array_equal, continue_(state), continue_(jax.device_get(state)))
+    chex.assert_trees_all_equal(continue_(state), continue_(again))
+    chex.assert_trees_all_equal(continue_(state), continue_(jax.device_get(state)))
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -262,9 +262,7 @@ def test_packed_flags_are_read_as_they_were_added(aligned):
     (stored, expected), (state, got) = (run(replay, jax.random.key(2)) for replay in (plain, packed))
     whole = [replay.gather_all(x) for replay, x in ((plain, stored), (packed, state))]
     for x, y in ((expected, got), whole):
-        assert jax.tree.structure(x) == jax.tree.structure(y)
-        jax.tree.map(np.testing.assert_array_equal, x, y)
-        assert all(a.dtype == b.dtype for a, b in zip(jax.tree.leaves(x), jax.tree.leaves(y), strict=True))
+        chex.assert_trees_all_equal(x, y, strict=True)
     image = np.concatenate([rows.timestep.env_info["image"] for rows in blocks])[-16:]
     np.testing.assert_array_equal(whole[1].experience.timestep.env_info["image"], image.swapaxes(0, 1))
     # 30 flags in 4 bytes and 9 in 2; a flag alone has its byte.

@@ -8,9 +8,9 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data, specs
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import Experience
 from jaxenv.testing import Counting
-from jaxenv.timestep import TimeStep
 from jaxenv.wrappers import AutoReset
 
 # Lengths of each lane's episodes: those of the middle lane end first.

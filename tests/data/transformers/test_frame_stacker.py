@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,14 +129,13 @@ def test_a_learner_on_replayed_windows_sees_bit_for_bit_what_the_policy_saw():
     assert (played().timestep.step_type == 2).sum(axis=0).min() >= 2
     batch, seen = replayed()
     assert [batch.position[batch.env_id == lane].min() for lane in range(3)] == [16, 8, 16]
-    jax.tree.map(np.testing.assert_array_equal, seen[0][1], batch.experience.policy_info)
+    chex.assert_trees_all_equal(seen[0][1], batch.experience.policy_info)
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_rollout_and_replay_stack_equally_along_every_axis(number):
     shown, stacked = replayed()[1][number]
-    assert jax.tree.map(np.shape, shown) == jax.tree.map(np.shape, stacked)
-    jax.tree.map(np.testing.assert_array_equal, stacked, shown)
+    chex.assert_trees_all_equal(stacked, shown, strict=True)
 
 
 def test_the_oldest_stored_row_is_stacked_like_the_start_of_an_episode():

@@ -3,15 +3,16 @@
 import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import Batch, Replay
 from jaxenv.data.transformers import FrameStacker, Hindsight, Sequential, within_reach
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 from tests.data.transformers.sensors import windows
 
 FIRST, MID, LAST = 0, 1, 2
@@ -108,8 +109,7 @@ def test_windows_that_start_with_the_last_row_of_an_episode_do_not_change():
     batch, relabelled_batch, *_ = relabelled(4)
     last = batch.experience.timestep.step_type[:, 0] == LAST
     assert last.sum() >= 20
-    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(relabelled_batch), strict=True):
-        np.testing.assert_array_equal(a[last], b[last])
+    chex.assert_trees_all_equal(*(jax.tree.map(lambda x: x[last], part) for part in (batch, relabelled_batch)))
 
 
 def test_the_proportion_of_windows_is_relabelled_and_the_others_do_not_change():
@@ -117,8 +117,7 @@ def test_the_proportion_of_windows_is_relabelled_and_the_others_do_not_change():
     changed = (goals_of(batch) != goals_of(relabelled_batch)).any(axis=(1, 2))
     can_change = batch.experience.timestep.step_type[:, 0] != LAST
     assert abs(changed[can_change].mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / can_change.sum())
-    for a, b in zip(jax.tree.leaves(batch), jax.tree.leaves(relabelled_batch), strict=True):
-        np.testing.assert_array_equal(a[~changed], b[~changed])
+    chex.assert_trees_all_equal(*(jax.tree.map(lambda x: x[~changed], part) for part in (batch, relabelled_batch)))
 
 
 def test_only_goal_and_reward_change():
@@ -175,7 +174,7 @@ def test_the_order_of_hindsight_and_a_stacker_of_other_fields_does_not_matter():
 
     batch = windows(labelled_rows(), [0, 1, 2] * 4, [3, 4, 6] * 4, 3)
     one, other = jax.device_get(run(labelled_rows(), batch))
-    jax.tree.map(np.testing.assert_array_equal, one, other)
+    chex.assert_trees_all_equal(one, other)
     assert (goals_of(one) != goals_of(batch)).any()
     assert one.experience.timestep.observation["sensor"][0].tolist() == [[2.5, 3.5], [3.5, 4.5], [4.5, 5.5]]
 

@@ -1,5 +1,6 @@
 """ImageScale: bytes as floats."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +35,7 @@ def test_images_are_scaled_as_by_the_wrapper_also_in_final_observations():
     transformer = ImageScale(0.1, 0.7, fields=("camera",))
     _, scaled = transformer.transform_timestep((), timestep)
     expected = wrapped.reset(jax.random.key(0))[1]
-    jax.tree.map(np.testing.assert_array_equal, scaled, expected)
+    chex.assert_trees_all_equal(scaled, expected)
     spec = transformer.transform_spec(env.time_step_spec())
     specs.require_equal(spec.observation, wrapped.observation_spec())
     specs.require_equal(specs.unbatched(spec.env_info, 0), wrapped.env_info_spec())

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxenv import specs
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers import ObservationNormalizer
-from jaxenv.timestep import TimeStep
 from tests.data.transformers.sensors import row, sensors, unrolled, windows
 
 FLOATS = ("place", "grid")

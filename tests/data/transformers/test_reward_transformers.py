@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxenv import specs
+from jaxenv.core.timestep import TimeStep
 from jaxenv.data import Replay
 from jaxenv.data.transformers import (
     RewardClipping,
@@ -16,7 +17,6 @@ from jaxenv.data.transformers import (
     Sequential,
 )
 from jaxenv.rollout import Experience
-from jaxenv.timestep import TimeStep
 from tests.data.transformers.sensors import batch_of, row, windows
 
 INF = np.inf

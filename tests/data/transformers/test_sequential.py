@@ -2,6 +2,7 @@
 
 import re
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,8 +117,7 @@ def test_sequential_applies_its_transformers_in_order():
         return one, ((tuple(states), timestep), (tuple(replayed), batch))
 
     one, other = jax.device_get(both(experience, batch))
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    jax.tree.map(np.testing.assert_array_equal, one, other)
+    chex.assert_trees_all_equal(one, other)
     rows = one[1][1].experience.timestep
     assert rows.observation["place"].shape == (3, 3, 6)
     np.testing.assert_array_equal(rows.untransformed.reward, batch.experience.timestep.reward)

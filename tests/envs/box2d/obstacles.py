@@ -20,7 +20,7 @@ from jaxenv.envs.box2d.bipedal_obstacles import GRASS, PIT, STAIRS, STUMP, Draws
 from jaxenv.envs.box2d.bipedal_terrain import PAD, POINTS, SPACING
 from jaxenv.envs.box2d.bipedal_walker import BipedalWalker
 from tests.envs.box2d import walks
-from tests.physics2d.record import boxes_of
+from tests.envs.physics2d.record import boxes_of
 
 ID = "BipedalWalkerHardcore-v3"
 FILE = pathlib.Path(__file__).parent / "obstacles.npz"

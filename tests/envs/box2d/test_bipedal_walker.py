@@ -1,7 +1,7 @@
 """BipedalWalker compared with Gymnasium's: recorded steps, the first steps of recorded episodes, and the ground.
 
-``walks.npz`` is made by ``tests.envs.box2d.walks``, and the steps by ``tests.physics2d.record``. The physics of single
-steps is compared in tests/physics2d/test_world.py.
+``walks.npz`` is made by ``tests.envs.box2d.walks``, and the steps by ``tests.envs.physics2d.record``. The physics of
+single steps is compared in tests/envs/physics2d/test_world.py.
 """
 
 import jax
@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import physics2d, random, tree
+from jaxenv import random, tree
 from jaxenv.canvas import PURPLE
+from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_terrain
 from jaxenv.envs.box2d.bipedal_terrain import PAD, POINTS
 from jaxenv.envs.box2d.bipedal_walker import END, BipedalWalker, State, world_of
 from tests.envs.box2d import walks
+from tests.envs.physics2d import steps
+from tests.envs.physics2d.steps import QUICK
 from tests.parity import certify
-from tests.physics2d import steps
-from tests.physics2d.steps import QUICK
 from tests.pictures import centre, picture
 
 ENV = BipedalWalker()

@@ -17,7 +17,7 @@ from jaxenv.envs.box2d import _car_dynamics, car_racing
 from jaxenv.envs.box2d._car_dynamics import SCENE, drive
 from jaxenv.envs.box2d._car_pixels import PLAYFIELD
 from jaxenv.envs.box2d.car_racing import CarRacing
-from jaxenv.physics2d import Scene
+from jaxenv.envs.physics2d import Scene
 from tests.envs.box2d import car_episodes
 from tests.envs.box2d.car_episodes import EVERY, FRAMES, STEPS, differences, frames_of, images, replay, state_at
 from tests.parity import certify

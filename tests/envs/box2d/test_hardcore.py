@@ -1,7 +1,7 @@
 """BipedalWalkerHardcore compared with Gymnasium's: recorded steps, and the ground with its blocks.
 
-``obstacles.npz`` is made by ``tests.envs.box2d.obstacles``, and the steps by ``tests.physics2d.record``. The physics of
-single steps is compared in tests/physics2d/test_blocks.py.
+``obstacles.npz`` is made by ``tests.envs.box2d.obstacles``, and the steps by ``tests.envs.physics2d.record``. The
+physics of single steps is compared in tests/envs/physics2d/test_blocks.py.
 """
 
 import itertools
@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import physics2d, random
+from jaxenv import random
+from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_obstacles
 from jaxenv.envs.box2d.bipedal_obstacles import AHEAD, BEHIND, MOST, NEAR, Draws
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RANGE, SPACING
 from jaxenv.envs.box2d.bipedal_walker import END, BipedalWalker, State
 from jaxenv.envs.box2d.bipedal_walker import HARDCORE as SCENE
 from tests.envs.box2d import obstacles
+from tests.envs.physics2d import steps
+from tests.envs.physics2d.steps import QUICK
 from tests.parity import certify
-from tests.physics2d import steps
-from tests.physics2d.steps import QUICK
 
 ENV = BipedalWalker(hardcore=True)
 FAR = np.array([1e6, -1e6, 1e6, -1e6], np.float32)

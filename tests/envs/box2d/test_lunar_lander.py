@@ -1,7 +1,7 @@
 """LunarLander compared with Gymnasium's, by recorded episodes: the same ground, draws and actions.
 
 ``episodes.npz`` is made by ``tests.envs.box2d.episodes``. The physics of single steps is compared in
-tests/physics2d/test_world.py.
+tests/envs/physics2d/test_world.py.
 """
 
 import jax
@@ -14,8 +14,8 @@ from jaxenv import random
 from jaxenv.canvas import PURPLE
 from jaxenv.envs.box2d.lunar_lander import EDGES, HEIGHT, PAD, LunarLander, smoothed
 from tests.envs.box2d import episodes
+from tests.envs.physics2d.steps import QUICK
 from tests.parity import certify
-from tests.physics2d.steps import QUICK
 from tests.pictures import centre, picture
 
 IDS = {False: "LunarLander-v3", True: "LunarLanderContinuous-v3"}

@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
-from jaxenv.wrapper import Wrapper
+from jaxenv.core.wrapper import Wrapper
 from tests.parity import certify
 
 NUM_STATES = 2000

@@ -11,11 +11,11 @@ import pathlib
 import jax
 import numpy as np
 
+from jaxenv.core.task import TaskState
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import CARRIED, Lock, State
 from jaxenv.random import Clock
-from jaxenv.task import TaskState
 
 TOLERANCE = 1e-6
 EMPTY, WALL, DOOR, KEY, GOAL, LAVA = 1, 2, 4, 5, 8, 9

@@ -6,6 +6,7 @@ Levels that differ only in size form one batch, in which every lane has a grid o
 import functools
 import itertools
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -61,8 +62,7 @@ def test_empty_rooms_start_as_in_minigrid():
     files = [reference.golden(id) for id in EMPTY[:2]]
     data = reference.batched(files, 4, prefix="episode_")
     expected = reference.inject(env, data["episode_grid"], data["episode_agent"])
-    for ours, theirs in zip(jax.tree.leaves(state.task), jax.tree.leaves(expected.task), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    chex.assert_trees_all_equal(*map(jax.tree.leaves, (state.task, expected.task)))
     assert np.all(timestep.observation["direction"] == 0)
 
 
@@ -153,9 +153,8 @@ def test_a_small_grid_starts_the_same_alone_and_in_a_batch_with_larger_ones():
     small = starts_of(tree.rebuild(jaxenv.spec(DOOR_KEY[0]).make(len(within.step) // 3), name=DOOR_KEY[-1]))
     lanes = len(small.step)
     # Cells beyond the smaller grid are walls.
-    jax.tree.map(
-        lambda a, b: np.testing.assert_array_equal(a, b[:lanes, :5] if a.ndim == 2 else b[:lanes]), small, within
-    )
+    inner = jax.tree.map(lambda a, b: b[:lanes, :5] if a.ndim == 2 else b[:lanes], small, within)
+    chex.assert_trees_all_equal(small, inner)
     assert not np.any(within.floor.rows[:lanes, 5:] | within.floor.columns[:lanes, 5:])
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
+from jaxenv.core.timestep import StepType
 from jaxenv.envs.minatar.freeway import Draws, State
-from jaxenv.timestep import StepType
 from tests.envs.minatar import reference
 
 ID = "Freeway-MinAtar"

@@ -1,5 +1,6 @@
 """Space Invaders: parity with the package ``minatar``."""
 
+import chex
 import jax
 import numpy as np
 
@@ -119,7 +120,7 @@ def test_whole_episodes_match_the_original():
 def test_episodes_start_in_the_state_of_the_original():
     ours = jax.jit(reference.bare(ID, 2).reset)(jax.random.key(0))[0].task.game
     theirs = state(reference.original(ID))
-    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, np.stack([b, b])), jax.device_get(ours), theirs)
+    chex.assert_trees_all_equal(jax.device_get(ours), jax.tree.map(lambda x: np.stack([x, x]), theirs))
 
 
 def test_channels_and_minimal_actions_match_the_original():

@@ -6,6 +6,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import jaxenv
 from jaxenv import tree
@@ -13,12 +14,10 @@ from jaxenv import tree
 
 @functools.cache
 def peer(id, **options):
-    """gymnax's environment; the options are constructor arguments."""
+    """gymnax's environment; the options are constructor arguments. The test is skipped without gymnax."""
     with warnings.catch_warnings(), default_promotion():
         warnings.simplefilter("ignore")  # gymnax imports plotting libraries
-        import gymnax
-
-        return gymnax.make(id, **options)[0]
+        return pytest.importorskip("gymnax").make(id, **options)[0]
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ import pytest
 
 import jaxenv
 from jaxenv.canvas import GREEN, ORANGE
+from jaxenv.core.timestep import StepType
 from jaxenv.envs.probes.learning_tests import RNNPolicyUnittest, State
-from jaxenv.timestep import StepType
 from tests.envs.probes import reference
 from tests.pictures import centre, picture, shows
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -146,7 +147,7 @@ def test_the_play_terminates_and_truncates_lanes_out_of_phase(played):
 def test_clear_finished_keeps_the_unfinished_episodes(played):
     second = played.second_half
     assert np.any(played.state.episode.length > 0)
-    jax.tree.map(np.testing.assert_array_equal, second.state.episode, played.state.episode)
+    chex.assert_trees_all_equal(second.state.episode, played.state.episode)
     later = played.rows.step_type[STEPS // 2 :]
     assert to_host(second.metrics)["episodes"] == np.sum(later == 2) > 0
     assert to_host(second.metrics)["steps"] == np.sum(later != 0)

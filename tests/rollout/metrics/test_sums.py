@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv._sum import Sum
+from jaxenv.core._sum import Sum
 from jaxenv.rollout import Metrics
 from tests.rollout.metrics.trajectories import computed, trajectory
 

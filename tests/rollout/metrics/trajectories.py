@@ -5,8 +5,8 @@ import functools
 import jax
 import numpy as np
 
+from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import to_host
-from jaxenv.timestep import TimeStep
 
 
 def trajectory(step_type, reward=None, discount=None, **env_info):

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.wrapper import Wrapper
+from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Params, Paying, Place, Walk, restarted, walk

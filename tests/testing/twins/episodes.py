@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.wrapper import Wrapper
+from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, RewardWrapper, TimeLimit
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Place, Stepped, Walk, limited, restarted, walk

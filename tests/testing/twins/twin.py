@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from jaxenv.environment import Environment
+from jaxenv.core.environment import Environment
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.task import Transition
-from jaxenv.wrapper import Wrapper
+from jaxenv.core.task import Transition
+from jaxenv.core.wrapper import Wrapper
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Glide, Place, Walk, glide, walk
 

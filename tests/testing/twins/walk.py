@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.environment import Environment
-from jaxenv.task import Task, Transition
-from jaxenv.wrapper import Wrapper
+from jaxenv.core.environment import Environment
+from jaxenv.core.task import Task, Transition
+from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, TimeLimit
 
 

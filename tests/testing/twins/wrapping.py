@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.environment import Environment
-from jaxenv.wrapper import Wrapper
+from jaxenv.core.environment import Environment
+from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, BatchWrapper, EpisodeStatistics, LaneWrapper, RewardWrapper, map_observation
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Params, Place, Stepped, Walk
@@ -246,7 +246,7 @@ class Twice(Wrapper):
     """Takes two steps at once but none past the end."""
 
     owns = frozenset({"reward", "discount", "step_type", "observation", "env_info"})
-    multi_step = True
+    place = "several_steps"
 
     def begin(self, *args, **kwargs):
         state, timestep = self.env.begin(*args, **kwargs)

@@ -1,0 +1,1 @@
+"""What knows nothing of environments: checks of arguments, files, other libraries, compiled programs, kernels."""

@@ -1,0 +1,83 @@
+"""The files that films are written to: GIF, MP4, or a strip of moments."""
+
+import itertools
+import pathlib
+import warnings
+from collections.abc import Iterable
+
+import numpy as np
+
+from jaxenv._util import files
+from jaxenv._util.checks import check_path as checked_path
+from jaxenv._util.library import import_library
+from jaxenv.canvas._grid import GAP, Part
+from jaxenv.canvas._palette import PAPER
+from jaxenv.canvas._player import write_gif
+
+FORMATS = (".gif", ".mp4", ".png")
+_MOMENTS = 8  # pictures of a strip
+
+
+def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
+    """The path of a film; raises a ``ValueError`` for an ending not in ``FORMATS`` or a folder that does not exist."""
+    path = checked_path(owner, "path", path)
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{owner}: path must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {path.name!r}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{owner}: path must be in a folder that exists, got {path}")
+    return path
+
+
+def write_film(
+    path: pathlib.Path, frames: Iterable[np.ndarray], fps: int, parts: tuple[Part, ...] = (), rename: bool = False
+) -> None:
+    """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``, which is complete or as it was before.
+
+    Args:
+        path: the file.
+        frames: the frames, at least one.
+        fps: frames per second.
+        parts: the parts of a frame that become rows of a strip; by default the whole frame is one.
+        rename: where there is a file already, take the first free name instead.
+    """
+    with files.replacing(path, rename=rename) as file:
+        if path.suffix == ".png":
+            _write_strip(file, list(frames), parts)
+        else:
+            {".gif": write_gif, ".mp4": _write_mp4}[path.suffix](file, frames, fps)
+        if not file.stat().st_size:  # failures of ffmpeg raise nothing
+            raise OSError(f"ffmpeg could not write {path}")
+
+
+def _write_mp4(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> None:
+    ffmpeg = import_library("imageio_ffmpeg", "pip install imageio-ffmpeg")
+    frames = iter(frames)
+    first = next(frames)
+    size = (first.shape[1], first.shape[0])
+    path = path.resolve()  # ffmpeg takes a relative name for a protocol if it has a colon
+    writer = ffmpeg.write_frames(str(path), size, fps=fps, quality=8, macro_block_size=2, output_params=["-f", "mp4"])
+    with warnings.catch_warnings():
+        # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it
+        # does not have. This child makes one system call, setpgrp, and becomes ffmpeg.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        writer.send(None)  # starts ffmpeg
+    try:
+        for frame in itertools.chain([first], frames):
+            writer.send(np.ascontiguousarray(frame))
+    finally:
+        writer.close()
+
+
+def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part, ...]) -> None:
+    """A column per moment and a row per part, so that time runs from left to right in every row."""
+    image = import_library("PIL.Image", "pip install pillow")
+    chosen = np.unique(np.linspace(0, len(frames) - 1, _MOMENTS).round().astype(int))
+    rows = parts or ((slice(None), slice(None)),)
+    height, width = frames[0][rows[0]].shape[:2]
+    strip = np.empty((len(rows) * (height + GAP) - GAP, len(chosen) * (width + GAP) - GAP, 3), np.uint8)
+    strip[:] = np.round(PAPER * 255).astype(np.uint8)
+    for row, part in enumerate(rows):
+        for column, moment in enumerate(chosen):
+            top, left = row * (height + GAP), column * (width + GAP)
+            strip[top : top + height, left : left + width] = frames[moment][part]
+    image.fromarray(strip).save(path, "PNG")

@@ -1,0 +1,179 @@
+"""Films that compiled code sends frame by frame: put together on the host and written by a thread.
+
+Frames may arrive in any order and in any thread, since callbacks are not ordered: each carries its lane, episode and
+step. A film is complete once it has its last frame and all frames before it. Where no-ops come first, its first frame
+is that of a later step, which only the next episode of the lane tells.
+"""
+
+import atexit
+import dataclasses
+import pathlib
+import queue
+import threading
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxenv.canvas._film_files import write_film
+from jaxenv.canvas._grid import Grid, Moment
+
+_LARGEST_QUEUE = 2**30  # bytes of pictures that wait to be written
+_MAX_DONE = 1024  # films of which is known where they ended, for frames of later steps
+
+
+class Settings(NamedTuple):
+    """How a film is written: the folder, the suffix of the format, and steps per second."""
+
+    folder: str
+    suffix: str
+    fps: int
+
+
+class Frame(NamedTuple):
+    """One frame of one lane.
+
+    Attributes:
+        batch: the number of the batch, where ``vmap`` runs several.
+        lane: its number.
+        episode: the number of the episode in its lane.
+        step: the step of the episode.
+        following: that of the next frame; ``step`` itself for a picture after the end.
+        reward: the sum of the components of the reward in between.
+        last: whether the film ends with this frame.
+        picture: uint8 ``[H, W, 3]``.
+    """
+
+    batch: int
+    lane: int
+    episode: int
+    step: int
+    following: int
+    reward: float
+    last: bool
+    picture: np.ndarray
+
+
+@dataclasses.dataclass
+class _Film:
+    settings: Settings
+    name: str
+    frames: dict[int, Frame] = dataclasses.field(default_factory=dict)
+    end: int | None = None
+
+    def add(self, frame: Frame) -> bool:
+        """Adds a frame; True if the film is complete from step 0 on."""
+        is_after_end = self.end is not None and frame.step > self.end
+        if is_after_end or (frame.step in self.frames and self.frames[frame.step].last):
+            return False
+        self.frames[frame.step] = frame
+        if frame.last:
+            self.end = frame.following
+        return 0 in self.frames and self.has_no_gap
+
+    @property
+    def has_no_gap(self) -> bool:
+        """Whether all frames from the first one that arrived to the end are there."""
+        if self.end is None:
+            return False
+        return self.end - min(self.frames) == sum(one.following - one.step for one in self.shown)
+
+    @property
+    def shown(self) -> list[Frame]:
+        """The frames in order, without those of steps after the end of the episode."""
+        return [self.frames[step] for step in sorted(self.frames) if self.end is None or step <= self.end]
+
+    @property
+    def size(self) -> int:
+        return sum(frame.picture.nbytes for frame in self.frames.values())
+
+
+class Recorder:
+    """Collects frames and writes films in a background thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[tuple[Any, ...], _Film] = {}
+        self._done: dict[tuple[Any, ...], float] = {}  # the steps at which the newest films ended
+        self._queue: queue.Queue[_Film] = queue.Queue()
+        self._pending = 0  # bytes in the queue
+        self._thread: threading.Thread | None = None
+
+    def receive(self, settings: Settings, frame: Frame) -> None:
+        """Takes one frame. It is called inside compiled code, so it does no work of its own."""
+        key = (settings, frame.batch, frame.lane, frame.episode)
+        with self._lock:
+            self._start()
+            film = self._open.get(key)
+            if film is not None and frame.step in film.frames and not film.frames[frame.step].last:
+                self._finish(key)  # the run has been reset: a new film
+                film = None
+            if film is None:
+                if frame.step and frame.step >= self._done.get(key, np.inf):  # a step after the end of the episode
+                    return
+                self._done.pop(key, None)
+                for earlier in [k for k in self._open if k[:3] == key[:3] and self._open[k].has_no_gap]:
+                    self._finish(earlier)
+                batch = f"batch-{frame.batch}-" if frame.batch >= 0 else ""
+                film = self._open[key] = _Film(settings, f"{batch}lane-{frame.lane}-episode-{frame.episode}")
+            if film.add(frame):
+                self._finish(key)
+
+    def flush(self, unfinished: bool = False) -> None:
+        """Waits until every film that has ended is written; ``unfinished`` ones are then written as far as they go."""
+        jax.effects_barrier()
+        with self._lock:
+            for key in [k for k, film in self._open.items() if unfinished or film.has_no_gap]:
+                self._finish(key)
+        self._queue.join()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="jaxenv-films", daemon=True)
+            self._thread.start()
+            atexit.register(self.flush, unfinished=True)
+
+    def _finish(self, key: tuple[Any, ...]) -> None:
+        film = self._open.pop(key)
+        self._done.pop(key, None)
+        self._done[key] = np.inf if film.end is None else film.end
+        if len(self._done) > _MAX_DONE:
+            self._done.pop(next(iter(self._done)))
+        if len(film.frames) < 2:
+            return
+        if self._pending + film.size > _LARGEST_QUEUE:
+            warnings.warn(f"RecordVideo: {film.name} is left out, films are made faster than written", stacklevel=2)
+            return
+        self._pending += film.size
+        self._queue.put(film)
+
+    def _work(self) -> None:
+        while True:
+            film = self._queue.get()
+            try:
+                _write(film)
+            except Exception as fault:  # a full disk must not end the thread, and with it all other films
+                warnings.warn(f"RecordVideo: {film.name} is not written: {fault}", stacklevel=1)
+            finally:
+                with self._lock:
+                    self._pending -= film.size
+                self._queue.task_done()
+
+
+def _write(film: _Film) -> None:
+    folder = pathlib.Path(film.settings.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    ordered = film.shown
+    grid = Grid(ordered[0].picture.shape[:2], 1, True)
+    # A frame holds the reward of the step that it leads to, the caption the sum of those before.
+    totals = np.cumsum([0.0, *(frame.reward for frame in ordered[:-1])])
+    pictures = (
+        grid.frame(Moment(frame.picture[None], [frame.step], [total], np.zeros(1, bool)))
+        for frame, total in zip(ordered, totals, strict=True)
+    )
+    # A run that is repeated keeps the films of the one before.
+    write_film(folder / f"{film.name}{film.settings.suffix}", pictures, film.settings.fps, rename=True)
+
+
+RECORDER = Recorder()

@@ -1,0 +1,57 @@
+"""The toolkit of authors: the classes that environments and wrappers extend, and what their code is made of.
+
+Every environment and wrapper of this library is written with these names, `jaxenv.specs`, `jaxenv.tree`,
+`jaxenv.random` and `jaxenv.canvas`.
+"""
+
+from jaxenv._util.checks import Range as Range
+from jaxenv._util.checks import check_choice as check_choice
+from jaxenv._util.checks import check_folder as check_folder
+from jaxenv._util.checks import check_integer as check_integer
+from jaxenv._util.checks import check_numbers as check_numbers
+from jaxenv._util.checks import check_order as check_order
+from jaxenv._util.checks import check_real as check_real
+from jaxenv._util.checks import is_concrete as is_concrete
+from jaxenv._util.checks import is_real as is_real
+from jaxenv._util.numeric import clip as clip
+from jaxenv._util.numeric import sin_cos as sin_cos
+from jaxenv._util.numeric import wrap_angle as wrap_angle
+from jaxenv._util.xla import computed_once as computed_once
+from jaxenv._util.xla import in_one_kernel as in_one_kernel
+from jaxenv._util.xla import in_own_kernels as in_own_kernels
+from jaxenv._util.xla import in_small_kernel as in_small_kernel
+from jaxenv._util.xla import take_rows as take_rows
+from jaxenv._util.xla import unshare as unshare
+from jaxenv.core import _moments as moments  # noqa: F401
+from jaxenv.core._actions import clip_discrete as clip_discrete
+from jaxenv.core._actions import toward as toward
+from jaxenv.core._count import Count as Count
+from jaxenv.core._observation import checked_observation as checked_observation
+from jaxenv.core._observation import map_observation as map_observation
+from jaxenv.core._reward import bounded_reward as bounded_reward
+from jaxenv.core._reward import check_reward_spec as check_reward_spec
+from jaxenv.core._reward import checked_reward as checked_reward
+from jaxenv.core._sum import Sum as Sum
+from jaxenv.core.bases import ActionWrapper as ActionWrapper
+from jaxenv.core.bases import BatchWrapper as BatchWrapper
+from jaxenv.core.bases import LaneState as LaneState
+from jaxenv.core.bases import LaneWrapper as LaneWrapper
+from jaxenv.core.bases import LeafObservationWrapper as LeafObservationWrapper
+from jaxenv.core.bases import Leafwise as Leafwise
+from jaxenv.core.bases import ObservationWrapper as ObservationWrapper
+from jaxenv.core.bases import RewardWrapper as RewardWrapper
+from jaxenv.core.bases import RowRewardWrapper as RowRewardWrapper
+from jaxenv.core.environment import AutoResetMode as AutoResetMode
+from jaxenv.core.environment import Environment as Environment
+from jaxenv.core.environment import ResetStrategy as ResetStrategy
+from jaxenv.core.environment import check_environment as check_environment
+from jaxenv.core.multitask import Multitask as Multitask
+from jaxenv.core.registry import EnvSpec as EnvSpec
+from jaxenv.core.registry import register as register
+from jaxenv.core.task import Task as Task
+from jaxenv.core.task import Transition as Transition
+from jaxenv.core.timestep import StepType as StepType
+from jaxenv.core.timestep import TimeStep as TimeStep
+from jaxenv.core.timestep import end_abnormal as end_abnormal
+from jaxenv.core.wrapper import Wrapper as Wrapper
+from jaxenv.core.wrapper import layers as layers

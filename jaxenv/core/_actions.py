@@ -1,0 +1,138 @@
+"""Checks, casts and clips of incoming actions."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
+
+
+def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
+    """Checks a batch of actions at trace time and casts it to the spec's dtypes; bounds are not applied.
+
+    An integer spec accepts any integer dtype, a float spec any float dtype. An integer outside the range of the spec's
+    dtype saturates instead of wrapping around.
+
+    Raises:
+        ValueError: if structure, shape, batch size or kind of dtype differ from the spec; the message names both.
+    """
+    leaf_specs, structure = tree.flatten_with_path(spec)
+    if (fault := mismatch(spec, action, "action")) is not None:
+        raise ValueError(f"{owner}: {fault}, as in the action spec{_remedy(action)}")
+    leaves = []
+    for (path, s), given in zip(leaf_specs, jax.tree.leaves(action), strict=True):
+        name = f"{owner}: action {tree.path_name(path)}".rstrip()
+        shape, dtype = jnp.shape(given), getattr(given, "dtype", jnp.result_type(given))
+        if shape != (num_lanes, *s.shape):
+            rule = f"shape {(num_lanes, *s.shape)} (one {s} per lane of the state)"
+            raise ValueError(f"{name} must have {rule}, got {shape}")
+        kind = {"b": jnp.bool_, "i": jnp.integer, "u": jnp.integer}.get(s.dtype.kind, jnp.floating)
+        if not jnp.issubdtype(dtype, kind):
+            raise ValueError(f"{name} must be {s.dtype} or of its kind, got {dtype}")
+        if s.dtype.kind in "iu" and not np.can_cast(dtype, s.dtype):
+            given = _saturated(given, s.dtype)
+        leaves.append(jax.lax.convert_element_type(given, s.dtype))
+    return structure.unflatten(leaves)
+
+
+def _remedy(action: Any) -> str:
+    if isinstance(action, list):
+        return ": jax.numpy.array makes an array of a list"
+    if isinstance(action, tuple) and not hasattr(action, "_fields"):
+        return ": a policy that returns more than the action returns PolicyStep(action, memory, info)"
+    return ""
+
+
+def _saturated(x: Any, dtype: np.dtype) -> Any:
+    """Integers clipped to the range of ``dtype``, in their own dtype."""
+    own, target = np.iinfo(x.dtype), np.iinfo(dtype)
+    clip: Any = np.clip if isinstance(x, np.ndarray | np.generic) else jnp.clip
+    return clip(x, x.dtype.type(max(own.min, target.min)), x.dtype.type(min(own.max, target.max)))
+
+
+def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
+    """What `are_legal` needs of each leaf of a spec: ``None``, or its name and its bounds, numbers if they can be.
+
+    ``None`` stands for a leaf that is not an integer with bounds.
+    """
+    found: list[Any] = []
+    for path, s in tree.flatten_with_path(spec)[0]:
+        if not (isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind in "iu"):
+            found.append(None)
+            continue
+        low, high = np.asarray(s.minimum), np.asarray(s.maximum)
+        if low.size and (low == low.flat[0]).all() and (high == high.flat[0]).all():
+            low, high = int(low.flat[0]), int(high.flat[0])  # type: ignore[assignment]
+        found.append((f"action {tree.path_name(path)}".rstrip(), low, high))
+    return tuple(found)
+
+
+def are_legal(bounds: tuple[Any, ...], action: Tree) -> bool:
+    """Whether no discrete action is out of range, as far as the host can read them without waiting for a device.
+
+    Those are NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs at
+    every eager step, so it compares the extremes of an action where all its bounds are equal.
+    """
+    leaves = jax.tree.leaves(action)
+    if len(leaves) != len(bounds):
+        return True  # `conform` explains it
+    for found, leaf in zip(bounds, leaves, strict=True):
+        if found is None or leaf.dtype.kind not in "iu" or not leaf.size:
+            continue
+        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable and _is_on_cpu(leaf)):
+            continue
+        _, low, high = found
+        x = np.asarray(leaf)
+        if isinstance(low, int):
+            if np.minimum.reduce(x, axis=None) < low or np.maximum.reduce(x, axis=None) > high:
+                return False
+        elif x.shape[1:] == low.shape and ((x < low) | (x > high)).any():
+            return False
+    return True
+
+
+def check_values(bounds: tuple[Any, ...], action: Tree, used: np.ndarray, owner: Any) -> None:
+    """Raises a ``ValueError`` for a discrete action out of range in a lane whose action is ``used``, bool ``[B]``."""
+    for found, leaf in zip(bounds, jax.tree.leaves(action), strict=True):
+        if found is None or leaf.shape[:1] != used.shape:
+            continue
+        name, low, high = found
+        x = np.asarray(leaf)
+        wrong = ((x < low) | (x > high)) & used.reshape(-1, *(1,) * (x.ndim - 1))
+        if wrong.any():
+            lane, *place = np.argwhere(wrong)[0].tolist()
+            low, high = (np.broadcast_to(bound, x.shape)[(lane, *place)] for bound in (low, high))
+            where = f"lane {lane}" + (f" at {place}" if place else "")
+            raise ValueError(f"{owner}: {name} must be from {low} to {high}, got {x[(lane, *place)]} in {where}")
+
+
+def _is_on_cpu(x: jax.Array) -> bool:
+    return all(device.platform == "cpu" for device in x.devices())
+
+
+def clip_discrete(spec: Tree, action: Tree) -> Tree:
+    """Clips discrete actions to their spec; continuous ones pass through (see ``wrappers.ClipAction``)."""
+
+    def clip(s: specs.Bounded, a: jax.Array) -> jax.Array:
+        if isinstance(s, specs.Bounded) and s.is_discrete and s.dtype.kind != "b":
+            return jnp.clip(a, specs.aligned(s.minimum, a.ndim), specs.aligned(s.maximum, a.ndim))
+        return a
+
+    return jax.tree.map(clip, spec, action)
+
+
+def finite(action: Tree) -> Tree:
+    """Replaces NaN and infinities by 0, for ``prev_action``."""
+    return jax.tree.map(
+        lambda a: jnp.where(jnp.isfinite(a), a, jnp.zeros_like(a)) if jnp.issubdtype(a.dtype, jnp.inexact) else a,
+        action,
+    )
+
+
+def toward(action: jax.Array, forth: int | np.integer, back: int | np.integer) -> jax.Array:
+    """1 where the action is ``forth``, -1 where it is ``back``, else 0: int32 ``[B]``."""
+    return (action == forth).astype(jnp.int32) - (action == back).astype(jnp.int32)

@@ -1,0 +1,167 @@
+"""What a stack consists of, and the text that ``Environment.describe`` returns."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._util.checks import is_concrete
+from jaxenv.core._declared import Declared, declared_leaves
+from jaxenv.tree import Tree
+
+if TYPE_CHECKING:
+    from jaxenv.core.environment import Environment
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """What one level of a stack adds to those inside.
+
+    Attributes:
+        title: its name, and the arguments that differ from their defaults.
+        bytes_per_lane: bytes of its own state per lane.
+        bytes_shared: bytes of its own state that all lanes share.
+        specs: ``"observation"`` and ``"action"`` in short, where they differ from those of the level inside.
+    """
+
+    title: str
+    bytes_per_lane: int
+    bytes_shared: int
+    specs: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Param:
+    """A param of the physics; ``value`` is the range of values if lanes differ."""
+
+    name: str
+    value: str
+    unit: str
+    per_lane: bool
+    range: str
+
+
+def levels(env: "Environment") -> list[Level]:
+    """The levels of a stack, outermost first."""
+    every = env._levels()
+    sizes, specs = [*map(state_bytes, every), (0, 0)], [*map(_short_specs, every), {}]
+    return [
+        Level(
+            level._title(),
+            max(sizes[i][0] - sizes[i + 1][0], 0),
+            max(sizes[i][1] - sizes[i + 1][1], 0),
+            {name: short for name, short in specs[i].items() if short != specs[i + 1].get(name)},
+        )
+        for i, level in enumerate(every)
+    ]
+
+
+def params(env: "Environment") -> list[Param]:
+    """The params of the physics, those of every task of a `Multitask`."""
+    declared = [d for d in declared_leaves(env.unwrapped) if "params." in d.path]
+    names = [".".join(part for part in d.path.split(".") if part not in ("env", "params")) for d in declared]
+    return [
+        Param(name, _value(d), d.unit, d.per_lane, str(d.range) if d.range else "")
+        for name, d in zip(names, declared, strict=True)
+    ]
+
+
+def describe(env: "Environment") -> str:
+    """The stack as text: one line per level, outermost first, then its params, lanes and specs."""
+    stack = levels(env)
+    width = max(len(level.title) for level in stack)
+    lines = [f"{level.title:<{width}}  {', '.join(additions(level))}".rstrip() for level in stack]
+    lines += [*_param_lines(env), f"lanes {env.num_envs}, autoreset {env.autoreset}, {size(env)}"]
+    return "\n".join([*lines, f"observation {env.observation_spec()}", f"action {env.action_spec()}"])
+
+
+def additions(level: Level) -> list[str]:
+    """What a level adds: bytes of state, per lane and shared, and specs that it changes."""
+    sizes = ((level.bytes_per_lane, ""), (level.bytes_shared, " shared"))
+    return [f"+{n} B{suffix}" for n, suffix in sizes if n] + [f"{name} {short}" for name, short in level.specs.items()]
+
+
+def time_limit(env: "Environment") -> str:
+    """The limit of the innermost `TimeLimit` in steps, or the range of limits if lanes differ; nothing without one."""
+    # By its name: the wrappers are above this module.
+    limits = [d for level in env._levels() if type(level).__name__ == "TimeLimit" for d in declared_leaves(level)]
+    found = next((d for d in reversed(limits) if d.path == "duration"), None)
+    return "" if found is None else _value(found)
+
+
+def size(env: "Environment") -> str:
+    """Bytes of state in words."""
+    per_lane, shared = state_bytes(env)
+    return f"{per_lane} bytes of state per lane" + (f" and {shared} shared" if shared else "")
+
+
+def arguments(env: "Environment") -> str:
+    """The constructor arguments of one level that differ from their defaults, in parentheses."""
+    shown = []
+    for field in dataclasses.fields(env):
+        value = getattr(env, field.name)
+        if field.name in ("num_envs", "name") or dataclasses.is_dataclass(value) or _holds_environments(value):
+            continue
+        if _is_default(value, field.default):
+            continue
+        per_lane = np.ndim(value) > field.metadata.get("rank", 0) and not field.metadata.get("static")
+        if isinstance(value, np.ndarray) and not value.ndim:
+            value = value[()]  # prints float32 in its shortest form
+        shown.append(f"{field.name}=<per lane>" if per_lane else f"{field.name}={value!s}")
+    return f"({', '.join(shown)})" if shown else ""
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if not isinstance(value, np.ndarray | jax.Array):
+        return type(value) is type(default) and bool(value == default)
+    if not is_concrete(value) or default is dataclasses.MISSING or value.shape != np.shape(default):
+        return False
+    return bool(np.all(np.asarray(value) == np.asarray(default, value.dtype)))
+
+
+def _param_lines(env: "Environment") -> list[str]:
+    """One line per param of the physics: name, value or range of values, unit, and the values allowed."""
+    shown = params(env)
+    width = max((len(param.name) for param in shown), default=0)
+    lines = []
+    for param in shown:
+        parts = [param.value, param.unit, "per lane" if param.per_lane else ""]
+        lines.append(f"  {param.name:<{width}}  {' '.join(filter(None, parts))}" + (param.range and f", {param.range}"))
+    return ["params", *lines] if lines else []
+
+
+def _value(declared: Declared) -> str:
+    if not is_concrete(declared.value):
+        return "traced"
+    value = np.asarray(declared.value)
+    if not declared.per_lane:
+        return str(value)
+    return f"{value.min(axis=0)!s} to {value.max(axis=0)!s}"
+
+
+def _holds_environments(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(dataclasses.is_dataclass(x) for x in value)
+
+
+def state_bytes(env: "Environment") -> tuple[int, int]:
+    """Bytes of state per lane, and bytes that all lanes share."""
+    state, _ = env.start_shapes()
+    shared = [x for x in jax.tree.leaves(state, is_leaf=tree.is_shared) if tree.is_shared(x)]
+    total, together = (sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(t)) for t in (state, shared))
+    return (total - together) // env.spec_lanes, together
+
+
+def _short_specs(env: "Environment") -> dict[str, str]:
+    return {"observation": _short(env.observation_spec()), "action": _short(env.action_spec())}
+
+
+def _short(spec: Tree) -> str:
+    """Dtypes and shapes of a tree of specs: ``{'image': uint8[4, 4, 3]}``."""
+    return str(jax.tree.map(lambda s: _Unquoted(f"{s.dtype}{list(s.shape)}"), spec))
+
+
+class _Unquoted(str):
+    __slots__ = ()
+    __repr__ = str.__str__

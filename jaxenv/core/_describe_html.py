@@ -1,0 +1,77 @@
+"""What notebooks show for an environment."""
+
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.canvas._html import code, head, page, section, table
+from jaxenv.core import _describe
+from jaxenv.tree import Tree
+
+if TYPE_CHECKING:
+    from jaxenv.core.environment import Environment
+
+_MAX_ELEMENTS = 8  # of a spec, whose bounds are shown one by one
+
+
+def describe_html(env: "Environment") -> str:
+    """The stack, the specs and the params as HTML. Nothing is compiled and nothing is computed on a device."""
+    lanes = f"{env.num_envs} lane{'s' * (env.num_envs > 1)}"
+    limit = _describe.time_limit(env)
+    facts = (lanes, f"autoreset {env.autoreset}", limit and f"time limit {limit}", _describe.size(env))
+    stack = [
+        (code(level.title), _bytes(level), "<br>".join(f"{name} {code(s)}" for name, s in level.specs.items()))
+        for level in _describe.levels(env)
+    ]
+    values = [
+        (code(p.name), code(p.value) + (" per lane" if p.per_lane else ""), code(p.unit), code(p.range))
+        for p in _describe.params(env)
+    ]
+    named = (
+        ("observation", env.observation_spec()),
+        ("action", env.action_spec()),
+        ("reward", env.reward_spec()),
+        ("discount", env.discount_spec()),
+    )
+    parts = [
+        head(env.name or repr(env.unwrapped), *facts),
+        section("Stack, outermost first", table(("level", "adds state", "shows"), stack)),
+        section("Specs of one lane", table(("name", "dtype", "shape", "values"), _spec_rows(*named))),
+        section("Params", table(("name", "value", "unit", "allowed"), values)) if values else "",
+    ]
+    return page(*parts)
+
+
+def _bytes(level: _describe.Level) -> str:
+    parts = [
+        f"{level.bytes_per_lane} B per lane" if level.bytes_per_lane else "",
+        f"{level.bytes_shared} B shared" if level.bytes_shared else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _spec_rows(*named: tuple[str, Tree]) -> list[tuple[str, ...]]:
+    return [
+        (code(".".join(filter(None, (name, tree.path_name(path))))), code(spec.dtype), code(spec.shape), _values(spec))
+        for name, of in named
+        for path, spec in jax.tree_util.tree_leaves_with_path(of)
+    ]
+
+
+def _values(spec: specs.Array) -> str:
+    """The values that a spec allows: ``0 .. 3``, ``-2 to 2``, or one range per element."""
+    if not isinstance(spec, specs.Bounded) or not spec.numel or spec.dtype == bool:
+        return ""
+    low, high = spec.minimum.reshape(-1), spec.maximum.reshape(-1)
+    word = ".." if spec.is_discrete else "to"
+    if (low == low[0]).all() and (high == high[0]).all():
+        return code(f"{_number(low[0])} {word} {_number(high[0])}")
+    if len(low) <= _MAX_ELEMENTS:
+        return "<br>".join(code(f"{_number(a)} {word} {_number(b)}") for a, b in zip(low, high, strict=True))
+    return code(f"{_number(low.min())} {word} {_number(high.max())}") + ", by element"
+
+
+def _number(x: np.generic) -> str:
+    return str(x) if np.issubdtype(x.dtype, np.integer) else f"{float(x):g}".replace("inf", "∞")

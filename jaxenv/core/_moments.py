@@ -1,0 +1,156 @@
+"""Running mean and variance of batches, exact in count and accurate in float32 over any number of samples.
+
+A float32 count stops growing at 2**24, and a float32 mean stops moving once the update from a batch falls below its
+last digit. The count is therefore a 64-bit integer, and mean and variance carry their rounding errors. Batches are
+merged by the parallel formula of Chan, Golub and LeVeque (1983, doi:10.1080/00031305.1983.10483115).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.core._count import Count
+
+
+@tree.struct
+class Moments:
+    """Count, mean and population variance of all samples so far; one mean and variance per element.
+
+    Before the first sample the mean is 0 and the variance 1, so that normalising changes nothing.
+
+    Attributes:
+        count: the exact number of samples, shape ``()``.
+        mean: float32, in the shape of a sample.
+        variance: float32, in the shape of a sample.
+        mean_error: the rounding error of ``mean``: the exact mean is closer to the sum of both.
+        variance_error: the rounding error of ``variance``.
+    """
+
+    count: Count
+    mean: jax.Array
+    variance: jax.Array
+    mean_error: jax.Array
+    variance_error: jax.Array
+
+
+def empty(shape: tuple[int, ...] = ()) -> Moments:
+    """The moments before the first sample, for samples of one shape."""
+    zeros = jnp.zeros(shape, jnp.float32)
+    return Moments(Count.zeros(), zeros, jnp.ones_like(zeros), zeros, zeros)
+
+
+def of(batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None = None) -> Moments:
+    """The moments of one batch. Differentiation treats them as constants: no gradient passes from lane to lane.
+
+    Args:
+        batch: ``[B, ...]`` of a floating dtype, one sample per lane.
+        valid: bool ``[B]``, the samples that count; all by default. Invalid samples have no effect, even if NaN.
+        axis_name: a mesh axis whose shards together are the batch.
+    """
+
+    def total(x: jax.Array) -> jax.Array:
+        summed = jnp.sum(x, axis=0, dtype=x.dtype)
+        return summed if axis_name is None else jax.lax.psum(summed, axis_name)
+
+    x = jax.lax.stop_gradient(batch).astype(jnp.float32)
+    mask = jnp.ones(x.shape[:1], bool) if valid is None else valid
+    counted = tree.expand(mask, x.ndim)
+    count = total(mask.astype(jnp.uint32))
+    weight = 1 / jnp.maximum(count, np.uint32(1)).astype(jnp.float32)
+    mean = total(jnp.where(counted, x, np.float32(0))) * weight
+    # The mean of the deviations is the rounding error of the first sum.
+    deviation = jnp.where(counted, x - mean[None], np.float32(0))
+    rest = total(deviation) * weight
+    variance = jnp.maximum(total(deviation * deviation) * weight - rest * rest, np.float32(0))
+    mean, rest = add(mean, jnp.zeros_like(mean), rest)
+    return Moments(Count.of(count), mean, variance, rest, jnp.zeros_like(variance))
+
+
+def merge(a: Any, b: Any) -> Any:
+    """The moments of the samples of ``a`` and ``b`` together. Trees of moments are merged leaf by leaf."""
+    return jax.tree.map(_merge, a, b, is_leaf=lambda node: isinstance(node, Moments))
+
+
+def pool(groups: Moments, sum_groups: Callable[[jax.Array], jax.Array]) -> Moments:
+    """The moments of the samples of several groups together.
+
+    Args:
+        groups: moments of each group: every leaf has a leading axis, or they differ between the shards of a mesh axis.
+            The mean of an empty group must be finite.
+        sum_groups: sums an array over the groups: a ``jnp.sum`` over the leading axis, or a ``jax.lax.psum``.
+    """
+    count = groups.count.sum_over(sum_groups)
+    number = groups.count.as_float()
+    weight = number / jnp.broadcast_to(jnp.maximum(count.as_float(), np.float32(1)), number.shape)
+    weight = tree.expand(weight, groups.mean.ndim)
+    mean = sum_groups(weight * (groups.mean + groups.mean_error))
+    deviation = (groups.mean - jnp.broadcast_to(mean, groups.mean.shape)) + groups.mean_error
+    rest = sum_groups(weight * deviation)
+    spread = sum_groups(weight * (groups.variance + groups.variance_error + deviation * deviation)) - rest * rest
+    pooled = Moments(count, mean, jnp.maximum(spread, np.float32(0)), rest, jnp.zeros_like(rest))
+    return _merge(empty(mean.shape), pooled)
+
+
+def update(moments: Moments, batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None = None) -> Moments:
+    """The moments after one more batch; arguments as in `of`."""
+    return merge(moments, of(batch, valid, axis_name))
+
+
+def normalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Array:
+    """``(x - mean) / sqrt(variance + epsilon)`` for a batch ``[B, ...]``, in its dtype."""
+    centred = x.astype(jnp.float32) - _aligned(moments.mean, x.ndim)
+    return (centred / scale(moments, x.ndim, epsilon)).astype(x.dtype)
+
+
+def denormalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Array:
+    """The inverse of `normalize`."""
+    spread = x.astype(jnp.float32) * scale(moments, x.ndim, epsilon)
+    return (spread + _aligned(moments.mean, x.ndim)).astype(x.dtype)
+
+
+def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
+    """``sqrt(variance + epsilon)``, padded with leading axes to ``ndim``; ``epsilon`` is a scalar or one per lane.
+
+    It is 1 where that is 0: numbers that never vary are not divided.
+    """
+    total = _aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim)
+    return jnp.sqrt(jnp.where(total == 0, np.float32(1), total))
+
+
+def summable(x: jax.Array) -> jax.Array:
+    """Which samples ``[B, ...]`` are finite and below 1e15 in magnitude, bool ``[B]``.
+
+    Float32 sums of the squares of such samples stay finite.
+    """
+    return jnp.all(jnp.abs(x.astype(jnp.float32)) < np.float32(1e15), axis=tuple(range(1, x.ndim)))
+
+
+def _merge(a: Moments, b: Moments) -> Moments:
+    count = a.count + b.count
+    total = jnp.maximum(count.as_float(), np.float32(1))
+    weight_a, weight_b = a.count.as_float() / total, b.count.as_float() / total
+    delta = (b.mean - a.mean) + (b.mean_error - a.mean_error)
+    mean, mean_error = add(a.mean, a.mean_error, weight_b * delta)
+    spread = (b.variance - a.variance) + (b.variance_error - a.variance_error) + weight_a * delta * delta
+    variance, variance_error = add(a.variance, a.variance_error, weight_b * spread)
+    merged = Moments(count, mean, jnp.maximum(variance, np.float32(0)), mean_error, variance_error)
+    # Merging with the initial variance of 1 would round away the digits of a small one.
+    is_first = a.count.is_zero() & ~b.count.is_zero()
+    return jax.tree.map(lambda first, other: jnp.where(is_first, first, other), b, merged)
+
+
+def add(value: jax.Array, rest: jax.Array, increment: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """``value + rest + increment`` as a float32 and its rounding error (Knuth's two-sum, then Dekker's fast one)."""
+    total = value + increment
+    part = total - value
+    rest = rest + ((value - (total - part)) + (increment - part))
+    rounded = total + rest
+    return rounded, rest - (rounded - total)
+
+
+def _aligned(x: jax.Array, ndim: int) -> jax.Array:
+    return x.reshape((1,) * (ndim - x.ndim) + x.shape)

@@ -1,0 +1,158 @@
+"""Restart strategies: ways of starting the next episode in some lanes of a batch.
+
+``select`` starts an episode in every lane. ``cond`` does the same, but only if the mask marks a lane. ``compact``
+gathers the marked lanes and starts episodes in those, a block at a time. All three agree in the marked lanes. Over a
+mesh of explicit axes ``select`` takes the place of ``compact``.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._util import xla
+from jaxenv._util.checks import check_choice
+from jaxenv.core._merging import merging_batches
+from jaxenv.core.environment import Environment, ResetStrategy
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Clock
+from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
+
+
+class PerPlatform(dict[str, Any]):
+    """A strategy per platform, hashable, so that it can be part of a tree's structure."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(sorted(self.items())))
+
+
+def check_strategy(owner: str, strategy: Any) -> None:
+    """Raises a ``ValueError`` unless ``strategy`` is a restart strategy, one per platform, or ``None``."""
+    names = get_args(ResetStrategy)
+    if not isinstance(strategy, Mapping):
+        check_choice(owner, "reset_strategy", strategy, (*names, None))
+    elif "default" not in strategy:
+        raise ValueError(f"{owner}: reset_strategy per platform must have a 'default', got {dict(strategy)}")
+    else:
+        for platform, name in strategy.items():
+            check_choice(owner, f"reset_strategy of {platform!r}", name, names)
+
+
+def start_episodes(
+    env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep, strategy: ResetStrategy | Any, block: int
+) -> tuple[Tree, TimeStep]:
+    """State and FIRST row of the next episode in the lanes of ``mask``; other lanes hold placeholders.
+
+    Args:
+        env: the environment whose lanes restart.
+        mask: bool ``[B]``.
+        state: the state in which the lanes ended, leaves ``[B, ...]``.
+        timestep: rows ``[B]`` of ``env``, for shapes and placeholders.
+        strategy: ``"select"``, ``"cond"``, ``"compact"``, or one of them per platform.
+        block: number of lanes that ``compact`` starts at a time.
+
+    Raises:
+        ValueError: at trace time, if ``begin`` and ``step`` of ``env`` return different trees.
+    """
+    # JAX refuses to gather lanes over the explicit axes of a mesh.
+    compact = _select if xla.has_explicit_lanes(mask) else _merged_compact(block)
+    strategies = {"select": _select, "cond": _merged_cond, "compact": compact}
+    # Gradients stop at the start of an episode, and must not enter a branch or a loop of unknown length.
+    arguments = tree.detach((env, mask, *tree.vary_like(mask, (state, timestep))))
+    if isinstance(strategy, str):
+        fresh = strategies[strategy](*arguments)
+    else:
+        leaves, structure = tree.flatten(arguments[0])
+
+        # A function of this call: JAX keeps its traces, and with them the environment, as long as it lives.
+        def chosen(name: str) -> Callable[..., Any]:
+            return lambda leaves, *rest: strategies[name](structure.unflatten(leaves), *rest)
+
+        per_platform = {platform: chosen(name) for platform, name in strategy.items()}
+        fresh = jax.lax.platform_dependent(leaves, *arguments[1:], **per_platform)
+    for name, begun, stepped in zip(("state", "timestep"), fresh, (state, timestep), strict=True):
+        if (difference := _difference(name, begun, stepped)) is not None:
+            raise ValueError(f"{env}: begin and step must return the same tree: in step, {difference}")
+    return fresh
+
+
+def _difference(name: str, begun: Tree, stepped: Tree) -> str | None:
+    """Where ``stepped`` differs from ``begun`` in structure, a shape or a dtype; ``None`` if it does not."""
+    if (found := mismatch(begun, stepped, name)) is not None:
+        return found
+    for (path, x), y in zip(tree.flatten_with_path(begun)[0], jax.tree.leaves(stepped), strict=True):
+        own, other = (f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}" for leaf in (x, y))
+        if own != other:
+            return f"{name}.{tree.path_name(path)} must be {own}, got {other}"
+    return None
+
+
+def _select(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Any, TimeStep]:
+    clock = env.clock(state)
+    return tree.vary_like(mask, env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
+
+
+def _cond(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+    def select(leaves: list[jax.Array], *rest: Any) -> tuple[Tree, TimeStep]:
+        return _select(structure.unflatten(leaves), *rest)
+
+    leaves, structure = tree.flatten(env)
+    return jax.lax.cond(jnp.any(mask), select, lambda leaves, mask, *current: current, leaves, mask, state, timestep)
+
+
+def _compact(block: int, env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+    lanes = mask.shape[0]
+    if isinstance(lanes, int):  # an exported program may leave the number of lanes open
+        block = min(block, lanes)
+    count = jnp.sum(mask, dtype=jnp.int32)
+    slots = -(-lanes // block) * block
+
+    def no_lanes(mask: jax.Array) -> jax.Array:
+        return tree.vary_like(mask, jnp.full(slots, lanes, jnp.int32))
+
+    def lanes_of_mask(mask: jax.Array) -> jax.Array:
+        slot = jnp.where(mask, jnp.cumsum(mask, dtype=jnp.int32) - 1, jnp.asarray(slots, jnp.int32))
+        numbers = jnp.arange(lanes, dtype=jnp.int32)
+        return no_lanes(mask).at[slot].set(numbers, mode="drop", unique_indices=True)
+
+    ended = jax.lax.cond(count > 0, lanes_of_mask, no_lanes, mask)
+
+    def start_block(i: jax.Array, buffers: tuple[Tree, TimeStep]) -> tuple[Tree, TimeStep]:
+        index = jax.lax.dynamic_slice(ended, (i * block,), (block,))
+        previous = tree.gather(buffers[0], index)
+        clock = env.clock(previous)
+        fresh = env.take(index).begin(clock.key, clock.env_id, clock.episode + 1, previous=previous)
+        return _scatter(buffers, fresh, index)
+
+    blocks = (count + np.int32(block - 1)) // np.int32(block)
+    return jax.lax.fori_loop(np.int32(0), blocks, start_block, (state, timestep))
+
+
+# Made once, because each has a cache of its traces.
+_merged_cond = merging_batches(_cond)
+
+
+@functools.cache
+def _merged_compact(block: int) -> Callable[..., Any]:
+    return merging_batches(functools.partial(_compact, block))
+
+
+def _scatter(buffers: Tree, values: Tree, index: jax.Array) -> Tree:
+    """Writes ``values`` ``[K, ...]`` at the lanes ``index`` (int32 ``[K]``) and drops those with an index out of range.
+
+    Keys and ids of lanes never change and are not written.
+    """
+
+    def write(buffer: Any, value: Any) -> Any:
+        if isinstance(buffer, Clock):
+            episode, step = write(buffer.episode, value.episode), write(buffer.step, value.step)
+            return dataclasses.replace(buffer, episode=episode, step=step)
+        return buffer.at[index].set(value, mode="drop")
+
+    return jax.tree.map(write, buffers, values, is_leaf=lambda node: isinstance(node, Clock))

@@ -1,0 +1,38 @@
+"""The base of wrappers that map the action by a function."""
+
+import abc
+import dataclasses
+from typing import ClassVar
+
+import jax
+
+from jaxenv import specs
+from jaxenv.core import _actions
+from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
+
+
+class ActionWrapper(Wrapper):
+    """Maps the agent's action to the action for ``env``. Subclasses implement ``action`` and ``action_spec``.
+
+    Owns ``prev_action``, a tree of ``[B, ...]``: the action as the agent gave it, zeros at FIRST.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+
+    @abc.abstractmethod
+    def action(self, action: Tree) -> Tree:
+        """Maps actions ``[B, ...]`` that fit ``action_spec`` to actions for ``env``; discrete actions are in bounds."""
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), env_id.shape))
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        spec = self.action_spec()
+        given = _actions.conform(spec, action, num_lanes(self, state), str(self))
+        state, timestep = self.env.proceed(state, self.action(_actions.clip_discrete(spec, given)))
+        return state, with_prev_action(self, timestep, given)

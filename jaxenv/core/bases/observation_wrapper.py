@@ -1,0 +1,57 @@
+"""The base of wrappers that map the observation by a function."""
+
+import abc
+from typing import ClassVar
+
+import jax
+
+from jaxenv import tree
+from jaxenv.core._observation import checked_observation, map_observation
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.specs._bounds import mapped_spec
+from jaxenv.tree import Tree
+
+
+class ObservationWrapper(Wrapper):
+    """Maps the observation, a tree of ``[B, ...]``. Subclasses implement ``observation``.
+
+    Implement ``observation_spec`` as well if the bounds of the result are known.
+
+    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+
+    @abc.abstractmethod
+    def observation(self, observation: Tree) -> Tree:
+        """The new observation for a batch of inner ones, ``[B, ...]``."""
+
+    def observation_spec(self) -> Tree:
+        """Shapes and dtypes of what ``observation`` returns, without bounds."""
+        lanes = self.spec_lanes
+        return mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
+
+    @property
+    def shows_state(self) -> bool:
+        return self.env.shows_state
+
+    def observation_of(self, state: Tree) -> Tree:
+        return self._mapped(self.env.observation_of(self.inner(state)), self.clock(state).env_id.shape[0])
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, self._with_observation(timestep)
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.proceed(state, action)
+        return state, self._with_observation(timestep)
+
+    def _with_observation(self, timestep: TimeStep) -> TimeStep:
+        lanes = timestep.env_id.shape[0]
+        return map_observation(lambda x: self._mapped(x, lanes), timestep)
+
+    def _mapped(self, observation: Tree, num_lanes: int) -> Tree:
+        mapped = self.observation(observation)
+        return tree.strong(checked_observation(f"{type(self).__name__}.observation", mapped, num_lanes))

@@ -1,0 +1,36 @@
+"""The base of wrappers that compute the reward from the whole row."""
+
+import abc
+from typing import ClassVar
+
+import jax
+
+from jaxenv.core._reward import with_reward
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
+
+
+class RowRewardWrapper(Wrapper):
+    """Computes the reward (``[B]`` or ``[B, R]``) from all fields of a row. Subclasses implement ``reward_of_row``.
+
+    Owns ``reward``; the reward at FIRST is 0 whatever ``reward_of_row`` returns.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"reward"})
+
+    @abc.abstractmethod
+    def reward_of_row(self, timestep: TimeStep) -> jax.Array:
+        """The new reward for a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, self._with_reward(timestep)
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.proceed(state, action)
+        return state, self._with_reward(timestep)
+
+    def _with_reward(self, timestep: TimeStep) -> TimeStep:
+        return with_reward(type(self).__name__, timestep, self.reward_of_row(timestep))

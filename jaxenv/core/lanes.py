@@ -1,0 +1,139 @@
+"""Restart, step and shard some lanes of a batch."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+from jaxenv import random, tree
+from jaxenv._util.checks import check_arrays, check_mask, check_text
+from jaxenv.core import _checks
+from jaxenv.core._compiled import self_compiling
+from jaxenv.core._declared import declared_leaves
+from jaxenv.core.bases import BatchWrapper
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import layers
+from jaxenv.tree import Tree
+
+
+def reset_where(
+    env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None = None
+) -> tuple[Tree, TimeStep]:
+    """Restarts the lanes of ``mask`` and returns the whole batch; the other lanes are untouched.
+
+    Args:
+        env: any environment, in particular one without ``AutoReset``.
+        state: the current state.
+        timestep: the TimeStep that belongs to it.
+        mask: bool ``[B]``, the lanes to restart.
+        key: without it each lane continues with the next episode of its own stream. With one typed key or ``Key[B]``
+            the restarted lanes get new keys and start at episode 0. Either way they keep what outlives an episode
+            (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
+
+    Raises:
+        ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.
+    """
+    check_environment("reset_where", env)
+    if key is not None:
+        random.check_typed(key, "reset_where: key")
+    with _checks.explained("reset_where", env, state, timestep=timestep, mask=mask):
+        return _restarted(env, state, timestep, mask, key)
+
+
+@self_compiling
+def _restarted(
+    env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None
+) -> tuple[Tree, TimeStep]:
+    clock = env.clock(state)
+    check_mask("reset_where", mask, clock.env_id.shape[0])
+    keys = clock.key if key is None else env.lane_words(key, clock.env_id)
+    episode = clock.episode + 1 if key is None else jnp.zeros_like(clock.episode)
+    fresh = tree.detach(env.begin(keys, clock.env_id, episode, previous=state))
+    if (fault := _checks.difference(env, fresh, state, timestep)) is not None:
+        raise ValueError(f"reset_where: {fault}")
+    return tree.where(mask, fresh, (state, timestep))
+
+
+def step_where(
+    env: Environment, state: Tree, timestep: TimeStep, action: Tree, mask: jax.Array
+) -> tuple[Tree, TimeStep]:
+    """Steps the lanes of ``mask`` and returns the whole batch; the other lanes keep their state and their row.
+
+    The clock of a lane counts only the steps that it takes, so its episodes do not depend on the steps on which it
+    waits. A waiting lane repeats its last row, which metrics, replay and losses must leave out by ``mask``. Every lane
+    is computed, whether it waits or not: a step costs what ``env.step`` costs.
+
+    Args:
+        env: any environment whose wrappers with batch state are frozen.
+        state: the current state.
+        timestep: the TimeStep that belongs to it.
+        action: an action for every lane, as for ``env.step``; those of waiting lanes are ignored.
+        mask: bool ``[B]``, the lanes to step.
+
+    Raises:
+        ValueError: at trace time, if ``mask`` is not bool ``[B]``, if action or timestep do not fit, if a wrapper would
+            learn from the rows of waiting lanes, or if the lanes are in an engine outside JAX, which steps all of them.
+
+    >>> import jax.numpy as jnp, jaxenv
+    >>> env = jaxenv.testing.Chain(num_envs=2)
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = step_where(env, state, timestep, jnp.array([1, 1]), jnp.array([True, False]))
+    >>> timestep.observation.tolist(), timestep.step_type.tolist()
+    ([1, 0], [1, 0])
+    """
+    check_environment("step_where", env)
+    check_arrays("step_where", "mask", mask)
+    if env.unwrapped._is_outside_jax:
+        raise ValueError(f"step_where: {env} cannot let lanes wait: one engine outside JAX steps all of them")
+    with _checks.explained("step_where", env, state):
+        check_mask("step_where", mask, env.clock(state).env_id.shape[0])
+    for level in layers(env):
+        if isinstance(level, BatchWrapper) and not level.frozen:
+            raise ValueError(
+                f"step_where: {type(level).__name__} would learn from the rows of waiting lanes: build it with "
+                "frozen=True, or the stack by make(mode='eval')"
+            )
+    stepped = env._step_lanes(state, action, mask)
+    if (fault := _checks.difference(env, stepped, state, timestep)) is not None:
+        raise ValueError(f"step_where: {fault}")
+    return tree.where(mask, stepped, (state, timestep))
+
+
+def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
+    """The partition spec of every leaf: what leads with the lanes is sharded, what all lanes share is replicated.
+
+    Of an `Environment` the values per lane are sharded, and of any other tree every leaf that is not in a
+    `jaxenv.tree.Shared`, such as the statistics of ``NormalizeObservation``. For a trajectory ``[T, B]`` without
+    statistics no function is needed: its spec is ``P(None, "lanes")``.
+
+    Args:
+        values: an environment, a state, a row, a policy's memory, or a tree of these; arrays or their shapes.
+        axis_name: the mesh axis.
+
+    Returns:
+        A tree of the same structure, for ``jax.shard_map``, or for ``jax.device_put`` as ``NamedSharding(mesh, spec)``.
+
+    >>> import jax.numpy as jnp, jaxenv
+    >>> env = jaxenv.make("CartPole-v1", num_envs=8, length=jnp.linspace(0.5, 1, 8))
+    >>> specs = partition_specs(env)
+    >>> specs.params.length == P("lanes"), specs.params.gravity == P()
+    (True, True)
+    >>> state, timestep = partition_specs(env.start_shapes())  # of what `reset` returns
+    >>> timestep.observation == P("lanes")
+    True
+    """
+    check_text("partition_specs", "axis_name", axis_name)
+    check_arrays("partition_specs", "values", values)
+
+    def of_node(node: Any) -> Any:
+        if isinstance(node, Environment):
+            per_lane = [d.per_lane for d in declared_leaves(node)]
+            leaves, structure = tree.flatten(node)
+            assert len(per_lane) == len(leaves), "every leaf of an environment is declared"
+            return jax.tree.unflatten(structure, [P(axis_name) if x else P() for x in per_lane])
+        spec = P() if tree.is_shared(node) else P(axis_name)
+        return jax.tree.map(lambda _: spec, node)
+
+    return jax.tree.map(of_node, values, is_leaf=lambda node: isinstance(node, Environment) or tree.is_shared(node))

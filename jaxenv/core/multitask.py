@@ -1,0 +1,250 @@
+"""Several tasks with equal specs in one batch."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv._util.checks import INT32_MAX, is_concrete
+from jaxenv.core import _actions
+from jaxenv.core.bases import BatchWrapper
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.task import TaskState
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import layers
+from jaxenv.random import Clock, Stream, Words
+from jaxenv.tree import Tree
+
+
+@tree.struct
+class Playing:
+    """The task that each lane plays, int32 ``[B]``, and one state per task."""
+
+    task_id: jax.Array
+    states: tuple[Any, ...]
+
+
+class Multitask(Environment):
+    """Lets every lane play one of several environments with equal specs.
+
+    The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: the
+    cost in time and memory is that of all tasks together. Tasks that a lane does not play stand still. Tasks that
+    differ only in params do not need this class, since params may have one value per lane. ``env_info["task_id"]``
+    (int32 ``[B]``) reports the task of each row, and ``task_names`` names it. ``jaxenv.load`` makes the complete stack
+    from ids.
+
+    Wrappers and time limits of single tasks go inside, ``AutoReset`` goes outside. ``with_params`` applies to every
+    task.
+
+    Args:
+        envs: environments with equal specs of observation, action, reward and ``env_info``, without ``AutoReset``.
+        task: the number of the task that a lane plays, one number or int32 ``[B]``; -1, the default, draws a task for
+            every episode.
+        chosen: the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and episodes start
+            with task 0.
+        names: one name per task; by default those of the environments, or ``"0"``, ``"1"``, ... if some of these are
+            empty or equal.
+
+    Raises:
+        ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
+            lanes or carries state of the whole batch.
+
+    >>> from jaxenv.testing import Chain
+    >>> env = Multitask((Chain(5), Chain(5)), chosen=True)
+    >>> env.action_spec()["task_id"]
+    Bounded((), int32, 0, 1, name='task_id')
+    """
+
+    envs: Sequence[Environment]
+    task: int = -1
+    chosen: bool = tree.static(default=False)
+    names: Sequence[str] = tree.static(default=())
+    name: str = tree.static(default="", kw_only=True)
+
+    def convert(self) -> dict[str, Any]:
+        envs = tuple(self.envs) if isinstance(self.envs, list | tuple) else ()
+        if not envs or not all(isinstance(env, Environment) for env in envs):
+            raise ValueError(f"Multitask: envs must be one or more environments, got {self.envs!r}")
+        names = tuple(self.names) if isinstance(self.names, list | tuple) else self.names
+        if names == ():
+            names = tuple(env.name for env in envs)
+            if "" in names or len(set(names)) < len(names):
+                names = tuple(map(str, range(len(envs))))
+        return {"envs": envs, "names": names}
+
+    def check(self) -> None:
+        first = self.envs[0]
+        if not isinstance(self.names, tuple) or not all(isinstance(name, str) for name in self.names):
+            raise ValueError(f"Multitask: names must be a sequence of strings, got {self.names!r}")
+        if len(self.names) != len(self.envs) or len(set(self.names)) < len(self.names):
+            raise ValueError(f"Multitask: names must be {len(self.envs)} different names, got {list(self.names)}")
+        for number, env in enumerate(self.envs):
+            if env.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(env)):
+                raise ValueError(f"Multitask: put AutoReset and batch state outside, task {number} is {env}")
+            if env.num_envs != first.num_envs:
+                raise ValueError(f"Multitask: task 0 has {first.num_envs} lanes and task {number} {env.num_envs}")
+            for what in ("observation", "action", "reward", "env_info"):
+                a, b = (getattr(one, f"{what}_spec")() for one in (first, env))
+                specs.require_equal(
+                    a, b, f"Multitask: {what} specs of tasks {self._label(0)} and {self._label(number)}"
+                )
+        if "task_id" in first.env_info_spec():
+            raise ValueError("Multitask: env_info of the tasks already has an entry 'task_id'")
+        task = np.asarray(self.task) if is_concrete(self.task) else np.zeros(())
+        if np.any((task < -1) | (task >= len(self.envs))):
+            raise ValueError(f"Multitask: task must be -1 or one of {len(self.envs)} tasks, got {self.task}")
+        if self.chosen and np.any(task != -1) and is_concrete(self.task):
+            raise ValueError(f"Multitask: with chosen=True the agent chooses, leave out task, got {self.task}")
+
+    # --- the interface -----------------------------------------------------------------------------------------------
+
+    @property
+    def num_envs(self) -> int:
+        return self.envs[0].num_envs
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        return tuple(self.names)
+
+    def _label(self, number: int) -> str:
+        """The number of a task, with its name if that says more."""
+        name = self.names[number]
+        return str(number) if name == str(number) else f"{number} ({name})"
+
+    @property
+    def unwrapped(self) -> Environment:
+        return self
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return None
+
+    @property
+    def _longest_episode(self) -> Any:
+        def both(a: Any, b: Any) -> Any:  # an agent that chooses the tasks may take the steps of both
+            return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.chosen else jnp.maximum(a, b)
+
+        return functools.reduce(both, [env._longest_episode for env in self.envs])
+
+    def clock(self, state: Tree) -> Clock:
+        return state.clock
+
+    def starts(self, timestep: TimeStep) -> jax.Array:
+        return timestep.is_first()
+
+    def observation_spec(self) -> Tree:
+        return self.envs[0].observation_spec()
+
+    def reward_spec(self) -> specs.Array:
+        return self.envs[0].reward_spec()
+
+    def action_spec(self) -> Tree:
+        spec = self.envs[0].action_spec()
+        return {"task_id": specs.discrete(len(self.envs), name="task_id"), "action": spec} if self.chosen else spec
+
+    @property
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
+        """The strategy of the task whose restarts are the most expensive."""
+        declared = [env.reset_strategy for env in self.envs]
+        return "compact" if "compact" in declared else declared[0]
+
+    @property
+    def shows_state(self) -> bool:
+        return all(env.shows_state for env in self.envs)
+
+    def observation_of(self, state: Tree) -> Tree:
+        pairs = zip(self.envs, state.task.states, strict=True)
+        return _played(state.task.task_id, [env.observation_of(own) for env, own in pairs])
+
+    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
+        pairs = zip(self.envs, state.task.states, strict=True)
+        return _played(state.task.task_id, [env.picture_of(own, size) for env, own in pairs])
+
+    def info_of_state(self, state: Tree) -> dict[str, Tree]:
+        infos = [env.info_of_state(own) for env, own in zip(self.envs, state.task.states, strict=True)]
+        return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        """The params of every task, ``None`` for one without any."""
+        return tuple(getattr(env, "params", None) for env in self.envs)
+
+    def with_params(self, **values: Any) -> Self:
+        return tree.rebuild(self, envs=tuple(env.with_params(**values) for env in self.envs))
+
+    def _with_num_envs(self, num_envs: int) -> Self:
+        envs = tuple(env._with_num_envs(num_envs) for env in self.envs)
+        return tree.rebuild(self, envs=envs)
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+    def _levels(self) -> "list[Environment]":
+        return [self]
+
+    def _title(self) -> str:
+        return f"Multitask({', '.join(map(repr, self.envs))}, task={self.task}, chosen={self.chosen})"
+
+    def __repr__(self) -> str:
+        return f"<{self.name or type(self).__name__}>"
+
+    # --- reset and step ----------------------------------------------------------------------------------------------
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
+        playing, rows = self._start(clock.stream(), env_id, previous)
+        return TaskState(clock, playing), dataclasses.replace(
+            self._row(playing.task_id, rows),
+            env_id=jnp.copy(env_id),
+            prev_action=specs.zeros(self.action_spec(), env_id.shape),
+        )
+
+    def _start(self, stream: Stream, env_id: jax.Array, previous: Any) -> tuple[Playing, list[Any]]:
+        if self.chosen:
+            task_id = jnp.zeros_like(env_id)
+        else:
+            drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
+            task_id = jnp.where(self.task < 0, drawn, self.task)
+        states, rows = [], []
+        for number, env in enumerate(self.envs):
+            own = random.fold_in(stream, f"Multitask/{number}")  # tasks must not share random words
+            before = None if previous is None else previous.task.states[number]
+            state, row = env.begin((own.k0, own.k1), env_id, stream.c0.astype(jnp.int32), before)
+            states.append(state)
+            rows.append(row)
+        return Playing(task_id, tuple(states)), rows
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        spec, clock, playing = self.action_spec(), state.clock.tick(), state.task
+        given = _actions.conform(spec, action, clock.step.shape[0], str(self))
+        task_id, inner = playing.task_id, given
+        if self.chosen:
+            acts = _actions.clip_discrete(spec, given)
+            task_id, inner = acts["task_id"], acts["action"]
+        stepped = [env.proceed(own, inner) for env, own in zip(self.envs, playing.states, strict=True)]
+        pairs = enumerate(zip(stepped, playing.states, strict=True))
+        states = tuple(tree.where(task_id == number, new, old) for number, ((new, _), old) in pairs)
+        return TaskState(clock, Playing(task_id, states)), dataclasses.replace(
+            self._row(task_id, [row for _, row in stepped]),
+            env_id=jnp.copy(clock.env_id),
+            prev_action=_actions.finite(given),
+        )
+
+    def _row(self, task_id: jax.Array, rows: list[TimeStep]) -> TimeStep:
+        """The row of the task that each lane plays."""
+        row = _played(task_id, rows)
+        return dataclasses.replace(row, env_info={**row.env_info, "task_id": jnp.copy(task_id)})
+
+
+def _played(task_id: jax.Array, options: list[Any]) -> Any:
+    """Selects, in each lane, the tree of the task that the lane plays from ``options``, one tree per task."""
+    chosen = options[0]
+    for number, option in enumerate(options[1:], start=1):
+        chosen = tree.where(task_id == number, option, chosen)
+    return chosen

@@ -1,0 +1,278 @@
+"""The base class that authors of environments subclass."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._util import xla
+from jaxenv._util.checks import is_concrete
+from jaxenv._util.names import did_you_mean
+from jaxenv.canvas import Canvas
+from jaxenv.core import _actions, _checks, _describe
+from jaxenv.core._declared import check_number, declared_leaves, map_declared
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
+from jaxenv.random import Clock, Stream, Words
+from jaxenv.tree import Tree
+
+
+@tree.struct
+class Transition:
+    """The result of one step of a task: the author's part of a TimeStep.
+
+    Attributes:
+        state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
+        reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward.
+        terminated: bool ``[B]``, whether the task itself ended. Time limits are not the task's business.
+        env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
+            ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its
+            state, and learners mask the row out.
+    """
+
+    state: Tree
+    reward: jax.Array
+    terminated: jax.Array
+    env_info: dict[str, Tree] = dataclasses.field(default_factory=dict)
+
+
+@tree.struct
+class TaskState:
+    """State of a task: the lanes' clock and the author's own state, every leaf leading with ``[B]``."""
+
+    clock: Clock
+    task: Tree
+
+
+class Task(Environment):
+    """One kind of task in a batch of lanes. Implement ``initial``, ``transition``, ``observe`` and two specs.
+
+    This class implements clocks, TimeSteps, checks and everything about episodes. Subclasses are frozen dataclasses
+    and pytrees: numeric fields and ``params`` (a `tree.struct`) are leaves, fields declared with ``tree.static()`` are
+    structure. Params are read as ``self.params.gravity``: one number for all lanes, or one per lane ``[B]``.
+
+    Attributes:
+        num_envs: number of lanes that ``reset(key)`` makes.
+        name: the id under which the environment was made.
+    """
+
+    num_envs: int = tree.static(default=1, low=1, kw_only=True)
+    name: str = tree.static(default="", kw_only=True)
+
+    # --- what an author writes ---------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def initial(self, stream: Stream) -> Tree:
+        """The task state at the start of an episode, every leaf ``[B, ...]``; ``stream`` holds one stream per lane."""
+
+    @abc.abstractmethod
+    def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
+        """One step of the task in all lanes. ``action`` fits ``action_spec``; discrete leaves are within bounds."""
+
+    @abc.abstractmethod
+    def observe(self, state: Tree) -> Tree:
+        """The observation of a task state: a tree of arrays ``[B, ...]``."""
+
+    def state_info(self, state: Tree) -> dict[str, Tree]:
+        """``env_info`` entries that describe the state and are valid on every row, FIRST included. None by default."""
+        return {}
+
+    def draw(self, state: Tree, picture: Canvas) -> Canvas:
+        """Paints the task states of all lanes on a blank canvas, for ``render``. There is no picture by default."""
+        raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
+
+    def carry(self, old: Tree, new: Tree) -> Tree:
+        """The state that an episode starts with, given the last task state and a fresh one; ``new`` by default."""
+        return new
+
+    # --- what an author may declare, by a plain class attribute or a property ----------------------------------------
+
+    @property
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
+        return "select"
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the values of a discrete action, or of the numbers of a continuous one; empty for no names.
+
+        ``jaxenv show`` prints them and ``jaxenv play`` chooses keys by them: ``"left"`` is the left arrow.
+        """
+        return ()
+
+    @property
+    def play_fps(self) -> int:
+        """Steps per second at which a person plays the task; 0 if the task waits for each action."""
+        return 0
+
+    @property
+    def can_diverge(self) -> bool:
+        """Whether ``make`` guards the lanes against non-finite numbers although the actions are discrete."""
+        return False
+
+    @property
+    def finite_observation(self) -> bool:
+        """Whether a finite state always gives a finite observation, so that a guard need not check it."""
+        return False
+
+    @property
+    def rounding(self) -> float:
+        """The largest difference of floats, absolute and relative, between two compilations of one step.
+
+        The conformance kit compares with it. Larger for a step that amplifies rounding errors, such as a solver that
+        stops before it has converged. Bytes of an image may differ by this fraction of 255.
+        """
+        return 1e-5
+
+    @property
+    def time_limit(self) -> Any:
+        """Steps of an episode, one number or int32 ``[B]``, where they follow from params or options; None by default.
+
+        Ids that are registered with ``limit_follows_params`` have this limit.
+        """
+        return None
+
+    @property
+    def smooth(self) -> bool:
+        """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
+        return False
+
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+        """The lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
+
+        Tests compare ``initial`` with it. Each bound is one number or ``[B]``; ``None``, the default, states nothing.
+        """
+        return None
+
+    # --- the environment built from it -------------------------------------------------------------------------------
+
+    def begin(
+        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[TaskState, TimeStep]:
+        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
+        task = self.initial(clock.stream())
+        _checks.check_returned(self, "initial", "the state", task)
+        task = tree.strong(task)
+        if previous is not None:
+            task = self.carry(previous.task, task)
+        _checks.check_leading(self, "initial", task, env_id.shape)
+        shapes = _checks.transition_shapes(self, task, env_id.shape)
+        timestep = restart(
+            self._observation(task, clock),
+            batch_shape=env_id.shape,
+            reward_shape=shapes.reward.shape[1:],
+            prev_action=specs.zeros(self.action_spec(), env_id.shape),
+            env_id=jnp.copy(env_id),
+            env_info=self._env_info(tree.zeros(shapes.env_info), task),
+        )
+        return TaskState(clock, task), timestep
+
+    def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
+        spec = self.action_spec()
+        clock = state.clock.tick()
+        action = _actions.conform(spec, action, clock.step.shape[0], str(self))
+        out = self.transition(state.task, _actions.clip_discrete(spec, action), clock.stream())
+        task = _checks.checked_state(self, state.task, out.state)
+        _checks.check_transition(self, out, clock.step.shape)
+        abnormal = out.env_info.get("abnormal")
+        if abnormal is not None:
+            task = tree.where(abnormal, state.task, task)
+        timestep = TimeStep(
+            step_type=jnp.where(out.terminated, np.int32(StepType.LAST), np.int32(StepType.MID)),
+            reward=jnp.asarray(out.reward, jnp.float32),
+            discount=jnp.where(out.terminated, np.float32(0), np.float32(1)),
+            observation=self._observation(task, clock),
+            prev_action=_actions.finite(action),
+            env_id=clock.env_id,
+            env_info=self._env_info(tree.strong(out.env_info), task),
+        )
+        if abnormal is not None:
+            timestep = end_abnormal(abnormal, timestep)
+        return xla.unshare(tree.vary_like(clock.env_id, (TaskState(clock, task), timestep)))
+
+    def _observation(self, task: Tree, clock: Clock) -> Tree:
+        num_lanes = clock.env_id.shape[0]
+        return _checks.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
+
+    def _env_info(self, of_transition: dict[str, Tree], task: Tree) -> dict[str, Tree]:
+        of_state = tree.strong(self.state_info(task))
+        if both := of_transition.keys() & of_state.keys():
+            raise ValueError(f"{self}: env_info entries {sorted(both)} come from transition and from state_info")
+        if "abnormal" in of_state:
+            raise ValueError(f"{self}.state_info: 'abnormal' describes a step, return it from transition")
+        return {**of_transition, **of_state}
+
+    def clock(self, state: TaskState) -> Clock:
+        return state.clock
+
+    def starts(self, timestep: TimeStep) -> jax.Array:
+        return timestep.is_first()
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return None
+
+    @property
+    def shows_state(self) -> bool:
+        return True
+
+    def observation_of(self, state: TaskState) -> Tree:
+        return self._observation(state.task, state.clock)
+
+    def picture_of(self, state: TaskState, size: tuple[int, int]) -> jax.Array:
+        drawn = self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size))
+        if not isinstance(drawn, Canvas):
+            rule = "draw must return the canvas, as every method of a canvas returns a new one"
+            raise ValueError(f"{type(self).__name__}: {rule}, got {None if drawn is None else type(drawn).__name__}")
+        return drawn.image()
+
+    def info_of_state(self, state: TaskState) -> dict[str, Tree]:
+        return tree.strong(self.state_info(state.task))
+
+    @property
+    def unwrapped(self) -> "Task":
+        return self
+
+    def with_params(self, **values: Any) -> Self:
+        params = getattr(self, "params", None)
+        valid = [f.name for f in dataclasses.fields(params)] if params is not None else []
+        if unknown := sorted(values.keys() - set(valid)):
+            hint = did_you_mean(unknown[0], valid, otherwise=f"the params are {', '.join(valid) or '(none)'}")
+            if unknown[0] in {f.name for f in dataclasses.fields(self)}:
+                hint = "it is an option, which jaxenv.make sets"
+            raise ValueError(f"{self}: no param {unknown[0]!r}, {hint}")
+        return self._accept(tree.rebuild(self, params=tree.rebuild(params, **values)))
+
+    def _accept(self, changed: Self) -> Self:
+        """Checks and converts the leaves of a changed copy, as the constructor does."""
+        converted = map_declared(lambda d: check_number(str(self), d), changed)
+        for d in declared_leaves(converted):
+            if d.per_lane and is_concrete(d.value) and d.value.shape[0] != self.num_envs:
+                raise ValueError(
+                    f"{self}: {d.path} has {d.value.shape[0]} values, one per lane would be num_envs = {self.num_envs}"
+                )
+        converted.check()
+        return converted
+
+    def _with_num_envs(self, num_envs: int) -> Self:
+        return tree.rebuild(self, num_envs=num_envs)
+
+    def _levels(self) -> list[Environment]:
+        return [self]
+
+    def _title(self) -> str:
+        return f"{self}{_describe.arguments(self)}"
+
+    @property
+    def _owner(self) -> str:
+        return self.name if isinstance(self.name, str) and self.name else type(self).__name__
+
+    def __str__(self) -> str:
+        return self._owner
+
+    def __repr__(self) -> str:
+        return f"<{self}>"

@@ -1,0 +1,260 @@
+"""The TimeStep that environments return for a batch of lanes, its step types and its four constructors.
+
+========= ======== ============================== =================== =======================================
+step_type discount bootstraps the previous value   its value is learned meaning
+========= ======== ============================== =================== =======================================
+FIRST     1        no                             yes                 first step of an episode, reward 0
+MID       1        yes                            yes                 inside an episode
+LAST      0        no                             no                  the task ended: terminated
+LAST      1        yes                            no                  the time limit ended it: truncated
+========= ======== ============================== =================== =======================================
+"""
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._util.checks import Range, check_array, check_arrays, described, is_integer
+from jaxenv._util.names import missing_attribute
+from jaxenv.canvas import _rows_html
+from jaxenv.tree import Tree
+
+EnvInfo: TypeAlias = dict[str, Tree]  # the entries and their trees depend on the stack
+_UNSET: Any = ()
+
+
+class StepType(enum.IntEnum):
+    """The position of a row in its episode."""
+
+    FIRST = 0
+    MID = 1
+    LAST = 2
+
+
+@tree.struct
+class TimeStep:
+    """One row per lane. Unset fields hold ``()``, an empty pytree.
+
+    Attributes:
+        step_type: int32 ``[B]``, a `StepType`.
+        reward: float32 ``[B]``, or ``[B, R]`` for a vector reward: the reward of the previous action, which arrives
+            with the observation that it caused. 0 at FIRST.
+        discount: float32 ``[B]`` in [0, 1]: 0 where the task ended. It never includes the learner's gamma.
+        observation: tree of arrays ``[B, ...]``.
+        prev_action: the previous action, in the action space of the outermost wrapper; zeros at FIRST.
+        env_id: int32 ``[B]``, the global number of the lane.
+        untransformed: the raw TimeStep, where a data transformer stores it.
+        env_info: dict of fixed structure. Entries about a transition are zero at FIRST.
+    """
+
+    step_type: jax.Array = _UNSET
+    reward: jax.Array = _UNSET
+    discount: jax.Array = _UNSET
+    observation: Tree = _UNSET
+    prev_action: Tree = _UNSET
+    env_id: jax.Array = _UNSET
+    untransformed: "TimeStep" = _UNSET
+    env_info: EnvInfo = _UNSET
+
+    def is_first(self) -> jax.Array:
+        """Rows that start an episode, bool in the shape of ``step_type``."""
+        return self.step_type == np.int32(StepType.FIRST)
+
+    def is_mid(self) -> jax.Array:
+        """Rows inside an episode."""
+        return self.step_type == np.int32(StepType.MID)
+
+    def is_last(self) -> jax.Array:
+        """Rows that end an episode."""
+        return self.step_type == np.int32(StepType.LAST)
+
+    @property
+    def terminated(self) -> jax.Array:
+        """Rows on which the task itself ended: LAST with discount 0."""
+        return self.is_last() & (self.discount == 0)
+
+    @property
+    def truncated(self) -> jax.Array:
+        """Rows on which something outside the task ended the episode: LAST with discount above 0."""
+        return self.is_last() & (self.discount > 0)
+
+    @property
+    def bootstrap_mask(self) -> jax.Array:
+        """Rows from whose value the previous row bootstraps. For trajectories that have FIRST rows."""
+        return (self.step_type != np.int32(StepType.FIRST)) & (self.discount > 0)
+
+    @property
+    def learn_mask(self) -> jax.Array:
+        """Rows whose own value is learned: all but LAST. For trajectories that have FIRST rows."""
+        return self.step_type != np.int32(StepType.LAST)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return missing_attribute(self, name)
+
+        def __getitem__(self, index: Any) -> Any:  # unpacking and loops call it, too
+            raise TypeError(
+                "a TimeStep is not a sequence: use its fields, such as timestep.observation, and "
+                "jax.tree.map(lambda x: x[i], timestep) for the row of one lane"
+            )
+
+    def __repr__(self) -> str:
+        fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
+        lines = (f"{name!r}: {_rows_html.short(value)}" for name, value in fields if not _is_unset(value))
+        return "TimeStep(\n{" + ",\n ".join(lines) + "})"
+
+    _repr_html_ = _rows_html.timestep_html  # what notebooks show
+
+
+def check_timestep(owner: str, name: str, value: Any) -> None:
+    """Raises a ``ValueError`` unless ``value`` is a `TimeStep`; the message says how to take one out of an unroll."""
+    hint = ": pass experience.timestep" if hasattr(value, "timestep") else ""
+    if not isinstance(value, TimeStep):
+        raise ValueError(f"{owner}: {name} must be a TimeStep, got {described(value)}{hint}")
+
+
+def end_abnormal(abnormal: jax.Array, timestep: TimeStep) -> TimeStep:
+    """Rows in which the lanes of ``abnormal``, bool ``[B]``, are LAST with discount 1 and reward 0."""
+    reward = timestep.reward
+    return dataclasses.replace(
+        timestep,
+        step_type=jnp.where(abnormal, np.int32(StepType.LAST), timestep.step_type),
+        reward=jnp.where(tree.expand(abnormal, reward.ndim), jnp.zeros_like(reward), reward),
+        discount=jnp.where(abnormal, np.float32(1), timestep.discount),
+    )
+
+
+def _is_unset(value: Any) -> bool:
+    return isinstance(value, tuple) and value == ()
+
+
+def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    leaves = jax.tree_util.tree_leaves_with_path(observation)
+    if batch_shape is None:
+        if not leaves or jnp.ndim(leaves[0][1]) == 0:
+            raise ValueError(f"{name}: observation must have a batch axis unless batch_shape is given")
+        batch_shape = jnp.shape(leaves[0][1])[:1]
+    elif not isinstance(batch_shape, tuple | list):
+        raise ValueError(f"{name}: batch_shape must be a tuple such as (4,), got {batch_shape!r}")
+    check_arrays(name, "observation", observation)
+    for path, x in leaves:
+        if jnp.shape(x)[: len(batch_shape)] != tuple(batch_shape):
+            where = f"observation.{tree.path_name(path)}".rstrip(".")
+            raise ValueError(f"{name}: {where} must lead with the batch {tuple(batch_shape)}, got shape {jnp.shape(x)}")
+    return tuple(batch_shape)
+
+
+def restart(
+    observation: Tree,
+    *,
+    batch_shape: tuple[int, ...] | None = None,
+    reward_shape: tuple[int, ...] = (),
+    prev_action: Tree = _UNSET,
+    env_id: jax.Array = _UNSET,
+    env_info: EnvInfo = _UNSET,
+) -> TimeStep:
+    """The FIRST row of an episode: reward 0, discount 1.
+
+    Args:
+        observation: tree of arrays ``[B, ...]``.
+        batch_shape: ``(B,)``; by default the leading axis of the observation. ``()`` makes an unbatched row.
+        reward_shape: shape of one lane's reward: ``()``, or ``(R,)`` for a vector reward.
+        prev_action: zeros of the action spec, or ``()`` to leave it unset.
+        env_id: int32 ``[B]``.
+        env_info: zeros, except for entries that describe the state.
+    """
+    shape = _batch_shape("restart", observation, batch_shape)
+    if not isinstance(reward_shape, tuple | list) or not all(is_integer(n) and n >= 0 for n in reward_shape):
+        raise ValueError(f"restart: reward_shape must be a tuple such as (2,), got {reward_shape!r}")
+    return TimeStep(
+        step_type=jnp.full(shape, np.int32(StepType.FIRST)),
+        reward=jnp.zeros(shape + tuple(reward_shape), jnp.float32),
+        discount=jnp.ones(shape, jnp.float32),
+        observation=observation,
+        prev_action=prev_action,
+        env_id=env_id,
+        env_info=env_info,
+    )
+
+
+# A discount of 0 belongs to a termination.
+_DISCOUNTS = Range(above=0, high=1)
+
+
+def _check_discount(name: str, discount: Any) -> None:
+    check_array(name, "discount", discount)
+    _DISCOUNTS.check(name, "discount", discount, rank=len(np.shape(discount)))
+
+
+def _row(
+    name: str,
+    step_type: StepType,
+    observation: Tree,
+    reward: Any,
+    discount: Any,
+    batch_shape: tuple[int, ...] | None,
+    fields: dict[str, Any],
+) -> TimeStep:
+    shape = _batch_shape(name, observation, batch_shape)
+    check_array(name, "reward", reward)
+    reward = jnp.asarray(reward, jnp.float32)
+    discount = jnp.asarray(discount, jnp.float32)
+    # A scalar applies to every lane. A reward may have more axes than the batch, a discount may not.
+    if reward.ndim and reward.shape[: len(shape)] != shape:
+        raise ValueError(f"{name}: reward must lead with the batch {shape}, got shape {reward.shape}")
+    if discount.ndim and discount.shape != shape:
+        raise ValueError(f"{name}: discount must have the shape {shape} of the batch, got {discount.shape}")
+    return TimeStep(
+        step_type=jnp.full(shape, np.int32(step_type)),
+        reward=jnp.broadcast_to(reward, shape + reward.shape[len(shape) :]),
+        discount=jnp.broadcast_to(discount, shape),
+        observation=observation,
+        **fields,
+    )
+
+
+def transition(
+    observation: Tree,
+    reward: jax.typing.ArrayLike,
+    discount: jax.typing.ArrayLike = 1.0,
+    *,
+    batch_shape: tuple[int, ...] | None = None,
+    **fields: Any,
+) -> TimeStep:
+    """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar applies to all lanes.
+
+    Other fields of `TimeStep` are passed by keyword. A discount outside (0, 1] raises a ``ValueError``.
+    """
+    _check_discount("transition", discount)
+    return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
+
+
+def termination(
+    observation: Tree, reward: jax.typing.ArrayLike, *, batch_shape: tuple[int, ...] | None = None, **fields: Any
+) -> TimeStep:
+    """A LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
+    return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
+
+
+def truncation(
+    observation: Tree,
+    reward: jax.typing.ArrayLike,
+    discount: jax.typing.ArrayLike = 1.0,
+    *,
+    batch_shape: tuple[int, ...] | None = None,
+    **fields: Any,
+) -> TimeStep:
+    """A LAST row on which something other than the task, such as a time limit, ended the episode.
+
+    Its value still bootstraps the previous one.
+
+    ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]`` in (0, 1], as in `transition`.
+    """
+    _check_discount("truncation", discount)
+    return _row("truncation", StepType.LAST, observation, reward, discount, batch_shape, fields)

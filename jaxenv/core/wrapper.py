@@ -1,0 +1,203 @@
+"""The base class of wrappers: environments that contain another environment."""
+
+import dataclasses
+import reprlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import jax
+
+from jaxenv import specs, tree
+from jaxenv._util.checks import is_concrete
+from jaxenv._util.names import did_you_mean
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy, check_environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import Clock, Stream, Words
+from jaxenv.tree import Tree
+
+# Why a wrapper has a place in a stack. A time limit goes outside a wrapper
+#   "task": that acts on the task itself,
+#   "several_steps": of which one step may take several of `env`; the clock counts every one,
+#   "hides_ends": that hides ends of `env`.
+# "sees_ends": it acts at the ends of episodes, and no wrapper that moves them may stand outside it.
+# "batch": it has state of the whole batch, and stands outside `AutoReset`.
+Place = Literal["anywhere", "task", "several_steps", "hides_ends", "sees_ends", "batch"]
+
+_FIELDS = [field.name for field in dataclasses.fields(TimeStep)]
+
+
+class Wrapper(Environment):
+    """An environment around another one, ``env``; it forwards everything by default. Arrays lead with lanes ``[B]``.
+
+    A wrapper declares the TimeStep fields that it ``owns``: those that it may rewrite. All other fields pass through
+    bit-identical, and outer levels rely on this. ``AutoReset``, for example, observes a restarted state directly if no
+    wrapper owns the observation. ``jaxenv.wrappers`` has bases for wrappers that map one field and for wrappers with
+    state.
+    """
+
+    env: Environment
+
+    owns: ClassVar[frozenset[str]] = frozenset()
+    # The owned fields among observation and reward whose new values still fit the specs of `env`.
+    keeps_specs: ClassVar[frozenset[str]] = frozenset()
+    # Where the wrapper stands in the order that `jaxenv.stack` states.
+    place: ClassVar[Place] = "anywhere"
+    # What `make(mode="eval")` makes of the wrapper: "kept", "left_out", or arguments that replace those given. `None`:
+    # left out if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
+    in_evaluation: ClassVar[Literal["kept", "left_out"] | Mapping[str, Any] | None] = None
+    # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
+    noop_kwargs: ClassVar[Mapping[str, Any]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        owned = vars(cls).get("owns", frozenset())
+        if isinstance(owned, str):
+            raise TypeError(f"{cls.__name__}: owns must be a set of fields, such as {{{owned!r}}}, got {owned!r}")
+        for name in owned if isinstance(owned, frozenset | set) else ():
+            if name not in _FIELDS:
+                hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
+                raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
+        if cls.place not in get_args(Place):
+            raise TypeError(f"{cls.__name__}: place must be one of {', '.join(get_args(Place))}, got {cls.place!r}")
+        fields = [field.name for field in dataclasses.fields(cls) if field.init and field.name != "env"]
+        role = cls.in_evaluation
+        known = isinstance(role, Mapping) and role.keys() <= set(fields)
+        if role not in (None, "kept", "left_out") and not known:
+            arguments = f"new values of its arguments ({', '.join(fields) or 'it has none'})"
+            rule = f"in_evaluation must be 'kept', 'left_out' or a dict of {arguments}"
+            raise TypeError(f"{cls.__name__}: {rule}, got {role!r}")
+        if "proceed" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
+            raise TypeError(f"{cls.__name__}: a wrapper that overrides proceed must declare the fields that it owns")
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuses arguments without an environment, as in ``wrappers=[FrameStack(num=4)]``."""
+        # Copies and unpickling pass no arguments at all.
+        if (kwargs and not args and "env" not in kwargs) or (args and is_concrete(args[0])):
+            names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "env"]
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            got = f"got {reprlib.repr(args[0]) if args else 'none'}"
+            hint = f"in make(wrappers=[...]) write ({cls.__name__!r}, {given})"
+            raise ValueError(f"{cls.__name__}: env must be an environment, {got}: {hint}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        check_environment(type(self).__name__, self.env)
+        super().__post_init__()
+
+    def inner(self, state: Tree) -> Tree:
+        """The state of ``env`` in a state of the wrapper."""
+        return state
+
+    def _stream(self, clock: Clock, purpose: str) -> Stream:
+        """A stream of this wrapper, distinct from those of other wrappers in the stack, for one ``purpose``.
+
+        It depends on the class and on the number of wrappers of this class further inside, not on other wrappers.
+        """
+        name = type(self).__name__
+        ordinal = sum(type(layer).__name__ == name for layer in layers(self.env))
+        return clock.stream("wrapper", f"{name}/{ordinal}/{purpose}")
+
+    # --- forwarded to the environment inside -------------------------------------------------------------------------
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        return self.env.begin(keys, env_id, episode, previous)
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        return self.env.proceed(state, action)
+
+    def observation_spec(self) -> Tree:
+        """The spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps its spec."""
+        if "observation" in self.owns - self.keeps_specs:
+            return specs.unbatched(self._first_shapes().observation)
+        return self.env.observation_spec()
+
+    def action_spec(self) -> Tree:
+        return self.env.action_spec()
+
+    def reward_spec(self) -> specs.Array:
+        """The spec of ``env``; for an owned reward the shape only, unless the wrapper keeps its spec."""
+        return super().reward_spec() if "reward" in self.owns - self.keeps_specs else self.env.reward_spec()
+
+    def discount_spec(self) -> specs.Bounded:
+        return self.env.discount_spec()
+
+    def clock(self, state: Tree) -> Clock:
+        return self.env.clock(self.inner(state))
+
+    def starts(self, timestep: TimeStep) -> jax.Array:
+        return self.env.starts(timestep)
+
+    @property
+    def _compiles_itself(self) -> bool:
+        return self.env._compiles_itself
+
+    @property
+    def _longest_episode(self) -> Any:
+        return super()._longest_episode if self.place == "hides_ends" else self.env._longest_episode
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        return self.env.autoreset
+
+    @property
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
+        return self.env.reset_strategy
+
+    @property
+    def shows_state(self) -> bool:
+        return self.env.shows_state and "observation" not in self.owns
+
+    def observation_of(self, state: Tree) -> Tree:
+        return self.env.observation_of(self.inner(state))
+
+    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
+        return self.env.picture_of(self.inner(state), size)
+
+    def info_of_state(self, state: Tree) -> dict[str, Tree]:
+        return self.env.info_of_state(self.inner(state))
+
+    @property
+    def num_envs(self) -> int:
+        return self.env.num_envs
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        return self.env.task_names
+
+    @property
+    def unwrapped(self) -> Environment:
+        return self.env.unwrapped
+
+    @property
+    def params(self) -> Any:
+        """The params of the task: one number for all lanes each, or one per lane ``[B]``."""
+        return self.env.params
+
+    def with_params(self, **values: Any) -> Self:
+        return tree.rebuild(self, env=self.env.with_params(**values))
+
+    def _with_num_envs(self, num_envs: int) -> Self:
+        return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _levels(self) -> list[Environment]:
+        return [self, *self.env._levels()]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.env!r}>"
+
+
+def layers(env: Environment) -> list[Environment]:
+    """The levels of a stack, outermost first and the task last."""
+    check_environment("layers", env)
+    found = [env]
+    while isinstance(env, Wrapper):
+        env = env.env
+        found.append(env)
+    return found

@@ -1,0 +1,232 @@
+"""Rows of trajectories: the row after each, which of them are transitions, rows of recorded episodes, minibatches."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, tree
+from jaxenv._util.checks import check_array, check_arrays, check_integer, is_concrete
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.data._checks import TrajectoryMode, check_mode, check_timesteps, single_stream
+from jaxenv.data._shuffle import shuffled
+from jaxenv.rollout import Experience
+
+T = TypeVar("T")
+
+
+def with_last(timestep: T, last: T) -> T:
+    """Appends the TimeStep that follows the rows: leaves ``[T, B, ...]`` and ``[B, ...]`` to ``[T + 1, B, ...]``.
+
+    Works for any tree whose leaves are also in ``last``. ``last`` may hold more, as after ``unroll(fields=...)``.
+
+    Raises:
+        ValueError: for a leaf that is missing in ``last`` or has another shape or dtype there.
+
+    >>> import jax.numpy as jnp
+    >>> with_last(jnp.array([[1, 2], [3, 4]]), jnp.array([5, 6])).tolist()
+    [[1, 2], [3, 4], [5, 6]]
+    """
+    return _join("with_last", timestep, last, lambda x, end: jnp.concatenate([x, end[None]]))
+
+
+def next_rows(owner: str, timestep: T, last: T) -> T:
+    """Shifts the rows by one, with ``last`` at the end: index t of the leaves ``[T, B, ...]`` holds row t + 1."""
+    # Not a slice of `with_last`: the compiler would write all of it to memory before it takes the slice.
+    return _join(owner, timestep, last, lambda x, end: jnp.concatenate([x[1:], end[None]])[: x.shape[0]])
+
+
+def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.Array], jax.Array]) -> T:
+    check_arrays(owner, "timestep", timestep)
+    check_arrays(owner, "last", last)
+    if timestep is None:
+        raise ValueError(f"{owner}: timestep must be a TimeStep or a tree of arrays, got None")
+    last_leaves = dict(tree.flatten_with_path(last)[0])
+
+    def join(path: Any, x: Any) -> Any:
+        end = last_leaves.get(path)
+        if end is None or jnp.shape(end) != jnp.shape(x)[1:]:
+            problem = "is missing" if end is None else f"has shape {jnp.shape(end)}"
+            raise ValueError(
+                f"{owner}: {tree.path_name(path) or 'the leaf'} {problem} in last, rows have {jnp.shape(x)[1:]}"
+            )
+        if jnp.result_type(end) != jnp.result_type(x):
+            name = ".".join(filter(None, ("last", tree.path_name(path))))
+            raise ValueError(
+                f"{owner}: {name} must be {jnp.result_type(x)}, as in the rows, got {jnp.result_type(end)}"
+            )
+        return join_leaf(x, end)
+
+    return jax.tree_util.tree_map_with_path(join, timestep)
+
+
+def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
+    """Rows whose action led to the next row, bool ``[T, B]``: the transitions that a learner learns from.
+
+    Reward, discount and observation of an action arrive with the next row, so transition t leads from row t to row
+    t + 1, and the last one to ``last``. Three kinds of rows start no transition:
+
+    - LAST rows in ``next_step`` mode, whose action is ignored;
+    - rows before a FIRST row, such as one at which ``reset_where`` interrupted an episode;
+    - rows before an abnormal one (``env_info["abnormal"]``, set by `GuardNonFinite` or by the task itself), whose
+      reward and observation are replacements.
+
+    Args:
+        timestep: rows ``[T, B]``; ``step_type`` is read, and ``env_info["abnormal"]`` where present.
+        last: the row after them, ``[B]``.
+        mode: the ``AutoReset`` mode in which the rows were made: ``"next_step"`` if a FIRST row follows each LAST row,
+            ``"same_step"`` if LAST rows already show the first observation of the next episode.
+
+    Raises:
+        ValueError: for an unknown mode, ``"next_step"`` where the rows or ``last`` hold
+            ``env_info["final_observation"]``, or ``env_info["abnormal"]`` in only one of them.
+    """
+    check_timesteps("transition_mask", timestep, last)
+    check_mode("transition_mask", timestep, mode, last)
+    mask = next_rows("transition_mask", timestep.step_type, last.step_type) != np.int32(StepType.FIRST)
+    if mode == "next_step":
+        mask &= timestep.step_type != np.int32(StepType.LAST)
+    kept, after = ("abnormal" in row.env_info for row in (timestep, last))
+    if kept != after:
+        lacks, remedy = ("last", "") if kept else ("the rows", ": keep env_info.abnormal in unroll(fields=...)")
+        raise ValueError(f"transition_mask: env_info['abnormal'] must be in both, {lacks} must have it{remedy}")
+    if kept:
+        mask &= ~next_rows("transition_mask", timestep.env_info["abnormal"], last.env_info["abnormal"])
+    return mask
+
+
+def from_episode(
+    observation: Any, action: Any, reward: Any, *, terminated: Any = True, policy_info: Any = ()
+) -> Experience:
+    """Makes whole recorded episodes, such as demonstrations, into the rows of an unroll: leaves ``[T + 1, B, ...]``.
+
+    The rows go from FIRST to LAST and hold step type, reward, discount and observation, as those of
+    ``unroll(fields=["step_type", "reward", "discount", "observation", "action"])`` do: a replay buffer takes both. The
+    LAST row has an action of zeros, which nothing reads.
+
+    Args:
+        observation: leaves ``[T + 1, B, ...]``, the first observation and the one after each action.
+        action: leaves ``[T, B, ...]``.
+        reward: ``[T, B]`` or ``[T, B, R]``, of each action.
+        terminated: whether the task ended the episodes: one bool, or bool ``[B]``. False for an episode that was cut
+            off, whose last value bootstraps.
+        policy_info: leaves ``[T, B, ...]``; zeros on the LAST row.
+
+    Raises:
+        ValueError: for an episode without a step, a leaf that does not lead with the same steps and lanes, or NaN
+            outside of traces.
+
+    >>> rows = from_episode(np.array([[7], [8], [9]]), np.array([[1], [2]]), np.array([[0.5], [1.5]]))
+    >>> rows.timestep.step_type[:, 0].tolist(), rows.timestep.reward[:, 0].tolist(), rows.action[:, 0].tolist()
+    ([0, 1, 2], [0.0, 0.5, 1.5], [1, 2, 0])
+    """
+    check_array("from_episode", "reward", reward)
+    check_array("from_episode", "terminated", terminated)
+    for name, x in (("observation", observation), ("action", action), ("reward", reward)):
+        if not jax.tree.leaves(x):
+            raise ValueError(f"from_episode: {name} must hold at least one array, got {x!r}")
+        _check_numbers(name, x)
+    _check_numbers("policy_info", policy_info)
+    reward = jnp.asarray(reward, jnp.float32)
+    if reward.ndim < 2 or reward.shape[0] < 1:
+        raise ValueError(f"from_episode: reward must be [T, B] or [T, B, R] of at least 1 step, got {reward.shape}")
+    steps, lanes = reward.shape[:2]
+    for name, x, length in (("observation", observation, steps + 1), ("action", action, steps)):
+        _check_leads(name, x, (length, lanes))
+    _check_leads("policy_info", policy_info, (steps, lanes))
+    ended = jnp.asarray(terminated)
+    if ended.dtype != jnp.bool_ or ended.shape not in ((), (lanes,)):
+        raise ValueError(
+            f"from_episode: terminated must be bool or bool[{lanes}], got {ended.dtype}{list(ended.shape)}"
+        )
+    kinds = np.full(steps + 1, StepType.MID, np.int32)
+    kinds[0], kinds[-1] = StepType.FIRST, StepType.LAST
+    unset: Any = ()
+    timestep = TimeStep(
+        step_type=jnp.broadcast_to(jnp.asarray(kinds)[:, None], (steps + 1, lanes)),
+        reward=jnp.concatenate([jnp.zeros_like(reward[:1]), reward]),
+        discount=jnp.ones((steps + 1, lanes), jnp.float32).at[-1].set(jnp.where(ended, np.float32(0), np.float32(1))),
+        observation=jax.tree.map(jnp.asarray, observation),
+        env_info=unset,
+    )
+    action, policy_info = jax.tree.map(_with_zeros, (action, policy_info))
+    return Experience(timestep, action, policy_info)
+
+
+def _with_zeros(x: Any) -> jax.Array:
+    x = jnp.asarray(x)
+    return jnp.concatenate([x, jnp.zeros_like(x[:1])])
+
+
+def _check_numbers(name: str, x: Any) -> None:
+    """Raises a ``ValueError`` for a leaf that holds no numbers, and for NaN, which a learner would spread."""
+    check_arrays("from_episode", name, x)
+    for path, leaf in tree.flatten_with_path(x)[0]:
+        if is_concrete(leaf) and np.any(np.isnan(np.asarray(leaf, np.float64))):
+            leaf_name = ".".join(filter(None, (name, tree.path_name(path))))
+            first = tuple(np.argwhere(np.isnan(np.asarray(leaf, np.float64)))[0].tolist())
+            raise ValueError(f"from_episode: {leaf_name} must not be NaN, got nan at {first}")
+
+
+def _check_leads(name: str, x: Any, axes: tuple[int, int]) -> None:
+    for path, leaf in tree.flatten_with_path(x)[0]:
+        if jnp.shape(leaf)[:2] != axes:
+            leaf_name = ".".join(filter(None, (name, tree.path_name(path))))
+            raise ValueError(f"from_episode: {leaf_name} must lead with {list(axes)}, got shape {jnp.shape(leaf)}")
+
+
+def minibatches(
+    key: jax.Array | random.Stream, batch: T, num_minibatches: int | None = None, *, size: int | None = None
+) -> T:
+    """Shuffles the leading axis of all leaves and splits it: ``[N, ...]`` to ``[num_minibatches, size, ...]``.
+
+    All leaves are shuffled in the same order. Every entry is used exactly once.
+
+    Args:
+        key: one typed key, or a stream of shape ``()``.
+        batch: any tree of arrays that lead with the same N.
+        num_minibatches: number of minibatches; it must divide N.
+        size: smallest size of a minibatch, instead of their number. The result has ``N // size`` minibatches, for
+            example 8 of 33 entries for ``size=32`` and N = 264; this number must divide N.
+
+    Raises:
+        ValueError: if N cannot be split equally, where the message names the nearest number of minibatches that is
+            possible; for leaves of different N, a batch of keys, or both or neither of ``num_minibatches`` and
+            ``size``.
+
+    >>> import jax
+    >>> batch = {"reward": jax.numpy.zeros(264)}
+    >>> minibatches(jax.random.key(0), batch, size=32)["reward"].shape
+    (8, 33)
+    """
+    check_arrays("minibatches", "batch", batch)
+    shapes = {jnp.shape(x)[:1] for x in jax.tree.leaves(batch)}
+    if len(shapes) != 1 or () in shapes:
+        raise ValueError(f"minibatches: all leaves must lead with the same axis, got {sorted(shapes)}")
+    ((count,),) = shapes
+    if size is not None and num_minibatches is None:
+        check_integer("minibatches", "size", size, 1, count)
+        number = count // size
+        reason = f"size {size} makes {number} minibatches"
+    elif num_minibatches is not None and size is None:
+        check_integer("minibatches", "num_minibatches", num_minibatches, 1)
+        number = int(num_minibatches)
+        reason = f"num_minibatches is {num_minibatches}"
+    else:
+        raise ValueError(f"minibatches: pass either num_minibatches or size, got {num_minibatches!r} and {size!r}")
+    if count % number:
+        near = nearest_divisor(count, number)
+        raise ValueError(
+            f"minibatches: {count} entries cannot be split equally, {reason}; {near} minibatches of {count // near} can"
+        )
+    order = shuffled(single_stream("minibatches", key), count)
+    return jax.tree.map(
+        lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, count // number, *x.shape[1:]), batch
+    )
+
+
+def nearest_divisor(total: int, target: int) -> int:
+    """The divisor of ``total`` that is nearest to ``target``."""
+    return min((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - target))

@@ -1,0 +1,143 @@
+"""The unchanging part of a world: bodies, their polygons and masses, joints. Computed once, with NumPy."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from jaxenv.envs.physics2d._vector import pick
+
+Points: TypeAlias = Sequence[tuple[float, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """A dynamic body of a convex polygon, and possibly of more that touch nothing.
+
+    Attributes:
+        vertices: corners in metres relative to the body's origin, counterclockwise, 3 or more.
+        density: kg/m^2.
+        friction: coefficient of the body; a contact has the geometric mean of the body's and the ground's.
+        solid: whether the ground pushes the body. The touches of a body that is not solid are only reported: for a
+            body whose first touch ends the episode, impulses would never be seen.
+        parts: more convex polygons, as ``vertices``. They have the density of the first and add to the mass only.
+    """
+
+    vertices: Points
+    density: float
+    friction: float = 0.2
+    solid: bool = True
+    parts: Sequence[Points] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class RevoluteJoint:
+    """A hinge between two bodies, with limits and a motor.
+
+    Attributes:
+        body_a: index of the first body.
+        body_b: index of the second body, whose angle is measured relative to the first.
+        anchor_a: the hinge relative to the origin of the first body, in metres.
+        anchor_b: the same for the second body.
+        lower: the smallest angle in radians, relative to ``reference_angle``.
+        upper: the largest one, above ``lower``.
+        reference_angle: difference of the bodies' angles at which the joint's angle is 0. pybox2d takes it from the
+            angles at which the bodies were created.
+    """
+
+    body_a: int
+    body_b: int
+    anchor_a: tuple[float, float]
+    anchor_b: tuple[float, float]
+    lower: float
+    upper: float
+    reference_angle: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Polygons:
+    """Polygons of n bodies, padded to V corners by repeating the last corner and its normal. float32 ``[V, n]``."""
+
+    x: np.ndarray
+    y: np.ndarray
+    normal_x: np.ndarray  # of the side from this corner to the next
+    normal_y: np.ndarray
+    count: np.ndarray  # int32 [n], corners before padding
+
+
+class Scene:
+    """Bodies and joints with everything derived from them. Every array is float32 and leads with the bodies.
+
+    Attributes:
+        bodies: the bodies, in the order of their indices.
+        joints: the joints in the order in which Box2D's island solves them.
+        solid: indices of the solid bodies.
+        inverse_mass: ``[n]``, 1/kg.
+        inverse_inertia: ``[n]``, 1/(kg m^2), about the centre of mass.
+        centre_x: ``[n]``, centre of mass relative to the origin.
+        centre_y: ``[n]``.
+        friction: ``[n]``, of contacts with the ground.
+        radius: ``[n]``, largest distance of a corner from the centre of mass.
+        slots: how many contacts of a lane are solved, the first ones if there are more; None for all. A number costs
+            less where bodies are near many edges and touch few of them.
+        blocks: how many fixed boxes a body can meet in a step, besides the edges: those whose x is within 0.6 m of it.
+    """
+
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        joints: Sequence[RevoluteJoint],
+        ground_friction: float,
+        slots: int | None = None,
+        blocks: int = 0,
+    ):
+        self.bodies = tuple(bodies)
+        self.joints = tuple(joints)
+        self.slots = slots
+        self.blocks = blocks
+        self.solid = tuple(i for i, body in enumerate(bodies) if body.solid)
+        if self.solid and self.solid != tuple(range(self.solid[0], self.solid[-1] + 1)):
+            raise ValueError(f"the solid bodies must be neighbours in the list of bodies, got {self.solid}")
+        mass, centre, inertia = zip(*(_mass([b.vertices, *b.parts], b.density) for b in bodies), strict=True)
+        self.inverse_mass = (1 / np.array(mass)).astype(np.float32)
+        self.inverse_inertia = (1 / np.array(inertia)).astype(np.float32)
+        self.centre_x, self.centre_y = np.array(centre, np.float32).T
+        self.friction = np.sqrt(np.array([b.friction for b in bodies], np.float32) * np.float32(ground_friction))
+        self.polygons = _padded([np.array(b.vertices, np.float64) for b in bodies])
+        reach = np.hypot(self.polygons.x - self.centre_x, self.polygons.y - self.centre_y)
+        self.radius = reach.max(axis=0).astype(np.float32)
+
+    def centre(self, body: Any) -> tuple[Any, Any]:
+        """The centre of mass of the body with this index, a number or an array, relative to its origin."""
+        return pick(body, list(self.centre_x)), pick(body, list(self.centre_y))
+
+
+def _mass(polygons: Sequence[Points], density: float) -> tuple[float, np.ndarray, float]:
+    """Mass, centre of mass and moment of inertia about it, of polygons of uniform density."""
+    area, moment, about_origin = 0.0, np.zeros(2), 0.0
+    for vertices in polygons:
+        first = np.array(vertices, np.float64)
+        second = np.roll(first, -1, axis=0)
+        cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
+        area += cross.sum() / 2
+        moment += (cross[:, None] * (first + second)).sum(axis=0) / 6
+        about_origin += (cross * (first**2 + first * second + second**2).sum(axis=1)).sum() / 12
+    centre = moment / area
+    return density * area, centre, density * (about_origin - area * (centre**2).sum())
+
+
+def _padded(polygons: Sequence[np.ndarray]) -> Polygons:
+    size = max(len(p) for p in polygons)
+
+    def pad(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)])
+
+    corners = np.stack([pad(p) for p in polygons], axis=1)
+    sides = [np.roll(p, -1, axis=0) - p for p in polygons]
+    outward = [np.stack([s[:, 1], -s[:, 0]], axis=1) / np.hypot(*s.T)[:, None] for s in sides]
+    normals = np.stack([pad(n) for n in outward], axis=1)
+    x, y, normal_x, normal_y = (
+        a.astype(np.float32) for a in (*np.moveaxis(corners, 2, 0), *np.moveaxis(normals, 2, 0))
+    )
+    return Polygons(x, y, normal_x, normal_y, np.array([len(p) for p in polygons], np.int32))

@@ -1,0 +1,111 @@
+"""The contacts that push bodies, in the slots that the solver visits.
+
+Each solid body has K edges near it, most of which it does not touch. A scene of few pairs of body and edge has a slot
+for each. With many pairs the touching ones of a lane share ``scene.slots`` slots, of which most lanes use few.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.core import in_one_kernel
+from jaxenv.envs.physics2d._contact import Impulses
+from jaxenv.envs.physics2d._scene import Scene
+from jaxenv.envs.physics2d._segment import Manifold
+from jaxenv.envs.physics2d._vector import pick
+
+
+@tree.struct
+class Slots:
+    """Contacts in the order in which they are solved; those of a body are in Box2D's order."""
+
+    body: Any  # int32 [S, B], or NumPy [S, 1] where a slot belongs to one body
+    manifold: Manifold  # [S, B]
+    impulses: Impulses  # [S, B]
+    used: Any  # int32 [B], slots in use; not counted where a slot belongs to one body
+
+
+def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Array) -> tuple[Slots, jax.Array]:
+    """The slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
+
+    Also the places of pairs, int32 ``[m, K, B]`` for m solid bodies: the slot, or S if there is none. Where a slot
+    belongs to one body, that among those of the body.
+    """
+    values, rank = jax.tree.map(lambda x: _of_solid(scene, x), ((manifold, impulses), rank))
+    m, num, lanes = rank.shape
+    if scene.slots is None:
+        places = np.arange(num, dtype=np.int32)[None, :, None]
+        ordered = in_one_kernel(_at_place, places, _apart(rank), _apart(values))
+        manifold, impulses = jax.tree.map(lambda x: x.reshape(m * num, lanes), ordered)
+        body = np.repeat(np.array(scene.solid, np.int32), num)[:, None]
+        return Slots(body, manifold, impulses, jnp.zeros(lanes, jnp.int32)), rank
+
+    touching = values[0].count > 0
+    totals = jnp.cumsum(jnp.sum(touching, axis=1, dtype=jnp.int32), axis=0)
+    before = jnp.sum(touching[:, None] & (rank[:, None] < rank[:, :, None]), axis=2, dtype=jnp.int32)
+    place = totals[:, None] - jnp.sum(touching, axis=1, dtype=jnp.int32)[:, None] + before
+    place = jnp.where(touching, place, np.int32(scene.slots))
+    every = np.arange(scene.slots, dtype=np.int32)[:, None]
+    pairs = np.arange(m * num, dtype=np.int32)[None, :, None]
+    pair = jnp.sum(jnp.where(place.reshape(1, m * num, lanes) == every[:, None], pairs, 0), axis=1, dtype=jnp.int32)
+    manifold, impulses = _gathered(values, pair)
+    manifold = tree.rebuild(manifold, count=jnp.where(every < totals[-1:], manifold.count, 0))
+    owner = np.int32(scene.solid[0]) + pair // np.int32(num)
+    return Slots(owner, manifold, impulses, jnp.minimum(totals[-1], np.int32(scene.slots))), place
+
+
+def first_slots(slots: Slots, num: int) -> Slots:
+    """The first ``num`` shared slots."""
+    body, manifold, impulses = jax.tree.map(lambda x: x[:num], (slots.body, slots.manifold, slots.impulses))
+    return Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(num)))
+
+
+def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses) -> Impulses:
+    """The impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
+    m, num, lanes = place.shape
+    if scene.slots is None:
+        own = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
+        new = in_one_kernel(pick, place, _apart(own))
+    else:
+        new = _gathered(solved, jnp.minimum(place, np.int32(scene.slots - 1)).reshape(m * num, lanes))
+        new = jax.tree.map(lambda x: x.reshape(m, num, lanes), new)
+        old_own = jax.tree.map(lambda x: _of_solid(scene, x), old)
+        kept = place < np.int32(scene.slots)
+        new = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old_own)
+    first, end = scene.solid[0], scene.solid[-1] + 1
+    return jax.tree.map(lambda x, y: jnp.concatenate([y[:first], x, y[end:]]), new, old)
+
+
+def _of_solid(scene: Scene, x: jax.Array) -> jax.Array:
+    """The rows of the solid bodies, which are neighbours."""
+    return x[scene.solid[0] : scene.solid[-1] + 1]
+
+
+def _apart(values: Any) -> tuple[Any, ...]:
+    """Arrays ``[m, K, B]`` as K of ``[m, 1, B]``."""
+    num = jax.tree.leaves(values)[0].shape[1]
+    return tuple(jax.tree.map(lambda x, k=k: x[:, k : k + 1], values) for k in range(num))
+
+
+def _at_place(place: Any, ranks: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The value whose rank is ``place``."""
+    out = values[0]
+    for rank, value in zip(ranks[1:], values[1:], strict=True):
+        out = jax.tree.map(lambda new, old, here=rank == place: jnp.where(here, new, old), value, out)
+    return out
+
+
+def _gathered(values: Any, index: jax.Array) -> Any:
+    """Arrays ``[..., B]`` with P entries per lane at the entries ``index [S, B]``. Two gathers compile fast."""
+    leaves, structure = tree.flatten(values)
+    real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
+    sources = []
+    for kind, wanted in ((jnp.float32, True), (jnp.int32, False)):
+        same = [x.reshape(-1, x.shape[-1]).astype(kind) for x, r in zip(leaves, real, strict=True) if r == wanted]
+        sources.append(iter(jnp.take_along_axis(jnp.stack(same), index[None], axis=1) if same else ()))
+    pairs = zip(leaves, real, strict=True)
+    return structure.unflatten([next(sources[int(not r)]).astype(x.dtype) for x, r in pairs])

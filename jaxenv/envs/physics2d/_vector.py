@@ -1,0 +1,93 @@
+"""Plane vectors as pairs of arrays, rotations and rigid transforms, and choices among a few values."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.core import sin_cos
+
+Vector: TypeAlias = tuple[Any, ...]  # x and y
+
+
+def dot(a: Vector, b: Vector) -> Any:
+    return a[0] * b[0] + a[1] * b[1]
+
+
+def cross(a: Vector, b: Vector) -> Any:
+    return a[0] * b[1] - a[1] * b[0]
+
+
+def minus(a: Vector, b: Vector) -> Vector:
+    return a[0] - b[0], a[1] - b[1]
+
+
+def where(mask: jax.Array, a: Vector, b: Vector) -> Vector:
+    return jnp.where(mask, a[0], b[0]), jnp.where(mask, a[1], b[1])
+
+
+def pick(index: Any, values: Sequence[Any]) -> Any:
+    """``values[index]`` by comparisons; each value is a scalar, an array or a tree of them."""
+    if isinstance(index, int):
+        return values[index]
+    here = [index == i for i in range(len(values))]
+
+    def choose(*entries: Any) -> jax.Array:
+        constant = all(isinstance(x, np.generic) for x in entries)
+        usual = max(entries, key=entries.count) if constant else entries[0]
+        out = usual
+        for mask, entry in zip(here, entries, strict=True):
+            if entry is not usual and not (constant and entry == usual):
+                out = jnp.where(mask, entry, out)
+        return out
+
+    return jax.tree.map(choose, *values)
+
+
+def smallest(values: Sequence[Any]) -> tuple[Any, Any]:
+    """The smallest of some values, and the index of the first that is as small, int32."""
+    least: Any = values[0]
+    index: Any = np.int32(0)
+    for i, value in enumerate(values[1:], 1):
+        less = value < least
+        least, index = jnp.minimum(least, value), jnp.where(less, np.int32(i), index)
+    return least, index
+
+
+def point_velocity(velocity: tuple[Any, Any, Any], r: Vector) -> Vector:
+    """Velocity of the point at ``r`` from the centre of mass; ``velocity`` is (x, y, angular)."""
+    vx, vy, w = velocity
+    return vx - w * r[1], vy + w * r[0]
+
+
+@tree.struct
+class Transform:
+    """Rotation and position of a body's origin (b2Transform); arrays of one shape."""
+
+    sin: Any
+    cos: Any
+    x: Any
+    y: Any
+
+    @classmethod
+    def of_pose(cls, pose: tuple[Any, Any, Any], centre: Vector) -> "Transform":
+        """From the centre of mass and angle ``(x, y, angle)``; ``centre`` is the centre relative to the origin."""
+        x, y, angle = pose
+        s, c = sin_cos(angle)
+        return cls(s, c, x - (c * centre[0] - s * centre[1]), y - (s * centre[0] + c * centre[1]))
+
+    def turn(self, v: Vector) -> Vector:
+        return self.cos * v[0] - self.sin * v[1], self.sin * v[0] + self.cos * v[1]
+
+    def turn_back(self, v: Vector) -> Vector:
+        return self.cos * v[0] + self.sin * v[1], self.cos * v[1] - self.sin * v[0]
+
+    def to_world(self, v: Vector) -> Vector:
+        x, y = self.turn(v)
+        return x + self.x, y + self.y
+
+    def to_local(self, v: Vector) -> Vector:
+        return self.turn_back((v[0] - self.x, v[1] - self.y))

@@ -1,0 +1,371 @@
+"""One step of the world: b2World::Step. Collide, solve one island, sleep, continuous collision, bounding boxes."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.core import in_one_kernel
+from jaxenv.envs.physics2d import _block, _broad, _impact
+from jaxenv.envs.physics2d._block import Blocks
+from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined
+from jaxenv.envs.physics2d._contact import Impulses, Triple
+from jaxenv.envs.physics2d._impact import Row, manifold_of
+from jaxenv.envs.physics2d._island import End, Motors, Start, solver_of
+from jaxenv.envs.physics2d._revolute import JointImpulses
+from jaxenv.envs.physics2d._rows import in_blocks
+from jaxenv.envs.physics2d._scene import Scene
+from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
+from jaxenv.envs.physics2d._settings import ANGULAR_SLEEP_TOLERANCE, LINEAR_SLEEP_TOLERANCE, TIME_TO_SLEEP
+from jaxenv.envs.physics2d._slots import first_slots, impulses_of, slots_of
+from jaxenv.envs.physics2d._vector import Transform
+
+T = TypeVar("T")
+
+
+@tree.struct
+class World:
+    """What moves, for n bodies, J joints and K contacts of each body. float32 unless stated otherwise.
+
+    Shapes are those within the package, with the lanes last; `pack` makes two arrays with the lanes first.
+    """
+
+    pose: Triple  # [n, B] each: x and y of the centres of mass, angle
+    velocity: Triple  # [n, B]: of the centre of mass, and angular
+    joints: JointImpulses  # [J, B]
+    contacts: Contacts  # [n, K, B], with blocks and then with edges, from left to right
+    touched: jax.Array  # bool [n, B]: whether the last event of any contact of the body was a beginning
+    fat: Box  # [n, B]
+    still: jax.Array  # [B], seconds since a body moved
+
+
+@tree.struct
+class FreeWorld:
+    """Bodies that touch nothing: what moves, for n bodies and J joints, with the lanes last. float32."""
+
+    pose: Triple  # [n, B] each: x and y of the centres of mass, angle
+    velocity: Triple  # [n, B]: of the centre of mass, and angular
+    joints: JointImpulses  # [J, B]
+    still: jax.Array  # [B], seconds since a body moved
+
+
+@tree.struct
+class Step:
+    """What happened in a step."""
+
+    begun: jax.Array  # bool [n, B]: a contact of the body began
+    hit: jax.Array  # bool [n, B]: continuous collision found an impact
+    solved: jax.Array  # bool [B]: the position iterations met their tolerances
+    asleep: jax.Array  # bool [B]: all bodies fell asleep
+
+
+@tree.struct
+class Packed:
+    """A world between two steps, with the lanes first. Two arrays are stored, gathered and donated faster than many."""
+
+    floats: jax.Array  # float32 [B, F]
+    integers: jax.Array  # int32 [B, I], flags are 0 or 1
+
+
+def pack(world: World) -> Packed:
+    """The world as two arrays; `unpack` is the inverse."""
+    leaves = [(x.dtype, x.reshape(-1, x.shape[-1])) for x in jax.tree.leaves(world)]
+    floats = [x for kind, x in leaves if kind == jnp.float32]
+    integers = [x.astype(jnp.int32) for kind, x in leaves if kind != jnp.float32]
+    return Packed(jnp.concatenate(floats).T, jnp.concatenate(integers).T)
+
+
+def unpack(packed: Packed, scene: Scene, num_edges: int) -> World:
+    """The world of a scene whose bodies touch ``num_edges`` edges each, with the lanes last."""
+    leaves, structure = _leaves(scene, num_edges)
+    columns = {True: packed.floats.T, False: packed.integers.T}
+    at, out = {True: 0, False: 0}, []
+    for shape, kind in leaves:
+        real, size = kind == jnp.float32, int(np.prod(shape, dtype=int))
+        x = columns[real][at[real] : at[real] + size]
+        at[real] += size
+        out.append(x.reshape(*shape, x.shape[-1]).astype(kind))
+    return structure.unflatten(out)
+
+
+@functools.lru_cache(maxsize=64)
+def _leaves(scene: Scene, num_edges: int) -> tuple[list[tuple[tuple[int, ...], Any]], Any]:
+    """Shapes, without the lanes, and dtypes of a world's leaves, and its structure."""
+    origins = [(0.0, 0.0, 0.0)] * len(scene.bodies)
+    leaves, structure = jax.tree.flatten(jax.eval_shape(lambda: start(scene, origins, 1, num_edges)))
+    return [(x.shape[:-1], x.dtype) for x in leaves], structure
+
+
+def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num_edges: int) -> World:
+    """Bodies at rest. ``origins`` holds (x, y, angle) of each body's origin, ``num_edges`` is how many are near it."""
+    n, joints = len(scene.bodies), len(scene.joints)
+    origin = np.array(origins, np.float32).T[:, :, None]
+    transform = Transform(np.sin(origin[2]), np.cos(origin[2]), origin[0], origin[1])
+    centre = transform.to_world((scene.centre_x[:, None], scene.centre_y[:, None]))
+
+    def fill(value: Any, *shape: Any) -> jax.Array:
+        return jnp.full((*shape, lanes), value)
+
+    def wide(x: np.ndarray) -> jax.Array:
+        return jnp.broadcast_to(x, (n, lanes)).astype(jnp.float32)
+
+    zero, none = np.float32(0), np.int32(0)
+    size = n, scene.blocks + num_edges
+    pair = (fill(zero, *size),) * 2
+    keys = (fill(none, *size),) * 2
+    absent = fill(np.int32(-1), *size)
+    contacts = Contacts(absent, absent, fill(none, *size), keys, Impulses(pair, pair))
+    box = _broad.bounds(corners_of(scene, np.arange(n)[:, None]).vertex, jax.tree.map(wide, transform))
+    return World(
+        pose=(wide(centre[0]), wide(centre[1]), wide(origin[2])),
+        velocity=(fill(zero, n),) * 3,
+        joints=JointImpulses(*(fill(zero, joints),) * 4),
+        contacts=contacts,
+        touched=fill(False, n),
+        fat=_broad.fattened(box),
+        still=fill(zero),
+    )
+
+
+def with_blocks(world: World, scene: Scene) -> World:
+    """A world without blocks as one of a scene that has ``scene.blocks`` near each body. No body touches them yet."""
+    n, lanes = world.touched.shape
+    none = start(scene, [(0.0, 0.0, 0.0)] * n, lanes, 0).contacts
+    return tree.rebuild(world, contacts=joined([none, world.contacts]))
+
+
+def corners(scene: Scene, world: World, body: int) -> list[tuple[jax.Array, jax.Array]]:
+    """The corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
+    centre = scene.centre_x[body], scene.centre_y[body]
+    transform = Transform.of_pose(tuple(x[body] for x in world.pose), centre)
+    return [transform.to_world((np.float32(x), np.float32(y))) for x, y in scene.bodies[body].vertices]
+
+
+def step(
+    scene: Scene,
+    world: World,
+    chain: Chain,
+    *,
+    blocks: Blocks | None = None,
+    gravity: Any,
+    motor_speed: Sequence[Any],
+    motor_torque: Sequence[Any],
+    force: Triple | None = None,
+    dt: float = 1 / 50,
+    velocity_iterations: int = 180,
+    position_iterations: int = 60,
+    collide_with_ground: bool = True,
+    compile_fast: bool = False,
+) -> tuple[World, Step]:
+    """Advances the world by ``dt`` seconds.
+
+    Args:
+        scene: bodies and joints.
+        world: the state, lanes last.
+        chain: the ground.
+        blocks: boxes that stand on it, for a scene whose ``blocks`` is not 0.
+        gravity: along y in m/s^2, a scalar or ``[B]``.
+        motor_speed: of each joint in rad/s, scalars or ``[B]``.
+        motor_torque: the most that the motor of each joint may apply, in N m.
+        force: x and y in N and torque in N m on the bodies, ``[n, B]`` each.
+        dt: duration of the step in seconds, static.
+        velocity_iterations: number of iterations on velocities.
+        position_iterations: most iterations on positions.
+        collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
+        compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes. It takes
+            longer and compiles faster: for a step that is taken once in an episode.
+    """
+    if (blocks is None) != (scene.blocks == 0):
+        raise ValueError(f"step: blocks must be given if scene.blocks is not 0, got blocks={blocks}, {scene.blocks}")
+    time = np.float32(dt)
+    n = len(scene.bodies)
+    begun = hit = jnp.zeros_like(world.touched)
+    contacts, touched = world.contacts, world.touched
+    if collide_with_ground:
+        contacts, manifold, segment, block, rank, touched, begun = _collide(scene, world, chain, blocks)
+
+    motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
+    forces = None if force is None else _apart(force, n)
+    joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
+    # What later kernels read as well is handed on: slices that only one kernel reads become a part of it.
+    poses, velocities = in_one_kernel(
+        _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), forces, jnp.float32(gravity)
+    )
+    slots, place = None, None
+    if collide_with_ground and scene.solid:
+        slots, place = slots_of(scene, manifold, contacts.impulses, rank)
+    begin, iterations = Start(poses, velocities, joints, motors, slots), (velocity_iterations, position_iterations)
+    end = _solved(scene, begin, time, iterations, compile_fast)
+    velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
+    pose, velocity = _together(end.poses), _together(velocities)
+    if collide_with_ground:
+        if place is not None:
+            contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
+        body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
+        rows = Row(body, world.pose, segment, block, rank, pose, velocity, contacts, touched, begun, hit)
+        rows = _impact.solve(scene, rows, ~asleep, time, velocity_iterations)
+        pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
+        touched, begun, hit = rows.touched, rows.begun, rows.hit
+
+    boxes = in_one_kernel(_fat, scene, np.arange(n, dtype=np.int32)[:, None], world.pose, pose, world.fat)
+    after = World(pose, velocity, _together(end.joints), contacts, touched, boxes, still)
+    return after, Step(begun, hit, end.solved, asleep)
+
+
+def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int], compile_fast: bool) -> End:
+    """Solves the island: with few contacts in all lanes at once, and with more in the lanes that have them."""
+    solver, slots = solver_of(scene), start.slots
+    if slots is None or scene.slots is None:
+        return solver.solve(start, time, iterations)
+    if compile_fast:
+        return solver.solve(start, time, iterations, one_by_one=True)
+    few, rest = scene.slots // 2, scene.slots - scene.slots // 2
+    lanes = slots.used.shape[0]
+    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time, iterations)
+    more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
+    start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
+    return in_blocks(
+        lambda start, _: solver.solve(start, time, iterations, one_by_one=True),
+        slots.used > few,
+        start,
+        tree.rebuild(end, impulses=more),
+    )
+
+
+def step_free(
+    scene: Scene,
+    world: FreeWorld,
+    *,
+    gravity: Any,
+    motor_speed: Sequence[Any],
+    motor_torque: Sequence[Any],
+    force: Triple,
+    dt: float = 1 / 50,
+    velocity_iterations: int = 180,
+    position_iterations: int = 60,
+) -> FreeWorld:
+    """Advances the world by ``dt`` seconds. Bodies that fell asleep are awake in the next step.
+
+    Arguments are those of `step`. A force wakes a body, so a sleep lasts for the rest of the step: it takes away the
+    velocities.
+    """
+    time, n = np.float32(dt), len(scene.bodies)
+    motors = Motors(tuple(motor_speed), tuple(time * np.float32(t) for t in motor_torque))
+    joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
+    poses, velocities = in_one_kernel(
+        _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), _apart(force, n), jnp.float32(gravity)
+    )
+    start = Start(poses, velocities, joints, motors, None)
+    end = solver_of(scene).solve(start, time, (velocity_iterations, position_iterations))
+    velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
+    return FreeWorld(_together(end.poses), _together(velocities), _together(end.joints), jnp.where(asleep, 0, still))
+
+
+def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) -> tuple[Any, ...]:
+    """Finds manifolds and updates contacts (b2ContactManager::Collide).
+
+    Contacts, manifolds, segments, boxes (or None) and the order of each body's contacts, arrays ``[n, K, B]``; and for
+    each body whether its last event was a beginning, and whether a contact began.
+    """
+    num = world.contacts.edge.shape[1] - scene.blocks
+    edge, segment = _broad.window(chain, world.pose[0], num)
+    box: Box | None = None
+    groups: list[Any] = [(edge, segment, world.contacts)]
+    if blocks is not None:
+        index, box = _block.window(scene, blocks, world.pose[0])
+        first, rest = (
+            jax.tree.map(lambda x, s=s: x[:, s], world.contacts) for s in np.s_[: scene.blocks, scene.blocks :]
+        )
+        groups = [(index, box, first), (edge, segment, rest)]
+    contacts, manifold, begins, ends = joined([_updated(scene, world, *group) for group in groups])
+    rank = _broad.ranks(contacts.age)
+    left = joined([_left(index, old) for index, _, old in groups])
+    touched = _broad.last_event(begins, ends, rank, world.touched & ~jnp.any(left, axis=1))
+    return contacts, manifold, segment, box, rank, touched, jnp.any(begins, axis=1)
+
+
+def _left(index: jax.Array, old: Contacts) -> jax.Array:
+    """Which old contacts touched what is not near any more."""
+    return (old.count > 0) & ((old.edge < index[:, :1]) | (old.edge > index[:, -1:]))
+
+
+def _updated(
+    scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts
+) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
+    """Contacts with edges or with blocks ``[n, K, B]``, their manifolds, and whether they begin or end to touch."""
+    body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
+    pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
+    each = [jax.tree.map(lambda x, k=k: x[:, k : k + 1], old) for k in range(index.shape[1])]
+    return in_one_kernel(_contact, scene, body, pose, fat, index, ground, each)
+
+
+def _contact(
+    scene: Scene,
+    body: jax.Array,
+    pose: Triple,
+    fat: Box,
+    index: jax.Array,
+    ground: Segment | Box,
+    old: Sequence[Contacts],
+) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
+    """A contact, its manifold, and whether it begins or ends to touch."""
+    before = _broad.same_edge(index, old)
+    bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
+    age = jnp.where(_broad.overlapping(bounds, fat), before.age + 1, np.int32(-1))
+    manifold = manifold_of(scene, body, pose, ground)
+    contact = _broad.matched(age, manifold.count, manifold.keys, before)
+    now, earlier = manifold.count > 0, before.count > 0
+    return contact, tree.rebuild(manifold, keys=()), now & ~earlier, earlier & ~now
+
+
+def _pushed(
+    scene: Scene,
+    time: np.float32,
+    poses: tuple[Triple, ...],
+    velocities: tuple[Triple, ...],
+    forces: tuple[Triple, ...] | None,
+    gravity: jax.Array,
+) -> tuple[Any, ...]:
+    """Poses as they are, and velocities after forces."""
+    pushed = []
+    for i, (vx, vy, w) in enumerate(velocities):
+        mass, inertia = scene.inverse_mass[i], scene.inverse_inertia[i]
+        fx, fy, torque = (np.float32(0),) * 3 if forces is None else forces[i]
+        pushed.append((vx + time * (mass * fx), vy + time * (gravity + mass * fy), w + time * (inertia * torque)))
+    return poses, tuple(pushed)
+
+
+def _slept(
+    time: np.float32,
+    velocities: tuple[Triple, ...],
+    still: jax.Array,
+    solved: jax.Array,
+) -> tuple[Any, ...]:
+    """Velocities, for how long no body moved, and whether all bodies are asleep now."""
+    slow = solved | True
+    for vx, vy, w in velocities:
+        slow &= (w * w <= ANGULAR_SLEEP_TOLERANCE**2) & (vx * vx + vy * vy <= LINEAR_SLEEP_TOLERANCE**2)
+    still = jnp.where(slow, still + time, 0)
+    asleep = (still >= TIME_TO_SLEEP) & solved
+    return jax.tree.map(lambda v: jnp.where(asleep, 0, v), velocities), still, asleep
+
+
+def _fat(scene: Scene, body: jax.Array, before: Triple, after: Triple, old: Box) -> Box:
+    """The fat bounding boxes after a step."""
+    corners, centre = corners_of(scene, body).vertex, scene.centre(body)
+    start, end = (Transform.of_pose(pose, centre) for pose in (before, after))
+    return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
+
+
+def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
+    """Arrays ``[n, B]`` as n of ``[B]``."""
+    return tuple(tuple(x[i] for x in values) for i in range(n))
+
+
+def _together(values: Sequence[T]) -> T:
+    """The inverse of `_apart`."""
+    return jax.tree.map(lambda *x: jnp.stack(x), *values)

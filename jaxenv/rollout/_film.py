@@ -1,0 +1,123 @@
+"""Films of a policy in an environment as objects, which notebooks play."""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv._util.checks import check_integer
+from jaxenv.canvas import _html, _player
+from jaxenv.canvas._film_files import check_path, write_film
+from jaxenv.core.environment import Environment
+from jaxenv.rollout._frames import Part
+from jaxenv.rollout._frames import frames as frames_of
+from jaxenv.rollout._policy import Policy
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Film:
+    """The frames of a film. A notebook plays them.
+
+    The output is an animated picture, which loads nothing and works in JupyterLab, VS Code and exported pages. It holds
+    at most 256 frames; a longer film shows every second, third, ... frame there, at the same speed. `save` writes all
+    of them.
+
+    Attributes:
+        frames: uint8 ``[T, H, W, 3]``.
+        fps: frames per second.
+        parts: the rows and columns of a frame that show each lane, for `save` as a strip; ``()`` for the whole frame.
+
+    Raises:
+        ValueError: for frames of another shape or dtype, none of them, or ``fps`` below 1.
+
+    >>> Film(np.zeros((5, 48, 64, 3), np.uint8))
+    Film(5 frames, 48 x 64 pixels, 30 fps)
+    """
+
+    frames: np.ndarray
+    fps: int = 30
+    parts: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape, dtype = np.shape(self.frames), getattr(self.frames, "dtype", None)
+        if len(shape) != 4 or shape[-1] != 3 or not all(shape) or dtype != np.uint8:
+            raise ValueError(
+                f"Film: frames must be uint8 [T, H, W, 3] with at least one frame, got {dtype}{list(shape)}"
+            )
+        check_integer("Film", "fps", self.fps, 1)
+
+    def save(self, path: str | pathlib.Path) -> pathlib.Path:
+        """Writes the film and returns the path.
+
+        Args:
+            path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
+                with a row for each lane.
+
+        Raises:
+            ValueError: for another kind of file, or a folder that does not exist.
+            ImportError: if the library that writes the file is not installed.
+        """
+        path = check_path("Film", path)
+        write_film(path, self.frames, self.fps, self.parts)
+        return path
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __repr__(self) -> str:
+        count, height, width, _ = self.frames.shape
+        return f"Film({count} frame{'s' * (count > 1)}, {height} x {width} pixels, {self.fps} fps)"
+
+    def _repr_html_(self) -> str:
+        return _html.page(_player.player(self.frames, self.fps))
+
+
+def film(
+    env: Environment,
+    policy: Policy | None = None,
+    *,
+    key: jax.Array | None = None,
+    num_steps: int | None = None,
+    max_steps: int | None = None,
+    size: int | tuple[int, int] = 256,
+    fps: int = 30,
+    captions: bool = True,
+    initial_memory: Any = (),
+) -> Film:
+    """Plays a policy and returns a film of all lanes ``[B]``, with the step and the return of each.
+
+    In a notebook, ``jaxenv.film(env, policy)`` as the last line of a cell shows it. All frames are held in memory;
+    `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
+
+    Args:
+        env: an environment that has pictures. Its ``num_envs`` lanes are shown together.
+        policy: as in `jaxenv.unroll`; random actions by default.
+        key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
+        num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
+            default the first episode of every lane is shown: a lane whose episode has ended stands still until the last
+            one ends.
+        max_steps: a limit where ``num_steps`` is not given. By default 1000, with a warning that counts the lanes
+            whose episodes are longer.
+        size: height and width of the picture of a lane in pixels, or one number for both.
+        fps: steps per second.
+        captions: whether to write step and return below the picture of each lane.
+        initial_memory: as in `jaxenv.unroll`.
+
+    Raises:
+        ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.
+    """
+    frames, parts = frames_of(
+        "film",
+        env,
+        policy,
+        key=key,
+        num_steps=num_steps,
+        max_steps=max_steps,
+        size=size,
+        fps=fps,
+        captions=captions,
+        initial_memory=initial_memory,
+    )
+    return Film(np.stack(list(frames)), fps, parts)

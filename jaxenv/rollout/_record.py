@@ -1,0 +1,75 @@
+"""Films of a policy in an environment, written to a file: GIF, MP4, or a strip of pictures."""
+
+import pathlib
+from typing import Any
+
+import jax
+
+from jaxenv.canvas._film_files import check_path, write_film
+from jaxenv.core.environment import Environment
+from jaxenv.rollout import _frames
+from jaxenv.rollout._policy import Policy
+
+
+def record(
+    env: Environment,
+    policy: Policy | None = None,
+    path: str | pathlib.Path = "rollout.gif",
+    *,
+    key: jax.Array | None = None,
+    num_steps: int | None = None,
+    max_steps: int | None = None,
+    size: int | tuple[int, int] = 256,
+    fps: int = 30,
+    captions: bool = True,
+    initial_memory: Any = (),
+) -> pathlib.Path:
+    """Plays a policy and writes a film of all lanes ``[B]``, with the step and the return of each.
+
+    Pictures are drawn by ``env.render`` inside ``jit``; no display is needed.
+
+    Args:
+        env: an environment that has pictures. Its ``num_envs`` lanes are shown together.
+        policy: as in `jaxenv.unroll`; random actions by default.
+        path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
+            with a row for each lane.
+        key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
+        num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
+            default the first episode of every lane is shown: a lane whose episode has ended stands still until the last
+            one ends.
+        max_steps: a limit where ``num_steps`` is not given. By default 1000, with a warning that counts the lanes
+            whose episodes are longer.
+        size: height and width of the picture of a lane in pixels, or one number for both.
+        fps: steps per second; a GIF shows at most 50.
+        captions: whether to write step and return below the picture of each lane.
+        initial_memory: as in `jaxenv.unroll`.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: for an environment without pictures or with ``same_step`` restarts, another kind of file, a folder
+            that does not exist, or a number out of range.
+        ImportError: if the library that writes the file is not installed.
+
+    >>> import tempfile, jaxenv
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> env = jaxenv.make("CartPole-v1", num_envs=2)
+    >>> record(env, path=folder / "random.gif", size=32, max_steps=8).name
+    'random.gif'
+    """
+    path = check_path("record", path)
+    frames, parts = _frames.frames(
+        "record",
+        env,
+        policy,
+        key=key,
+        num_steps=num_steps,
+        max_steps=max_steps,
+        size=size,
+        fps=fps,
+        captions=captions,
+        initial_memory=initial_memory,
+    )
+    write_film(path, frames, fps, parts)
+    return path

@@ -1,0 +1,91 @@
+"""Rollouts that keep their trajectory."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from jaxenv import tree
+from jaxenv._util.checks import check_integer, check_names
+from jaxenv._util.names import did_you_mean
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.rollout._policy import Policy
+from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.rollout.experience import Experience
+
+
+def unroll(
+    env: Environment,
+    policy: Policy,
+    state: Any,
+    timestep: TimeStep,
+    num_steps: int,
+    *,
+    key: jax.Array | None = None,
+    initial_memory: Any = (),
+    memory: Any = None,
+    fields: Sequence[str] | None = None,
+) -> tuple[tuple[Any, TimeStep, Any], Experience]:
+    """Steps all lanes ``num_steps`` times in a ``jax.lax.scan``.
+
+    The trajectory starts with the ``timestep`` passed in. The one returned starts the next unroll, so consecutive
+    unrolls neither lose nor repeat a TimeStep.
+
+    Args:
+        env: the environment.
+        policy: ``policy(timestep, stream)``, or ``policy(timestep, stream, memory)`` if ``initial_memory`` is given;
+            returns an action or a `PolicyStep`. ``stream`` is a `jaxenv.random.Stream`, one per lane.
+        state: the environment's state.
+        timestep: the TimeStep that belongs to it.
+        num_steps: T, static.
+        key: a typed key (or ``Key[B]``) for the policy's random numbers; by default the lanes' own keys.
+        initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``; a lane's memory is reset to it
+            wherever ``env.starts(timestep)``.
+        memory: recurrent state to continue with, ``initial_memory`` by default.
+        fields: what to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
+            such as ``"observation.camera"``. Everything by default. In ``same_step`` mode ``"observation"`` needs
+            ``"env_info.final_observation"`` next to it, the only place of an episode's last observation.
+
+    Returns:
+        ``(state, timestep, memory)`` to continue from, and an `Experience`.
+
+    Raises:
+        ValueError: if a field is unknown or needs another one, ``num_steps`` is not an integer of at least 0,
+            ``memory`` is given without ``initial_memory``, or the policy changes the structure of its memory.
+    """
+    check_integer("unroll", "num_steps", num_steps, 0)
+    if fields is not None:
+        check_names("unroll", "fields", fields)
+    paths = None if fields is None else [_full_path(field) for field in fields]
+    loop = PolicyLoop.create("unroll", env, policy, (state, timestep), key, initial_memory, memory)
+    if env.autoreset == "same_step" and paths is not None:
+        _check_final_observation(paths)
+
+    def one_step(carry: tuple[Any, TimeStep, Any], _: Any) -> tuple[tuple[Any, TimeStep, Any], Experience]:
+        carry, row = loop.step(carry)
+        return carry, row if paths is None else tree.select_fields(row, paths)
+
+    return jax.lax.scan(one_step, (state, timestep, loop.memory), length=num_steps)
+
+
+def _full_path(field: str) -> str:
+    head = field.split(".")[0]
+    short, full = ([f.name for f in dataclasses.fields(cls)] for cls in (TimeStep, Experience))
+    if head not in short + full:
+        known = short + full[1:]
+        hint = did_you_mean(head, known, otherwise=f"the fields are {', '.join(known)}")
+        raise ValueError(f"unroll: no field {field!r}, {hint}")
+    return f"timestep.{field}" if head in short else field
+
+
+def _check_final_observation(paths: Sequence[str]) -> None:
+    """Raises a ``ValueError`` for observations of ``same_step`` mode without those that ended the episodes."""
+    observed = any(f"{path}.".startswith("timestep.observation.") for path in paths)
+    final = "timestep.env_info.final_observation."
+    if observed and not any(f"{path}.".startswith(final) or path == "timestep.env_info" for path in paths):
+        raise ValueError(
+            "unroll: in same_step mode 'observation' lacks the last one of every episode, add "
+            "'env_info.final_observation' to the fields"
+        )

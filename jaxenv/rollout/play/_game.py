@@ -1,0 +1,88 @@
+"""One lane of an environment, played step by step on the host. Front ends show it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.lanes import reset_where
+from jaxenv.core.task import Task
+from jaxenv.rollout.play._controls import Control, controls
+
+
+class Game:
+    """The state of a game: the last row, what is drawn of it, and the return so far.
+
+    Attributes:
+        name: the id of the environment.
+        controls: the actions and their keys.
+        fps: steps per second, 0 if the environment waits for each action.
+        episode: the number of the episode, from 1.
+        step: the step of the episode.
+        reward: the reward of the last step; the sum of a vector reward.
+        total: the return so far.
+        end: ``""``, ``"terminated"``, ``"truncated"``, or ``"failed"`` for a step with numbers that are not finite.
+    """
+
+    def __init__(self, env: Environment, key: jax.Array | None = None):
+        check_environment("play", env)
+        if env.num_envs != 1:
+            raise ValueError(f"play: env must have one lane, got num_envs={env.num_envs}")
+        if env.autoreset == "same_step":
+            raise ValueError('play: env must show the last row of an episode, got autoreset="same_step"')
+        self.name = env.name
+        self.controls = controls(env)
+        self.fps = env.unwrapped.play_fps if isinstance(env.unwrapped, Task) else 0
+        self.episode, self.step, self.reward, self.total, self.end = 1, 0, 0.0, 0.0, ""
+        self._env = env
+        self._key = jax.random.key(0) if key is None else key
+        self._state, self._timestep = env.reset(self._key)
+        try:
+            jax.eval_shape(lambda state: env.render(state, 64), self._state)
+            self.has_picture = True
+        except ValueError:
+            self.has_picture = False
+
+    def compile(self) -> None:
+        """Compiles the step, which then takes no time during the game; outside JAX there is nothing to compile."""
+        if not self._env.unwrapped._is_outside_jax:
+            jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
+
+    def take(self, control: Control) -> None:
+        """One step. Does nothing after the end of an episode."""
+        if self.end:
+            return
+        self._state, self._timestep = self._env.step(self._state, jnp.asarray(control.action)[None])
+        row = jax.device_get(self._timestep)
+        self.step += 1
+        self.reward = float(np.sum(row.reward))
+        self.total += self.reward
+        if row.is_last()[0]:
+            failed = np.any(row.env_info.get("abnormal", False))
+            self.end = "failed" if failed else "terminated" if row.terminated[0] else "truncated"
+
+    def restart(self) -> None:
+        """Starts the next episode."""
+        if self._env.unwrapped._is_outside_jax:
+            self._state, self._timestep = self._env.reset(jax.random.fold_in(self._key, self.episode))
+        else:
+            self._state, self._timestep = reset_where(self._env, self._state, self._timestep, jnp.ones(1, bool))
+        self.episode += 1
+        self.step, self.reward, self.total, self.end = 0, 0.0, 0.0, ""
+
+    def picture(self, size: int) -> np.ndarray:
+        """The picture of the state, uint8 ``[size, size, 3]``."""
+        return np.asarray(self._env.render(self._state, size)[0])
+
+    def observation(self, columns: int = 75) -> str:
+        """The observation as text in lines of at most so many columns, for an environment without a picture."""
+        lane = jax.tree.map(lambda x: np.asarray(x)[0], self._timestep.observation)
+        with np.printoptions(precision=3, suppress=True, threshold=400, linewidth=columns):
+            return "\n".join(str(x) for x in jax.tree.leaves(lane))
+
+    @property
+    def status(self) -> list[str]:
+        """Two lines: the last step, and how the episode ended."""
+        rewards = f"reward {self.reward:.4g}   return {self.total:.4g}"
+        end = f"{self.end} after {self.step} step{'s' * (self.step != 1)}" if self.end else ""
+        return [f"episode {self.episode}   step {self.step}   {rewards}", end]

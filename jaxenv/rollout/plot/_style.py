@@ -1,0 +1,101 @@
+"""Where plots are drawn, and how they look."""
+
+import functools
+import io
+from typing import Any
+
+import numpy as np
+
+from jaxenv import canvas
+from jaxenv._util.library import import_library
+
+INSTALL = "pip install matplotlib"
+INK, GREY, PAPER = (tuple(map(float, c)) for c in (canvas.INK, canvas.GREY, canvas.PAPER))
+TERMINATED, TRUNCATED = (tuple(map(float, c)) for c in (canvas.RED, canvas.GOLD))
+# Of lanes and curves. Red and gold mark ends of episodes.
+COLOURS = [
+    tuple(map(float, c)) for c in (canvas.BLUE, canvas.ORANGE, canvas.TEAL, canvas.PURPLE, canvas.GREEN, canvas.BROWN)
+]
+
+
+def colour(number: int) -> tuple[float, ...]:
+    """The colour of a lane or a curve."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def axes_of(
+    owner: str,
+    axis: Any,
+    figure: Any,
+    rows: int = 1,
+    columns: int = 1,
+    size: tuple[float, float] = (7, 4),
+    **options: Any,
+) -> tuple[Any, list[Any]]:
+    """The figure to return, and the axes to draw on.
+
+    Args:
+        owner: the name of the calling function, with which errors start.
+        axis: axes of matplotlib, one or as many as there are panels; then ``figure`` must be ``None``.
+        figure: a figure of matplotlib, whose area is filled; by default a new one, with the same ground on light and
+            dark pages.
+        rows: panels on top of each other.
+        columns: panels side by side.
+        size: width and height of a new figure in inches.
+        **options: arguments of ``Figure.subplots``.
+
+    Raises:
+        ValueError: if ``axis`` or ``figure`` is something else, another number of axes, or both are given.
+    """
+    matplotlib_axes = import_library("matplotlib.axes", INSTALL)
+    matplotlib_figure = import_library("matplotlib.figure", INSTALL)
+    panels = rows * columns
+    if axis is not None:
+        given = [axis] if isinstance(axis, matplotlib_axes.Axes) else list(np.ravel(np.asarray(axis, object)))
+        if figure is not None:
+            raise ValueError(f"{owner}: give axis or figure, not both")
+        if not all(isinstance(x, matplotlib_axes.Axes) for x in given):
+            raise ValueError(f"{owner}: axis must be axes of matplotlib, got {type(axis).__name__}")
+        if len(given) != panels:
+            raise ValueError(f"{owner}: axis must hold one axis per panel, {panels}, got {len(given)}")
+        return given[0].figure, given
+    if figure is None:
+        figure = matplotlib_figure.Figure(figsize=size, layout="constrained", facecolor=PAPER)
+        # Only pyplot tells notebooks how to show a figure, and this one is not pyplot's.
+        figure._repr_png_ = functools.partial(_png, figure)
+        panel_axes = list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
+        for panel in panel_axes:
+            _dress(panel)
+        return figure, panel_axes
+    if not isinstance(figure, matplotlib_figure.FigureBase):
+        raise ValueError(f"{owner}: figure must be a figure of matplotlib, got {type(figure).__name__}")
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
+
+
+def _dress(axis: Any) -> None:
+    axis.set_facecolor("none")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.spines[["left", "bottom"]].set_color(GREY)
+    axis.tick_params(color=GREY, labelcolor=INK)
+    axis.grid(axis="y", color=GREY, alpha=0.25, linewidth=0.8)
+    axis.set_axisbelow(True)
+    for label in (axis.xaxis.label, axis.yaxis.label, axis.title):
+        label.set_color(INK)
+
+
+def ink(axis: Any) -> Any:
+    """The colour of text on an axis."""
+    return axis.yaxis.label.get_color()
+
+
+def legend(axis: Any, **options: Any) -> None:
+    """A legend without a frame, if there is anything to list."""
+    handles = options.pop("handles", None) or axis.get_legend_handles_labels()[0]
+    if handles:
+        axis.legend(handles=handles, frameon=False, labelcolor=ink(axis), **options)
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()

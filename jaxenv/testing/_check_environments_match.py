@@ -1,0 +1,57 @@
+"""Compare two environments row by row."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv._util.checks import check_integer, check_real
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.random import check_one
+from jaxenv.rollout import random_policy, unroll
+from jaxenv.testing._compare import first, location
+
+
+def check_environments_match(
+    a: Environment, b: Environment, key: jax.Array, num_steps: int = 100, tolerance: float = 0.0
+) -> None:
+    """Steps two environments with the same keys and random actions and compares all rows.
+
+    Args:
+        a: the environment whose action spec is sampled.
+        b: an environment with equal specs and the same number of lanes.
+        key: a typed key.
+        num_steps: number of steps.
+        tolerance: largest absolute and relative difference of floats; integers and flags must be equal.
+
+    Raises:
+        ValueError: if the specs or the numbers of lanes differ, or an argument is out of range.
+        AssertionError: at the first difference, naming the field, the step, the lane and both values.
+    """
+    owner = "check_environments_match"
+    check_environment(owner, a)
+    check_environment(owner, b)
+    check_one(owner, key)
+    check_integer(owner, "num_steps", num_steps, 0)
+    check_real(owner, "tolerance", tolerance, 0)
+    if a.num_envs != b.num_envs:
+        raise ValueError(f"the environments have {a.num_envs} and {b.num_envs} lanes")
+    specs.require_equal(a.time_step_spec(), b.time_step_spec(), "time step specs")
+    policy = random_policy(a)
+
+    def rollout(env: Environment, key: jax.Array) -> TimeStep:
+        reset_key, policy_key = jax.random.split(key)
+        state, timestep = env.reset(reset_key)
+        return unroll(env, policy, state, timestep, num_steps + 1, key=policy_key)[1].timestep
+
+    rows_a, rows_b = (jax.device_get(jax.jit(rollout)(env, key)) for env in (a, b))
+    for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(rows_a), jax.tree.leaves(rows_b), strict=True):
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            wide = x.astype(np.float64), y.astype(np.float64)  # NumPy cannot compare bfloat16 this way
+            same = np.isclose(*wide, rtol=tolerance, atol=tolerance, equal_nan=True)
+        else:
+            same = x == y
+        if not np.all(same):
+            at = first(~same)
+            raise AssertionError(f"{a} and {b} differ in {tree.path_name(path)}{location(at[:2])}: {x[at]} and {y[at]}")

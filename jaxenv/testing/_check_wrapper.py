@@ -1,0 +1,73 @@
+"""Check that a wrapper keeps the properties of the environments that it wraps."""
+
+from collections.abc import Callable, Iterable
+
+import jax
+
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.wrapper import layers
+from jaxenv.testing._every_kind import every_kind
+from jaxenv.testing._run_checks import run_checks
+from jaxenv.testing.report import Report, Result, print_result
+
+
+def check_wrapper(
+    wrapper: Callable[[Environment], Environment],
+    *envs: Environment,
+    key: jax.Array | None = None,
+    properties: Iterable[str] | None = None,
+    num_steps: int = 64,
+    raise_on_failure: bool = False,
+    progress: Callable[[Result], None] | None = print_result,
+) -> Report:
+    """Checks a wrapper for the properties in `PROPERTIES` around each of several environments.
+
+    >>> import jaxenv
+    >>> from jaxenv.wrappers import TimeLimit
+    >>> print(jaxenv.testing.check_wrapper(lambda env: TimeLimit(env, 9), properties=["same_tree", "leading_lanes"]))
+    TimeLimit around <Counting>, <Chain>, <RandomEnvironment>, <RandomEnvironment>: 2 passed, 0 failed, 0 not applicable
+      same_tree       1  passed
+      leading_lanes   2  passed
+
+    Args:
+        wrapper: a class or function that takes an environment and returns it wrapped; bind other arguments.
+        *envs: environments without the wrapper. By default, every toy environment (integers, floats, trees of spaces,
+            a vector reward) that the wrapper accepts.
+        key: as in `check_env`.
+        properties: as in `check_env`.
+        num_steps: as in `check_env`.
+        raise_on_failure: as in `check_env`.
+        progress: as in `check_env`.
+
+    Returns:
+        One `Report`. A property fails if it fails around any of the environments; the evidence names that environment.
+
+    Raises:
+        ValueError: for an argument that is not a wrapper or an environment, an unknown property, too few steps, or a
+            wrapper that refuses all toy environments.
+        AssertionError: with ``raise_on_failure``, if a property failed.
+    """
+    if not callable(wrapper) or isinstance(wrapper, Environment):
+        hint = f": pass jaxenv.wrappers.{wrapper}" if isinstance(wrapper, str) else ""
+        raise ValueError(f"check_wrapper: wrapper must be a class or function that wraps, got {wrapper!r}{hint}")
+    for env in envs:
+        check_environment("check_wrapper", env)
+    wrapped = [wrapper(env) for env in envs] or _around_toys(wrapper)
+    inner = [layers(env)[1] if len(layers(env)) > 1 else env for env in wrapped]
+    target = f"{type(wrapped[0]).__name__} around {', '.join(map(repr, inner))}"
+    return run_checks("check_wrapper", target, wrapped, key, properties, num_steps, raise_on_failure, progress)
+
+
+def _around_toys(wrapper: Callable[[Environment], Environment]) -> list[Environment]:
+    """The wrapper around every toy environment that it accepts."""
+    wrapped, refusals = [], []
+    for env in every_kind():
+        try:
+            wrapped.append(wrapper(env))
+        except ValueError as refusal:
+            refusals.append(f"{env!r}: {refusal}")
+    if not wrapped:
+        raise ValueError(
+            f"check_wrapper: the wrapper refuses all toy environments, pass one that it accepts; {'; '.join(refusals)}"
+        )
+    return wrapped

@@ -1,0 +1,224 @@
+"""An environment that raises on illegal actions, non-finite values and observations outside of their spec."""
+
+import math
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import checkify
+
+from jaxenv import specs, tree
+from jaxenv._util.programs import jitted
+from jaxenv.core import _actions
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.wrapper import Wrapper
+from jaxenv.random import Clock, Words
+from jaxenv.tree import Tree
+
+_MAX_RANK = 8  # of a leaf, the lanes included
+
+
+def checked(env: Environment) -> "Checked":
+    """An environment that steps like ``env`` and raises at the first invalid action, reward or observation.
+
+    Jitted code cannot raise errors, so environments contain invalid values: they clip actions, and they end lanes
+    whose values diverge. This suits training but hides mistakes. The checked environment raises an error if
+
+    - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
+      The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
+      LAST in ``next_step`` mode, and those of lanes that wait in ``jaxenv.step_where``) are not checked;
+    - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
+    - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
+    - a lane steps past LAST, in a stack without ``AutoReset``: such a step goes on paying rewards. Restart the lane
+      with ``jaxenv.reset_where``.
+
+    It belongs outermost in a stack. Called directly, ``reset`` and ``step`` are compiled and raise immediately. In
+    traced code (``jax.jit``, ``jax.lax.scan``), apply ``checkify`` to the outermost function, as in the second
+    example, and call ``error.throw()``; otherwise JAX refuses to compile it.
+
+    Returns:
+        A wrapper that owns nothing: its rows and specs are those of ``env``, and so is its state; without ``AutoReset``
+        it also holds which lanes ended.
+
+    Raises:
+        ValueError: from ``reset`` and ``step``, with the leaf, the lane, the episode, the step within it (FIRST is
+            step 0; for an action, the step at which it was taken), the value and the rule.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> from jax.experimental import checkify
+    >>> env = checked(jaxenv.make("CardGame-v0", num_envs=2))
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> env.step(state, jnp.array([0, 2]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: <AutoReset<CardGame-v0>>: action at lane 1, episode 0, step 0 is 2: it must lie within Bounded(...)
+
+    >>> def rollout(state, actions):
+    ...     return jax.lax.scan(env.step, state, actions)
+    >>> error, _ = jax.jit(checkify.checkify(rollout))(state, jnp.array([[0, 0], [-1, 0]]))
+    >>> print(error.get())  # doctest: +ELLIPSIS
+    <AutoReset<CardGame-v0>>: action at lane 0, episode 0, step 1 is -1: it must lie within Bounded(...)...
+    """
+    return Checked(env)
+
+
+@tree.struct
+class CheckedState:
+    """State of the environment inside, and ``ended`` (bool ``[B]``): the lanes whose row was LAST."""
+
+    inner: Tree
+    ended: jax.Array
+
+
+class Checked(Wrapper):
+    """The environment that `checked` returns. Owns nothing."""
+
+    owns: ClassVar[frozenset[str]] = frozenset()
+
+    def inner(self, state: Tree) -> Tree:
+        return state.inner if self.autoreset is None else state
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        inner = None if previous is None else self.inner(previous)
+        return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        return self._step_lanes(state, action, jnp.ones_like(self.clock(state).env_id, bool))
+
+    def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
+        ended = state.ended if self.autoreset is None else None
+        return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended, mask)))
+
+    @property
+    def _compiles_itself(self) -> bool:
+        return False  # an error that is raised in compiled code is one of JAX
+
+    def _with_ended(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+        return (CheckedState(state, timestep.is_last()) if self.autoreset is None else state), timestep
+
+
+def _begin_and_check(env: Environment, keys: Any, env_id: Any, episode: Any, previous: Tree) -> tuple[Tree, TimeStep]:
+    state, timestep = env.begin(keys, env_id, episode, previous)
+    _check_row(env, env.clock(state), timestep, jnp.ones_like(timestep.is_first()))
+    return state, timestep
+
+
+def _step_and_check(
+    env: Environment, state: Tree, action: Tree, ended: jax.Array | None, mask: jax.Array
+) -> tuple[Tree, TimeStep]:
+    new, timestep = env._step_lanes(state, action, mask)  # raises for wrong structures, shapes and kinds of dtype
+    if ended is not None:
+        kind = jnp.where(ended, np.int32(StepType.LAST), np.int32(StepType.MID))
+        rule = "the episode ended, restart the lane with reset_where"
+        _check(env, "step_type", kind, ~ended, mask, env.clock(state), rule)
+    _check_action(env, state, action, mask & ~timestep.is_first())
+    clock = env.clock(new)
+    if env.autoreset == "same_step":
+        # The last row of an episode still belongs to it, although the state already belongs to the next one.
+        clock = tree.where(timestep.is_last(), env.clock(state).tick(), clock)
+    _check_row(env, clock, timestep, mask)
+    return new, timestep
+
+
+_begin = jitted(checkify.checkify(_begin_and_check))
+_step = jitted(checkify.checkify(_step_and_check))
+
+
+def _raised(error: checkify.Error, out: tuple[Tree, TimeStep]) -> tuple[Tree, TimeStep]:
+    if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(error)):
+        checkify.check_error(error)  # an outer checkify reports it
+    elif (message := error.get()) is not None:
+        raise ValueError(message.removesuffix(" (`check` failed)"))
+    return out
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array) -> None:
+    spec, clock = env.action_spec(), env.clock(state)
+    cast = _actions.conform(spec, action, clock.env_id.shape[0], str(env))
+    leaves = zip(tree.flatten_with_path(spec)[0], jax.tree.leaves(action), jax.tree.leaves(cast), strict=True)
+    for (path, s), given, a in leaves:
+        given = jnp.asarray(given)
+        legal = _within(s, a)
+        if s.dtype.kind in "iu":
+            legal &= a.astype(given.dtype) == given  # False if the dtype of the spec cannot represent it
+        _check(env, _name("action", path), given, legal, used, clock, _rule(s))
+    mask = env.info_of_state(state).get("action_mask")
+    if mask is not None and isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ():
+        if mask.shape != (*used.shape, spec.num_values):
+            raise ValueError(f"{env}: action_mask has shape {mask.shape}, the action spec has {spec.num_values} values")
+        index = jnp.clip(cast, spec.minimum, spec.maximum).astype(jnp.int32) - np.int32(spec.minimum)
+        allowed = jnp.take_along_axis(mask, index[:, None], axis=-1)[:, 0]
+        _check(env, "action", cast, allowed, used, clock, "action_mask does not allow it")
+
+
+def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Array) -> None:
+    _check(env, "reward", timestep.reward, jnp.isfinite(timestep.reward), used, clock, "it must be finite")
+    shown = {"observation": timestep.observation}
+    if "final_observation" in timestep.env_info:
+        shown["env_info.final_observation"] = timestep.env_info["final_observation"]
+    for name, observation in shown.items():
+        specs_of_leaves = tree.flatten_with_path(env.observation_spec())[0]
+        for (path, s), x in zip(specs_of_leaves, jax.tree.leaves(observation), strict=True):
+            _check(env, _name(name, path), x, _within(s, x), used, clock, _rule(s))
+    if "abnormal" in timestep.env_info:
+        abnormal = timestep.env_info["abnormal"]
+        rule = "the step failed: GuardNonFinite found a number that is not finite, or the task itself reported it"
+        _check(env, "env_info.abnormal", abnormal, ~abnormal, used, clock, rule)
+
+
+def _within(spec: specs.Array, x: jax.Array) -> jax.Array:
+    """Whether ``x`` (``[B, ...]``, with the dtype of the spec) is finite and within bounds, with the shape of ``x``."""
+    holds = jnp.isfinite(x) if spec.is_continuous else jnp.ones(x.shape, bool)
+    if isinstance(spec, specs.Bounded):
+        holds &= (x >= specs.aligned(spec.minimum, x.ndim)) & (x <= specs.aligned(spec.maximum, x.ndim))
+    return holds
+
+
+def _rule(spec: specs.Array) -> str:
+    if isinstance(spec, specs.Bounded):
+        return f"it must lie within {spec}"
+    return "it must be finite" if spec.is_continuous else f"it must fit {spec.dtype}"
+
+
+def _name(root: str, path: tuple[Any, ...]) -> str:
+    return ".".join(filter(None, [root, tree.path_name(path)]))
+
+
+def _check(
+    env: Environment, name: str, x: jax.Array, holds: jax.Array, used: jax.Array, clock: Clock, rule: str
+) -> None:
+    """Adds an error for the first element of ``x`` (in lane order) at which ``holds`` is false; both are ``[B, ...]``.
+
+    Lanes outside of ``used`` (bool ``[B]``) have no errors.
+    All errors have arrays of the same shapes and dtypes, so that checkify keeps the one that occurred first.
+    """
+    if x.size == 0:
+        return
+    holds = holds | ~tree.expand(used, x.ndim)
+    place = jnp.argmin(holds.reshape(-1)).astype(jnp.int32)
+    index = [place // np.int32(math.prod(x.shape[i + 1 :])) % np.int32(n) for i, n in enumerate(x.shape)]
+    lane, value = index[0], x.reshape(-1)[place]
+    is_float = jnp.issubdtype(x.dtype, jnp.inexact)
+    element = ", ".join(f"{{index[{i}]}}" for i in range(1, x.ndim))
+    message = (
+        f"{_escaped(env)}: {_escaped(name)}{f'[{element}]' if element else ''} at lane {{index[0]}}, "
+        f"episode {{episode}}, step {{step}} is {'{number}' if is_float else '{integer}'}: {_escaped(rule)}"
+    )
+    checkify.check(
+        jnp.all(holds),
+        message,
+        index=jnp.stack([*index, *[np.int32(0)] * (_MAX_RANK - len(index))]),
+        episode=clock.episode[lane],
+        step=clock.step[lane],
+        number=value.astype(jnp.float32) if is_float else jnp.float32(0),
+        integer=jnp.int32(0) if is_float else value.astype(jnp.int32),
+    )
+
+
+def _escaped(part: object) -> str:
+    """Text with braces escaped for ``str.format``."""
+    return str(part).replace("{", "{{").replace("}", "}}")

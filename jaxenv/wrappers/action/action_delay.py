@@ -1,0 +1,56 @@
+"""Delay actions."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.core import LaneWrapper, TimeStep
+from jaxenv.random import Stream
+from jaxenv.tree import Tree
+
+
+class ActionDelay(LaneWrapper):
+    """Executes the action that the agent gave ``delay`` steps ago.
+
+    The first ``delay`` actions of an episode are zeros, clipped to the bounds of the action. Actions of the previous
+    episode are never executed.
+
+    Owns ``prev_action``: the agent's latest action, not the one executed.
+
+    Args:
+        env: any environment.
+        delay: number of steps, at least 0. The queue, ``[B, delay, ...]`` for every leaf, is part of the state.
+
+    Raises:
+        ValueError: if ``delay`` is below 0.
+
+    >>> import jaxenv
+    >>> env = ActionDelay(jaxenv.spec("CartPole-v1").make(), 2)
+    >>> env.reset(jax.random.key(0))[0].own.tolist()
+    [[0, 0]]
+    """
+
+    delay: int = tree.static(default=1, low=0)
+
+    owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
+    in_evaluation = "kept"
+    noop_kwargs = {"delay": 0}
+
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
+        """The queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
+        lanes = timestep.env_id.shape[0]
+
+        def idle(s: specs.Bounded) -> jax.Array:
+            action = np.zeros(s.shape, s.dtype)
+            if isinstance(s, specs.Bounded):
+                action = np.clip(action, s.minimum, s.maximum)
+            return jnp.broadcast_to(action, (lanes, self.delay, *s.shape))
+
+        return jax.tree.map(idle, self.action_spec())
+
+    def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
+        queue = jax.tree.map(lambda old, new: jnp.concatenate([old, new[:, None]], axis=1), own, action)
+        return jax.tree.map(lambda x: x[:, 1:], queue), jax.tree.map(lambda x: x[:, 0], queue)

@@ -1,0 +1,1 @@
+"""Wrappers of starts, ends and restarts of episodes."""

@@ -1,0 +1,92 @@
+"""Truncate episodes whose numbers stop being finite."""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import tree
+from jaxenv.core import Task, TimeStep, Wrapper, end_abnormal, layers
+from jaxenv.random import Words
+from jaxenv.tree import Tree
+from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
+
+
+class GuardNonFinite(Wrapper):
+    """Truncates the episode of a lane whose state, observation or reward becomes NaN or infinite.
+
+    The row is LAST with discount 1, even if the task terminated, with reward 0, the observation of the state before the
+    step, and ``env_info["abnormal"]`` (bool ``[B]``) set; non-finite entries of ``env_info`` become 0. The task keeps
+    its state from before the step. The lane then restarts like any other. Learners mask out abnormal rows. Rows that
+    the task itself reports as ``abnormal`` stay so (see `jaxenv.Transition`).
+
+    Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows only.
+
+    Raises:
+        ValueError: if ``env`` has wrappers other than `FixedResetKey`, or if it is a `Multitask` whose tasks have
+            wrappers that show more than the state.
+
+    >>> import jax, jaxenv
+    >>> env = GuardNonFinite(jaxenv.spec("Pendulum-v1").make())
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> state, timestep = env.step(state, jnp.full((1, 1), 1.0))
+    >>> timestep.env_info["abnormal"].tolist()
+    [False]
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
+    in_evaluation = "kept"
+    place = "task"
+    keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation", "reward"})
+
+    def check(self) -> None:
+        inside = layers(self.env)[:-1]
+        if wrong := [type(layer).__name__ for layer in inside if not isinstance(layer, FixedResetKey)]:
+            raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
+        if not self.env.shows_state:  # the observation of the previous state must be reproducible
+            raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")
+
+    @property
+    def shows_state(self) -> bool:
+        return self.env.shows_state
+
+    @property
+    def _observes_finite(self) -> bool:
+        return isinstance(self.unwrapped, Task) and self.unwrapped.finite_observation
+
+    def observation_of(self, state: Tree) -> Tree:
+        observation = self.env.observation_of(state)
+        return observation if self._observes_finite else _zero_where_not_finite(observation)
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        env_info = {"abnormal": jnp.zeros(env_id.shape, bool), **timestep.env_info}
+        return state, dataclasses.replace(timestep, env_info=env_info)
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        new, timestep = self.env.proceed(state, action)
+        # Checking a large observation costs more than the rest of the guard, so tasks may declare theirs finite.
+        shown = () if self._observes_finite else timestep.observation
+        abnormal = ~_finite_lanes((new, shown, timestep.reward))
+        kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))
+        env_info = {**_zero_where_not_finite(timestep.env_info), **self.env.info_of_state(kept)}
+        env_info["abnormal"] = abnormal | env_info.get("abnormal", False)
+        row = end_abnormal(abnormal, timestep)
+        return kept, dataclasses.replace(row, observation=self.observation_of(kept), env_info=env_info)
+
+
+def _is_float(x: jax.Array) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def _zero_where_not_finite(values: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, jnp.zeros_like(x)) if _is_float(x) else x, values)
+
+
+def _finite_lanes(values: Tree) -> jax.Array:
+    """Lanes in which every float of a tree of ``[B, ...]`` arrays is finite, bool ``[B]``."""
+    floats = [x for x in jax.tree.leaves(values) if _is_float(x)]
+    rows = [jnp.all(jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in floats]
+    return functools.reduce(jnp.logical_and, rows)

@@ -1,0 +1,65 @@
+"""Show the picture of the state as the observation."""
+
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.canvas import check_size
+from jaxenv.core import TimeStep, Wrapper
+from jaxenv.random import Words
+from jaxenv.tree import Tree
+
+
+class PixelObservation(Wrapper):
+    """Observes the picture that ``env.render`` draws, uint8 ``[H, W, 3]``, in place of the observation.
+
+    The picture is drawn inside ``jit``, for all lanes at once. Owns ``observation``.
+
+    Args:
+        env: an environment that has a picture, without a ``same_step`` ``AutoReset``.
+        size: height and width in pixels, or one number for both.
+
+    Raises:
+        ValueError: if the environment has no picture or restarts lanes in ``same_step`` mode, or for a size outside
+            8 .. 4096.
+
+    >>> import jax, jaxenv
+    >>> env = jaxenv.make("CartPole-v1", num_envs=4, wrappers=[("PixelObservation", {"size": 64})])
+    >>> env.reset(jax.random.key(0))[1].observation.shape
+    (4, 64, 64, 3)
+    """
+
+    size: Any = tree.static(default=(84, 84))
+
+    owns: ClassVar[frozenset[str]] = frozenset({"observation"})
+    in_evaluation = "kept"
+
+    def convert(self) -> dict[str, Any]:
+        return {"size": check_size("PixelObservation", self.size)}
+
+    def check(self) -> None:
+        if self.autoreset == "same_step":
+            raise ValueError(
+                "PixelObservation: a LAST row of a same_step AutoReset shows two episodes, the state only the new one: "
+                "put it inside AutoReset"
+            )
+
+    @property
+    def shows_state(self) -> bool:
+        return True
+
+    def observation_of(self, state: Tree) -> Tree:
+        return self.env.picture_of(self.inner(state), self.size)
+
+    def observation_spec(self) -> Tree:
+        return specs.Bounded((*self.size, 3), np.uint8, 0, 255, "pixels")
+
+    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.begin(keys, env_id, episode, previous)
+        return state, tree.rebuild(timestep, observation=self.observation_of(state))
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.proceed(state, action)
+        return state, tree.rebuild(timestep, observation=self.observation_of(state))

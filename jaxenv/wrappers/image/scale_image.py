@@ -1,0 +1,72 @@
+"""Scale the bytes of images to floats."""
+
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.core import LeafObservationWrapper
+from jaxenv.specs import bounds, fit
+
+
+class ScaleImage(LeafObservationWrapper):
+    """Maps uint8 0 .. 255 affinely onto float32 ``minimum`` .. ``maximum``.
+
+    With ``fields=None`` every uint8 leaf is mapped, whatever its shape; shapes do not change. Owns
+    ``observation``; maps ``env_info["final_observation"]`` in the same way.
+
+    Args:
+        env: an environment with at least one uint8 leaf.
+        minimum: result for 0.
+        maximum: result for 255, above ``minimum``.
+        fields: dotted paths of the leaves to map.
+
+    Raises:
+        ValueError: if ``minimum`` and ``maximum`` are not finite and in order, or if a named leaf is not uint8.
+
+    >>> from jaxenv import testing
+    >>> env = ScaleImage(testing.random_environment(specs.Bounded((2,), np.uint8, 0, 51), specs.discrete(2)), 0, 5)
+    >>> env.observation_spec()
+    Bounded((2,), float32, 0.0, 1.0)
+    """
+
+    minimum: float = tree.static(default=-1.0)
+    maximum: float = tree.static(default=1.0)
+
+    in_evaluation = "kept"
+    kind: ClassVar[str] = "a uint8 array"
+
+    def check(self) -> None:
+        if not (np.isfinite(self.minimum) and np.isfinite(self.maximum) and self.minimum < self.maximum):
+            raise ValueError(
+                f"ScaleImage: minimum must be below maximum, both finite, got {self.minimum!r} and {self.maximum!r}"
+            )
+        super().check()
+
+    def applies(self, spec: specs.Array) -> bool:
+        return spec.dtype == np.uint8
+
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
+        return scaled(x, spec, self.minimum, self.maximum)
+
+    def map_spec(self, spec: specs.Array) -> specs.Array:
+        return scaled_spec(spec, self.minimum, self.maximum)
+
+
+# --- bytes as floats -------------------------------------------------------------------------------------------------
+
+
+def scaled(x: jax.Array, spec: specs.Array, minimum: float, maximum: float) -> jax.Array:
+    """Bytes ``[B, ...]`` that fit ``spec`` as float32: 0 becomes ``minimum`` and 255 ``maximum``."""
+    return fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))
+
+
+def scaled_spec(spec: specs.Array, minimum: float, maximum: float) -> specs.Bounded:
+    """The spec of one lane's bytes after `scaled`."""
+    low, high = (np.clip(_affine(bound, minimum, maximum), minimum, maximum) for bound in bounds(spec))
+    return specs.Bounded(spec.shape, np.float32, low, high, spec.name)
+
+
+def _affine(x: Any, minimum: float, maximum: float) -> Any:
+    return x.astype(np.float32) * np.float32((maximum - minimum) / 255) + np.float32(minimum)

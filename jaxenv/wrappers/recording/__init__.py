@@ -1,0 +1,1 @@
+"""Wrappers that report, count and film."""

@@ -1,0 +1,48 @@
+"""Compute the reward from env_info."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from jaxenv import specs, tree
+from jaxenv.core import Environment, RowRewardWrapper, TimeStep, check_reward_spec
+
+
+class RewardFromInfo(RowRewardWrapper):
+    """Replaces the reward by a function of ``env_info``.
+
+    The entries should describe the transition. Entries that describe the state belong to the observation on the row:
+    outside a ``same_step`` `AutoReset`, LAST rows hold those of the next episode. Owns ``reward``.
+
+    Args:
+        env: any environment.
+        fn: maps the batch's ``env_info`` to rewards ``[B]`` or ``[B, R]``, which are cast to float32.
+        spec: float32 spec of one lane's reward, if its bounds are known; they must include 0, the reward of FIRST rows.
+
+    Raises:
+        ValueError: if the result does not lead with the lanes, or if ``spec`` does not fit it.
+
+    >>> import jaxenv
+    >>> inside = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(), 200)
+    >>> RewardFromInfo(inside, lambda env_info: env_info["time_limit_reached"]).reward_spec()
+    Array((), float32, name='reward')
+    """
+
+    fn: Callable[[Mapping[str, Any]], Any] = tree.static()
+    spec: specs.Array | None = tree.static(default=None)
+
+    in_evaluation = "left_out"
+
+    def check(self) -> None:
+        if not callable(self.fn):
+            raise ValueError(f"RewardFromInfo: fn must be a function of env_info, got {self.fn!r}")
+        found = Environment.reward_spec(self)  # traces fn, which raises its errors here
+        if self.spec is not None:
+            check_reward_spec("RewardFromInfo", self.spec, found)
+
+    def reward_spec(self) -> specs.Array:
+        return super().reward_spec() if self.spec is None else self.spec.replace(name="reward")
+
+    def reward_of_row(self, timestep: TimeStep) -> jax.Array:
+        return self.fn(timestep.env_info)

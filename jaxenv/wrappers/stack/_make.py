@@ -1,0 +1,221 @@
+"""`make` and `load`, which build the complete stack of an environment from its id."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from jaxenv import envs as envs  # registers the ids
+from jaxenv._util.checks import check_bool, check_choice
+from jaxenv.core import registry
+from jaxenv.core._restart import check_strategy
+from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.multitask import Multitask
+from jaxenv.core.registry import EnvSpec
+from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.wrappers import stack
+from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
+from jaxenv.wrappers.episode.time_limit import TimeLimit
+from jaxenv.wrappers.stack._presets import PRESETS
+from jaxenv.wrappers.stack._wrapper_data import wrap, wrapper_class
+
+WrapperLike = Callable[[Environment], Environment] | str | tuple[str | type[Wrapper], Mapping[str, Any]]
+
+
+def make(
+    id: str | registry.EnvSpec,
+    num_envs: int = 1,
+    *,
+    max_episode_steps: Any = None,
+    autoreset: AutoResetMode = "next_step",
+    wrappers: Sequence[WrapperLike] = (),
+    clip_action: bool = True,
+    mode: Literal["train", "eval"] = "train",
+    reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
+    fixed_reset_key: Any = None,
+    **params: Any,
+) -> Environment:
+    """Makes an environment with its time limit, restarts and wrappers, in the order of `jaxenv.stack`.
+
+    Args:
+        id: a registered id, ``"module:ID"`` to import the module that registers it, or an `EnvSpec` that is not
+            registered.
+        num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
+        max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
+            lanes with 0 have none. The limit counts agent steps. A given limit is that of the stack alone. The
+            registered one of a task whose reward depends on it, such as MiniGrid's, follows from the task's params.
+        autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
+        wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
+            of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
+        clip_action: clip continuous actions to finite bounds.
+        mode: ``"eval"`` keeps, freezes or leaves out each of ``wrappers`` as its class declares
+            (``Wrapper.in_evaluation``): statistics stand still, and rewards and episodes are those of the task.
+        reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per
+            platform with a ``"default"`` entry; ``None`` for the strategy that the environment declares.
+        fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.
+        **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
+
+    Raises:
+        ValueError: for an unknown id, name or option, listing the valid ones; for wrappers out of order, naming the two
+            to swap; or for a value that an environment or wrapper refuses.
+    """
+    check_choice("make", "mode", mode, ("train", "eval"))
+    check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
+    check_strategy("make", reset_strategy)
+    check_bool("make", "clip_action", clip_action)
+    spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
+    spec.check_keywords(params, ["num_envs", *OPTIONS])
+    env = spec.make(num_envs, **params)
+    if any(isinstance(level, TimeLimit) for level in layers(env)):
+        hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
+        raise ValueError(f"{spec.id}: make adds the time limit, and {env} has one of its own: {hint}")
+    if fixed_reset_key is not None:
+        env = FixedResetKey(env, fixed_reset_key)
+    env = stack.add_guards(env, clip_action)
+    applied = wrapped(env, wrappers, "make")
+    base, added = stack.split(applied, env)
+    if mode == "eval":
+        added = stack.for_evaluation(added)
+    limit, follows_params = max_episode_steps, max_episode_steps is None and spec.limit_follows_params
+    if limit is None:
+        limit = _own_limit(spec, env) if follows_params else spec.max_episode_steps
+    env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy, follows_params)
+    env.check_lanes(num_envs)
+    return env
+
+
+def _own_limit(spec: EnvSpec, env: Environment) -> Any:
+    """The ``time_limit`` of the task."""
+    limit = getattr(env.unwrapped, "time_limit", None)
+    if limit is None:
+        raise ValueError(f"{spec.id}: limit_follows_params must be False for a task without a time_limit, got True")
+    return limit
+
+
+OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
+def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
+    """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
+
+    Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
+
+    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
+    ``load(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
+    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers
+    stand around the `Multitask`. Those up to the last one that must be inside a time limit, such as `ActionRepeat`,
+    stand around each task instead.
+
+    An environment of Gymnasium or dm_env that the program made itself is a batch of one lane, and a function that makes
+    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Their options are those of
+    ``jaxenv.suites.gymnasium.load_object``.
+
+    ``load.batched`` is True: one call makes the whole batch.
+
+    Args:
+        id: an id, a sequence of ids, or an environment of Gymnasium or dm_env, or a function that makes one.
+        num_envs: number of lanes that ``reset`` makes from one key.
+        **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
+
+    Raises:
+        ValueError: for an unknown suite, module or id, for tasks whose specs differ, or for what `make` refuses.
+    """
+    if isinstance(id, list | tuple):
+        return _load_tasks(id, num_envs, **kwargs)
+    if _is_foreign(id):
+        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **kwargs)
+    if not isinstance(id, str) or (suite := registry.suite_of(id)) is None:
+        return make(id, num_envs, **kwargs)
+    name = id.partition(":")[2]
+    return importlib.import_module(registry.SUITES[suite]).load(name, num_envs, **kwargs)
+
+
+def _is_foreign(id: Any) -> bool:
+    """Whether ``id`` is an environment of Gymnasium or dm_env, or a function that makes one."""
+    if isinstance(id, str | EnvSpec | Environment):
+        return False
+    is_made = isinstance(id, type) and issubclass(id, Environment)
+    named = {f"{c.__module__}.{c.__name__}" for c in type(id).__mro__}
+    return (callable(id) and not is_made) or bool(named & {"gymnasium.core.Env", "dm_env._environment.Environment"})
+
+
+load.batched = True  # type: ignore[attr-defined]
+
+
+def wrapped(env: Environment, wrappers: Any, owner: str) -> Environment:
+    """``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
+    _check_wrappers(owner, wrappers)
+    for place, wrapper in enumerate(wrappers):
+        env = _wrapped(env, wrapper, f"{owner}: wrappers[{place}]")
+    return env
+
+
+def _check_wrappers(owner: str, wrappers: Any) -> None:
+    if isinstance(wrappers, str) or not isinstance(wrappers, Sequence):
+        such = f"[{wrappers!r}]" if isinstance(wrappers, str) else "['FlattenObservation']"
+        if isinstance(wrappers, str) and wrappers in PRESETS:
+            such = f"jaxenv.wrappers.preset({wrappers!r})"
+        raise ValueError(f"{owner}: wrappers must be a sequence of wrappers, such as {such}, got {wrappers!r}")
+
+
+def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
+    """``env`` in a `WrapperLike`; errors start with ``owner``."""
+    if isinstance(wrapper, Environment):
+        raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
+    kind, arguments = wrapper if isinstance(wrapper, tuple | list) and len(wrapper) == 2 else (wrapper, {})
+    is_class = isinstance(kind, type) and issubclass(kind, Wrapper)
+    if is_class or isinstance(kind, str):
+        if not isinstance(arguments, Mapping):
+            name = kind.__name__ if is_class else kind
+            raise ValueError(f"{owner}: the arguments of {name} must be a dict, got {arguments!r}")
+        return wrap(env, kind if is_class else wrapper_class(kind, owner), arguments, owner)
+    if not callable(wrapper):
+        rule = "must be a wrapper class, a name, one of them with its arguments as a dict, or a function"
+        raise ValueError(f"{owner} {rule}, got {wrapper!r}")
+    wrapped = wrapper(env)
+    if not isinstance(wrapped, Environment):
+        raise ValueError(f"{owner} must return an environment, got {wrapped!r}")
+    return wrapped
+
+
+# --- several tasks ---------------------------------------------------------------------------------------------------
+
+# Keywords of `make` that apply to each task rather than to the `Multitask`.
+_OF_TASKS = ("max_episode_steps", "clip_action", "fixed_reset_key")
+
+
+def _load_tasks(
+    ids: Sequence[str], num_envs: int, *, task: Any = -1, chosen: bool = False, wrappers: Any = (), **kwargs: Any
+) -> Environment:
+    if not ids or not all(isinstance(id, str) for id in ids):
+        raise ValueError(f"load: id must be an id or a sequence of ids, got {ids!r}")
+    _check_wrappers("load", wrappers)
+    outside = {name: value for name, value in kwargs.items() if name in OPTIONS and name not in _OF_TASKS}
+    inside = {name: value for name, value in kwargs.items() if name not in outside}
+
+    def multitask(num_envs: int, wrappers: Sequence[WrapperLike] = ()) -> Environment:
+        mode = kwargs.get("mode", "train")
+        tasks = [load(id, num_envs, autoreset=None, mode=mode, wrappers=wrappers, **inside) for id in ids]
+        return Multitask(_with_limits(tasks), task, chosen=chosen)
+
+    below = _num_inside_limit(multitask(num_envs), wrappers) if wrappers else 0
+    spec = EnvSpec("+".join(ids), lambda num_envs: multitask(num_envs, wrappers[:below]))
+    return make(spec, num_envs, clip_action=False, wrappers=wrappers[below:], **outside)
+
+
+def _with_limits(tasks: list[Environment]) -> list[Environment]:
+    """The tasks with a `TimeLimit` each if one of them has one, since a limit adds an entry to ``env_info``."""
+    limited = [any(isinstance(level, TimeLimit) for level in layers(env)) for env in tasks]
+    if not any(limited):
+        return tasks
+    return [env if has else TimeLimit(env, stack.NEVER) for env, has in zip(tasks, limited, strict=True)]
+
+
+def _num_inside_limit(env: Environment, wrappers: Sequence[WrapperLike]) -> int:
+    """The number of ``wrappers`` up to the last one that a time limit must be outside of."""
+    below = 0
+    for place, wrapper in enumerate(wrappers):
+        inner, env = env, _wrapped(env, wrapper, f"load: wrappers[{place}]")
+        if any(map(stack.stands_inside_limit, stack.split(env, inner)[1])):
+            below = place + 1
+    return below
