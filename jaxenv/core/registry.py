@@ -272,10 +272,11 @@ def spec(id: str) -> EnvSpec:
 
 
 # The ids of brax, which several libraries share, by their names without underscores.
-_BODIES = {
-    name.replace("_", ""): name
-    for name in ["ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "inverted_double_pendulum", "inverted_pendulum", "pusher", "reacher", "swimmer", "walker2d"]
-}
+_OF_BRAX = (
+    *("ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "inverted_double_pendulum", "inverted_pendulum"),
+    *("pusher", "reacher", "swimmer", "walker2d"),
+)
+_BODIES = {name.replace("_", ""): name for name in _OF_BRAX}
 
 
 def _in_suite(id: str) -> str:
