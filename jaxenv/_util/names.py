@@ -45,7 +45,7 @@ WORDS = {
     "action": "timestep.prev_action",
     "current_time_step": "the timestep that reset and step return",
     "get_obs": "the observation that reset and step return",
-    "replace": "dataclasses.replace(timestep, ...)",
+    "replace": "dataclasses.replace(timestep, ...) for a row, env.with_params(...) for params",
     # of a spec
     "n": "spec.num_values",
     "low": "spec.minimum",
@@ -112,7 +112,7 @@ def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) 
     groups = {group: list(names) for group, names in groups.items()}
     known = [name for names in groups.values() for name in names]
     word = WORDS.get(name, "")
-    is_here = not {*known, *groups}.isdisjoint(re.findall(r"\w+", word))
+    is_here = word.startswith("env.reset(") or not {*known, *groups}.isdisjoint(re.findall(r"\w+", word))
     hint = f"use {word};" if is_here else did_you_mean(name, known)
     listed = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items() if names)
     return f"{owner}: unknown keyword {name!r}{f', {hint}' if hint else ';'} {listed or 'it takes none'}"

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import inspect
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -216,6 +217,8 @@ def import_module(name: str) -> None:
         if not _is_absent(name, missing):
             raise
         hint = did_you_mean(name, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
+        if name in ("dm_control", "dmc"):
+            hint = "use the ids of playground:, or jaxenv.load(function) with one that returns the dm_env environment"
         message = f"no suite and no module {name!r} on Python's path"
         raise ValueError(f"{message}; ids of jaxenv itself have no prefix, {hint}") from None
 
@@ -263,8 +266,29 @@ def spec(id: str) -> EnvSpec:
     if name not in _registry:
         every = "`jaxenv list` and jaxenv.ids() list all ids"
         every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
-        raise ValueError(f"no environment {name!r}, {did_you_mean(name, reversed(ids()), otherwise=every)}")
+        hint = _in_suite(name) or did_you_mean(name, reversed(ids()), otherwise=every)
+        raise ValueError(f"no environment {name!r}, {hint}")
     return _registry[name]
+
+
+# The ids of brax, which several libraries share, by their names without underscores.
+_OF_BRAX = (
+    *("ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "inverted_double_pendulum", "inverted_pendulum"),
+    *("pusher", "reacher", "swimmer", "walker2d"),
+)
+_BODIES = {name.replace("_", ""): name for name in _OF_BRAX}
+
+
+def _in_suite(id: str) -> str:
+    """Where `load` finds an id of another library, as the end of a sentence; empty if that is not known."""
+    library, _, name = id.rpartition("/")
+    if library == "ALE":
+        return f"use jaxenv.load('envpool:{name}') or jaxenv.load('gymnasium:{id}')"
+    body = _BODIES.get(re.sub(r"-v\d+$", "", id).replace("_", "").lower())
+    if body is None:
+        return ""
+    also = f" or jaxenv.load('gymnasium:{id}')" if id[0].isupper() else ""
+    return f"use jaxenv.load('brax:{body}'){also}"
 
 
 def _is_absent(module: str, missing: ModuleNotFoundError) -> bool:

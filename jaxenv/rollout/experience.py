@@ -1,13 +1,16 @@
 """The trajectory, with actions, that a rollout returns to a learner."""
 
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 from jaxenv import tree
+from jaxenv._util.names import missing_attribute
 from jaxenv.canvas import _rows_html
 from jaxenv.core.timestep import TimeStep
 from jaxenv.tree import Tree
 
 _UNSET: Any = ()
+_OF_ROWS = frozenset(field.name for field in dataclasses.fields(TimeStep))
 
 
 @tree.struct
@@ -23,6 +26,14 @@ class Experience:
     timestep: TimeStep = _UNSET
     action: Tree = _UNSET
     policy_info: Tree = _UNSET
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _OF_ROWS:
+                message = f"Experience has no attribute {name!r}: use experience.timestep.{name}"
+                raise AttributeError(message, name=name, obj=self)
+            return missing_attribute(self, name)
 
     def __repr__(self) -> str:
         fields = ((name, _rows_html.short(getattr(self, name))) for name in self.__dataclass_fields__)

@@ -25,6 +25,7 @@ from jaxenv._util.checks import (
     check_text,
     described,
 )
+from jaxenv._util.names import missing_attribute
 from jaxenv.tree import _export
 
 Tree: TypeAlias = Any
@@ -128,6 +129,8 @@ def struct(cls: C) -> C:
     if not isinstance(cls, type):
         raise ValueError(f"tree.struct: cls must be a class, got {described(cls)}")
     frozen: Any = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    if not hasattr(frozen, "__getattr__"):
+        frozen.__getattr__ = missing_attribute
     _register_export(frozen)
     return jax.tree_util.register_dataclass(frozen)
 

@@ -1,5 +1,8 @@
 """Wrappers, which change the behaviour of the environment inside them, and the bases to write them with."""
 
+from typing import TYPE_CHECKING, Any
+
+from jaxenv._util.names import WORDS as _WORDS
 from jaxenv.core._observation import map_observation as map_observation
 from jaxenv.core.bases import ActionWrapper as ActionWrapper
 from jaxenv.core.bases import BatchWrapper as BatchWrapper
@@ -87,3 +90,9 @@ from jaxenv.wrappers.stack._wrapper_data import register as register
 from jaxenv.wrappers.stack._wrapper_data import to_data as to_data
 
 _add_library(globals())
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        hint = f": use {_WORDS[name]}" if _WORDS.get(name) in globals() else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)

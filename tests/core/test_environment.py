@@ -588,3 +588,8 @@ def test_abnormal_is_one_flag_per_lane_and_describes_a_step():
 def test_an_environment_unpacked_as_env_and_params_is_refused():
     with pytest.raises(TypeError, match=r"make returns the environment, its params are env\.params$"):
         _env, _params = jaxenv.make("CartPole-v1")
+
+
+def test_replace_is_answered_with_what_makes_another_environment():
+    with pytest.raises(AttributeError, match=r"'replace': use .* env.with_params\(...\) for params$"):
+        jaxenv.make("CartPole-v1").replace

@@ -55,7 +55,7 @@ def test_an_unknown_id_is_refused_with_the_closest_ones(use, id, first):
         use(id)
 
 
-@pytest.mark.parametrize("id", ["HalfCheetah-v4", "Ant-v4", "x"])
+@pytest.mark.parametrize("id", ["Zaxxon-v4", "Qbert-v4", "x"])
 def test_an_id_far_from_all_others_is_refused_with_a_pointer_to_the_list(id):
     every = r"`jaxenv list` and jaxenv\.ids\(\) list all ids; 'module:ID' imports"
     with pytest.raises(ValueError, match=f"no environment '{id}', {every}"):
@@ -252,3 +252,25 @@ def test_a_param_may_have_one_value_per_lane(values):
 def test_an_invalid_param_is_refused(value, message):
     with pytest.raises(ValueError, match=message):
         jaxenv.make("CartPole-v1", 2, gravity=value)
+
+
+@pytest.mark.parametrize(
+    ("id", "hint"),
+    [
+        ("ant", r"use jaxenv.load\('brax:ant'\)$"),
+        ("HalfCheetah-v4", r"use jaxenv.load\('brax:halfcheetah'\) or jaxenv.load\('gymnasium:HalfCheetah-v4'\)$"),
+        ("InvertedPendulum-v5", "brax:inverted_pendulum"),
+        ("ALE/Pong-v5", r"use jaxenv.load\('envpool:Pong-v5'\) or jaxenv.load\('gymnasium:ALE/Pong-v5'\)$"),
+        ("Unheard-v3", "`jaxenv list` and"),
+    ],
+)
+def test_an_id_of_another_library_is_answered_with_its_suite(id, hint):
+    with pytest.raises(ValueError, match=f"no environment '{id}', .*{hint}"):
+        jaxenv.make(id)
+
+
+def test_dm_control_and_a_seed_are_answered_with_what_takes_their_place():
+    with pytest.raises(ValueError, match=r"'dm_control'.*playground:, or jaxenv.load\(function\)"):
+        jaxenv.load("dm_control:cartpole")
+    with pytest.raises(ValueError, match=r"unknown keyword 'seed', use env.reset\(jax.random.key\(seed\)\)"):
+        jaxenv.make("CartPole-v1", seed=3)

@@ -282,3 +282,8 @@ def test_all_fields_are_kept_by_default_and_none_for_an_empty_list():
 def test_an_unknown_field_is_refused_with_the_known_names(fields, message):
     with pytest.raises(ValueError, match=message):
         shapes(fields)
+
+
+def test_a_field_of_a_row_is_not_one_of_an_experience():
+    with pytest.raises(AttributeError, match=r"'step_type': use experience.timestep.step_type$"):
+        jaxenv.rollout.Experience().step_type

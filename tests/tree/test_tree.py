@@ -224,3 +224,15 @@ def test_static_fields_are_structure_and_other_fields_are_leaves():
     assert jax.tree.leaves(Point(1, 2)) == [1, 2]
     assert jax.tree.structure(Point(1, 2)) == jax.tree.structure(Point(3, 4))
     assert jax.tree.structure(Point(1, 2)) != jax.tree.structure(Point(1, 2, unit="km"))
+
+
+def test_a_struct_says_what_takes_the_place_of_replace():
+    @tree.struct
+    class Params:
+        mass: float = 1.0
+
+    with pytest.raises(AttributeError, match=r"Params has no attribute 'replace': use .* env.with_params"):
+        Params().replace
+    with pytest.raises(AttributeError, match="'Params' object has no attribute 'masss'"):
+        Params().masss
+    assert not hasattr(Params(), "replace")

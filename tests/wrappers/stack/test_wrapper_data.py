@@ -164,3 +164,12 @@ def test_names_of_other_libraries_lead_to_wrappers_that_exist():
     words = {name: word for name, word in names.WORDS.items() if word.isidentifier() and word[0].isupper()}
     assert set(words.values()) <= set(_wrapper_data._known())
     assert not set(words) & set(_wrapper_data._known())
+
+
+def test_the_name_of_a_wrapper_in_another_library_is_an_error_with_its_name_here():
+    with pytest.raises(
+        AttributeError, match=r"'jaxenv.wrappers' has no attribute 'LogWrapper': use EpisodeStatistics$"
+    ):
+        jaxenv.wrappers.LogWrapper
+    with pytest.raises(AttributeError, match=r"has no attribute 'low'$"):
+        jaxenv.wrappers.low
