@@ -82,9 +82,9 @@ class Task(Environment):
         """``env_info`` entries that describe the state and are valid on every row, FIRST included. None by default."""
         return {}
 
-    def draw(self, state: Tree, picture: Canvas) -> Canvas:
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         """Paints the task states of all lanes on a blank canvas, for ``render``. There is no picture by default."""
-        raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
+        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
     def carry(self, old: Tree, new: Tree) -> Tree:
         """The state that an episode starts with, given the last task state and a fresh one; ``new`` by default."""

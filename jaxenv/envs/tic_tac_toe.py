@@ -28,7 +28,6 @@ from jaxenv.core import Task, Transition, check_choice
 from jaxenv.tree import Tree
 
 _LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]], np.int32)
-_AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
 
 
 @tree.struct
@@ -99,6 +98,14 @@ class TicTacToe(Task):
         # On a full board the episode is over. The mask then allows every cell, so that a policy always has an action.
         return {"action_mask": (state.board == 0) | _is_full(state.board)[:, None]}
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.Bounded((3, 3), np.int8, -1, 1, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(9, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).view((0, 3), (0, 3))
         for at in (1, 2):
@@ -112,20 +119,6 @@ class TicTacToe(Task):
             ends = column + 0.5, 2.5 - row, to_column + 0.5, 2.5 - to_row
             canvas = canvas.line(*ends, 0.14, GOLD, alpha=complete[:, number])
         return canvas
-
-    def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((3, 3), np.int8, -1, 1, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(9, name="action")
-
-
-def _cross(canvas: Canvas) -> Canvas:
-    return canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT)
-
-
-def _ring(canvas: Canvas) -> Canvas:
-    return canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE)
 
 
 def _player_to_move(board: jax.Array) -> jax.Array:
@@ -147,3 +140,16 @@ def _has_line(board: jax.Array, player: jax.Array) -> jax.Array:
 
 def _is_full(board: jax.Array) -> jax.Array:
     return jnp.all(board != 0, axis=-1)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
+
+
+def _cross(canvas: Canvas) -> Canvas:
+    return canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT)
+
+
+def _ring(canvas: Canvas) -> Canvas:
+    return canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE)

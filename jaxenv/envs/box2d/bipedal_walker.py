@@ -142,6 +142,17 @@ class BipedalWalker(Task):
             rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *_origin(world)))
         return jnp.concatenate([jnp.stack(numbers, axis=-1), rays], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        leg = [np.pi, 5, np.pi, 5, 5]
+        high = np.array([np.pi, 5, 5, 5, *leg, *leg, *[1] * RAYS], np.float32)
+        low = np.where(np.isin(np.arange(len(high)), (8, 13)), 0, -high)
+        return specs.Bounded(high.shape, np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.Bounded((4,), np.float32, -1.0, 1.0, "action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
         """The walker in world units: pairs of a colour and corners, each two arrays ``[B]``."""
         world = world_of(state)
@@ -165,15 +176,6 @@ class BipedalWalker(Task):
         for colour, points in self.shapes(state):
             canvas = canvas.polygon([(px - left, py) for px, py in points], colour)
         return canvas
-
-    def observation_spec(self) -> specs.Bounded:
-        leg = [np.pi, 5, np.pi, 5, 5]
-        high = np.array([np.pi, 5, 5, 5, *leg, *leg, *[1] * RAYS], np.float32)
-        low = np.where(np.isin(np.arange(len(high)), (8, 13)), 0, -high)
-        return specs.Bounded(high.shape, np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((4,), np.float32, -1.0, 1.0, "action")
 
 
 def world_of(state: State) -> World:

@@ -159,10 +159,6 @@ class CarRacing(Task):
         seconds = state.steps.astype(jnp.float32) * np.float32(DT)
         return _car_pixels.image(state.car, state.track, state.visited, seconds, state.colours, size)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The picture of the observation, in the size of the canvas."""
-        return canvas.picture(self._image(state, (min(canvas.size),) * 2))
-
     def observation_spec(self) -> specs.Array:
         if self.observe_pixels:
             return specs.Bounded((96, 96, 3), np.uint8, 0, 255, "observation")
@@ -173,6 +169,12 @@ class CarRacing(Task):
             low, high = np.array([-1, 0, 0], np.float32), np.ones(3, np.float32)
             return specs.Bounded((3,), np.float32, low, high, "action")
         return specs.discrete(5, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """The picture of the observation, in the size of the canvas."""
+        return canvas.picture(self._image(state, (min(canvas.size),) * 2))
 
 
 def _origin(car: Car) -> tuple[jax.Array, jax.Array]:

@@ -46,7 +46,6 @@ _HULL = [(17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10)]
 _LEG = [(-2, -8), (2, -8), (2, 8), (-2, 8)]
 _LEG_AWAY, _LEG_DOWN, _LEG_TORQUE = 20 / SCALE, 18 / SCALE, 40.0
 _MAIN_BELOW, _SIDE_AWAY, _SIDE_HEIGHT, _SIDE_LEVER = 4 / SCALE, 12 / SCALE, 14 / SCALE, 17 / SCALE
-LEG = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
 _SIDES = (-1, 1)  # of the first and the second leg, which is on the left
 
 
@@ -191,10 +190,22 @@ class LunarLander(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack(_observed(state), axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        high = np.array([2.5, 2.5, 10, 10, 2 * math.pi, 10, 1, 1], np.float32)
+        low = np.concatenate([-high[:6], np.zeros(2, np.float32)])
+        return specs.Bounded((8,), np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        if self.continuous:
+            return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
+        return specs.discrete(4, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
         """The craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
         world = world_of(state)
-        colours = (PURPLE, LEG, LEG)
+        colours = (PURPLE, _LEG_COLOUR, _LEG_COLOUR)
         return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
@@ -207,16 +218,6 @@ class LunarLander(Task):
         for colour, points in self.shapes(state):
             canvas = canvas.polygon(points, colour)
         return canvas
-
-    def observation_spec(self) -> specs.Bounded:
-        high = np.array([2.5, 2.5, 10, 10, 2 * math.pi, 10, 1, 1], np.float32)
-        low = np.concatenate([-high[:6], np.zeros(2, np.float32)])
-        return specs.Bounded((8,), np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        if self.continuous:
-            return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
-        return specs.discrete(4, name="action")
 
 
 def world_of(state: State) -> World:
@@ -235,13 +236,6 @@ def smoothed(heights: jax.Array) -> jax.Array:
     left = jnp.roll(heights, 1, axis=1)
     right = jnp.roll(heights, -1, axis=1)
     return (np.float32(0.33) * (left + heights + right))[:, : EDGES + 1]
-
-
-def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
-    """The height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
-    place = x * np.float32(EDGES / WIDTH)
-    parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]
-    return sum(parts[1:], parts[0])
 
 
 def _on_hull(x: jax.Array, y: jax.Array, torque: jax.Array) -> tuple[jax.Array, ...]:
@@ -325,3 +319,15 @@ def _shaping(observation: tuple[jax.Array, ...]) -> Any:
     x, y, vx, vy, angle, _, first, second = observation
     distance, speed = jnp.sqrt(x * x + y * y), jnp.sqrt(vx * vx + vy * vy)
     return -100 * distance - 100 * speed - 100 * jnp.abs(angle) + 10 * first + 10 * second
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_LEG_COLOUR = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
+
+
+def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
+    """The height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
+    place = x * np.float32(EDGES / WIDTH)
+    parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]
+    return sum(parts[1:], parts[0])

@@ -66,14 +66,6 @@ class PoleTask(Task):
         last_time = np.float32(self.last_step) * np.float32(self.timescale / self.max_time)
         return [-np.inf, -np.inf, -1, -1, -np.inf, 0], [np.inf, np.inf, 1, 1, np.inf, float(last_time)]
 
-    def draw_track(self, state: Any, canvas: Canvas) -> Canvas:
-        """The track with its ends, and the elapsed time below."""
-        elapsed, end = state.steps.astype(jnp.float32) / self.last_step, self.params.x_threshold
-        canvas = canvas.view((0, 1), (0, 1)).gauge(elapsed, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
-        canvas = canvas.view((-3, 3), (-1.5, 1.5), margin=0.03).zoom(jnp.maximum(end / 3, 1.0))
-        canvas = canvas.line(-end, -0.42, end, -0.42, 0.08, BROWN)
-        return canvas.box(-end, -0.42, 0.1, 0.4, BROWN, corner=0.03).box(end, -0.42, 0.1, 0.4, BROWN, corner=0.03)
-
     @property
     def last_step(self) -> int:
         """The step after which the time exceeds ``max_time``."""
@@ -81,6 +73,16 @@ class PoleTask(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw_track(self, state: Any, canvas: Canvas) -> Canvas:
+        """The track with its ends, and the elapsed time below."""
+        elapsed, end = state.steps.astype(jnp.float32) / self.last_step, self.params.x_threshold
+        canvas = canvas.view((0, 1), (0, 1)).gauge(elapsed, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
+        canvas = canvas.view((-3, 3), (-1.5, 1.5), margin=0.03).zoom(jnp.maximum(end / 3, 1.0))
+        canvas = canvas.line(-end, -0.42, end, -0.42, 0.08, BROWN)
+        return canvas.box(-end, -0.42, 0.1, 0.4, BROWN, corner=0.03).box(end, -0.42, 0.1, 0.4, BROWN, corner=0.03)
 
 
 @functools.lru_cache(maxsize=256)

@@ -126,6 +126,12 @@ class CartPoleSwingup(PoleTask):
         ]
         return jnp.stack([*self.columns(state.pole, state.steps), *flags], axis=-1)[:, None]
 
+    def observation_spec(self) -> specs.Bounded:
+        low, high = self.column_bounds()
+        return specs.Bounded((1, 8), np.float32, np.array([[*low, -1, -1]]), np.array([[*high, 1, 1]]), "observation")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The pole is green while it is upright. The part of the track and the angles that this takes are marked."""
         p, pole = self.params, state.pole
@@ -133,10 +139,6 @@ class CartPoleSwingup(PoleTask):
         canvas = canvas.line(-p.x_reward_threshold, -0.42, p.x_reward_threshold, -0.42, 0.16, GREEN)
         canvas = draw_angles(canvas, pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
         return draw_cart(canvas, pole, p.length, jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None]))
-
-    def observation_spec(self) -> specs.Bounded:
-        low, high = self.column_bounds()
-        return specs.Bounded((1, 8), np.float32, np.array([[*low, -1, -1]]), np.array([[*high, 1, 1]]), "observation")
 
 
 def _is_upright(pole: Pole, p: Params) -> jax.Array:

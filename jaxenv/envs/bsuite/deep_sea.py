@@ -140,14 +140,16 @@ class DeepSea(Task):
             "denoised_return": state.treasures.astype(jnp.float32),
         }
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _sea.draw(canvas, state.row, state.column, self.action_mapping)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.size, self.size), np.float32, 0, 1, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return _sea.draw(canvas, state.row, state.column, self.action_mapping)
 
 
 @functools.lru_cache(maxsize=64)

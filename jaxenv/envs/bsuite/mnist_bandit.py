@@ -112,6 +112,15 @@ class MNISTBandit(Task):
         shown = shown.astype(jnp.float32) / np.float32(white)
         return jnp.where(tree.expand(state.image >= 0, 3), shown, np.float32(0))
 
+    def observation_spec(self) -> specs.Bounded:
+        low, high = (-128 / 255, 127 / 255) if self.path and self.signed_pixels else (0, 1)
+        return specs.Bounded(self._shape[1:], np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(10, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         images, _, white = self._data
         shown = take_rows(images.view(np.uint8), jnp.maximum(state.image, 0), mode="promise_in_bounds")
@@ -124,10 +133,3 @@ class MNISTBandit(Task):
         # The right answer stands below the image.
         canvas = canvas.view((0, 10), (0, 10)).text("=", 4.9, 0.2, 0.6, GREY, align=1)
         return canvas.number(state.label, 5.15, 0.2, 0.6, GOLD, digits=1)
-
-    def observation_spec(self) -> specs.Bounded:
-        low, high = (-128 / 255, 127 / 255) if self.path and self.signed_pixels else (0, 1)
-        return specs.Bounded(self._shape[1:], np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(10, name="action")

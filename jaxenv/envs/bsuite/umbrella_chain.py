@@ -84,11 +84,6 @@ class UmbrellaChain(Task):
     def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": np.float32(2) * state.failures.astype(jnp.float32)}
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = _chains.umbrella(canvas, state.needed, state.held)
-        canvas = _chains.coins(canvas, self._distractors(state))
-        return _chains.steps_left(canvas, state.time, self.params.chain_length)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1, 3 + self.n_distractor), np.float32, 0, 1, "observation")
 
@@ -101,3 +96,10 @@ class UmbrellaChain(Task):
     def _distractors(self, state: State) -> jax.Array:
         """The coins of the observation: bool ``[B, n_distractor]``."""
         return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = _chains.umbrella(canvas, state.needed, state.held)
+        canvas = _chains.coins(canvas, self._distractors(state))
+        return _chains.steps_left(canvas, state.time, self.params.chain_length)

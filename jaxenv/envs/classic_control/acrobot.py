@@ -83,6 +83,15 @@ class Acrobot(Task):
         (sin_1, cos_1), (sin_2, cos_2) = sin_cos(state.theta_1), sin_cos(state.theta_2)
         return jnp.stack([cos_1, sin_1, cos_2, sin_2, state.rate_1, state.rate_2], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)
+        return specs.Bounded((6,), np.float32, -high, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(3, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Both links are 1 m long, as in the condition of the goal: the tip is above the line at a height of 1 m."""
         canvas = canvas.view((-2, 2), (-2, 2), margin=0.04).box(0, 51, 999, 100, mix(PAPER, GREEN, 0.25))
@@ -97,13 +106,6 @@ class Acrobot(Task):
             ahead = clip(0.2 * rate, -3, 3)
             canvas = canvas.arc(joint_x, joint_y, 0.45, angle, angle + ahead, 0.09, BLUE, arrow=True)
         return canvas
-
-    def observation_spec(self) -> specs.Bounded:
-        high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)
-        return specs.Bounded((6,), np.float32, -high, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")
 
 
 def _swung(env: Acrobot, state: State, action: jax.Array) -> tuple[State, jax.Array]:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, Number, mix, turn
+from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, mix, turn
 from jaxenv.core import Range, Task, Transition, check_order, clip, in_small_kernel, sin_cos
 
 
@@ -70,9 +70,6 @@ class MountainCar(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return draw_valley(self, state, canvas)
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([self.max_position, self.max_speed], np.float32)
         low = np.array([self.min_position, -self.max_speed], np.float32)
@@ -80,6 +77,11 @@ class MountainCar(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return draw_valley(self, state, canvas)
 
 
 def check_road(env: Any) -> None:
@@ -107,6 +109,9 @@ def at_goal(env: Any, state: State) -> jax.Array:
     return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)
 
 
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+
 def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
     """Paints the road with its left wall, the flag at the goal, and the car with an arrow for its velocity.
 
@@ -123,7 +128,7 @@ def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
 
     x, y, angle = car.position, _height(car.position), jnp.arctan(_slope(car.position))
 
-    def at(along: Number, up: Number) -> tuple[jax.Array, jax.Array]:
+    def at(along: Any, up: Any) -> tuple[jax.Array, jax.Array]:
         across, above = turn(along, up, angle)
         return x + across, y + above
 
@@ -134,9 +139,9 @@ def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
     return canvas.arrow(*at(-3 * car.velocity, 0.28), *at(3 * car.velocity, 0.28), 0.04, BLUE)
 
 
-def _height(x: Number) -> jax.Array:
+def _height(x: Any) -> jax.Array:
     return 0.45 * jnp.sin(3 * x)
 
 
-def _slope(x: Number) -> jax.Array:
+def _slope(x: Any) -> jax.Array:
     return 1.35 * jnp.cos(3 * x)

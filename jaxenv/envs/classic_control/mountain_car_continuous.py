@@ -70,9 +70,6 @@ class MountainCarContinuous(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return draw_valley(self, state, canvas)
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([self.max_position, self.max_speed], np.float32)
         low = np.array([self.min_position, -self.max_speed], np.float32)
@@ -80,3 +77,8 @@ class MountainCarContinuous(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, -1.0, 1.0, "action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return draw_valley(self, state, canvas)

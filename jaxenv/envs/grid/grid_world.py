@@ -227,11 +227,6 @@ class GridWorld(Task):
             things += [(state.lock.door, _door_code(state.lock)), (state.lock.key, _KEY)]
         return _whole_grid.encode(state.floor, state.lava, things, state.agent, self.extent)
 
-    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
-        clear = _transparent(state, _view.in_view(state.floor, state.agent))
-        seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
-        return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
-
     def observation_spec(self) -> dict[str, specs.Bounded]:
         cells = self.extent if self.fully_observable else (_view.SIZE, _view.SIZE)
         observation = {
@@ -245,6 +240,13 @@ class GridWorld(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(ACTIONS), name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
+        clear = _transparent(state, _view.in_view(state.floor, state.agent))
+        seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
+        return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
 
 
 def cell(x: Any, y: Any) -> Any:

@@ -148,6 +148,8 @@ class ObjectWorld(GridWorld):
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
         return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         seen = None
         if not self.see_through_walls:

@@ -92,14 +92,6 @@ class MinAtar(Task):
     def board(self, game: Tree) -> jax.Array:
         """Returns the board, bool ``[B, 10, 10, len(channels)]``, rows from the top, columns from the left."""
 
-    @abc.abstractmethod
-    def scene(self, game: Tree) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
-        """Returns what the picture shows: cells, bool ``[B, 10, 10, K]``, and K sprites, the foremost first."""
-
-    def backdrop(self, game: Tree, canvas: Canvas) -> Canvas:
-        """Paints what lies behind the sprites. By default it is a floor of cells."""
-        return canvas.tiles(np.zeros((1, SIZE, SIZE), np.int32), [_sprites.floor])
-
     # --- the task ----------------------------------------------------------------------------------------------------
 
     @property
@@ -137,11 +129,6 @@ class MinAtar(Task):
     def observe(self, state: GameState) -> jax.Array:
         return self.board(state.game)
 
-    def draw(self, state: GameState, canvas: Canvas) -> Canvas:
-        cells, sprites = self.scene(state.game)
-        kinds = jnp.where(cells.any(axis=-1), jnp.argmax(cells, axis=-1).astype(jnp.int32) + 1, 0)
-        return self.backdrop(state.game, canvas.fill(NIGHT)).tiles(kinds, [None, *sprites])
-
     def observation_spec(self) -> specs.Bounded:
         shape = (SIZE, SIZE, len(self.channels))
         if self.dtype == "float32":
@@ -150,6 +137,21 @@ class MinAtar(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(self.actions), name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def scene(self, game: Tree) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
+        """Returns what the picture shows: cells, bool ``[B, 10, 10, K]``, and K sprites, the foremost first."""
+
+    def backdrop(self, game: Tree, canvas: Canvas) -> Canvas:
+        """Paints what lies behind the sprites. By default it is a floor of cells."""
+        return canvas.tiles(np.zeros((1, SIZE, SIZE), np.int32), [_sprites.floor])
+
+    def draw(self, state: GameState, canvas: Canvas) -> Canvas:
+        cells, sprites = self.scene(state.game)
+        kinds = jnp.where(cells.any(axis=-1), jnp.argmax(cells, axis=-1).astype(jnp.int32) + 1, 0)
+        return self.backdrop(state.game, canvas.fill(NIGHT)).tiles(kinds, [None, *sprites])
 
 
 def _letter_index(letters: str, action: jax.Array) -> jax.Array:

@@ -224,6 +224,8 @@ class Seaquest(MinAtar):
             )
         )
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def scene(self, game: State) -> tuple[jax.Array, tuple[Callable[..., Any], ...]]:
         return _seaquest_picture.scene(game)
 

@@ -75,10 +75,6 @@ class Bandit(Task):
     def reward_bounds(self) -> tuple[float, float]:
         """Lower and upper bound of the rewards."""
 
-    def drawn_bounds(self) -> tuple[Any, Any]:
-        """Lower and upper end of the picture's scale of rewards: numbers, or float32 ``[B]``."""
-        return self.reward_bounds()
-
     # --- the environment ---------------------------------------------------------------------------------------------
 
     def initial(self, stream: Stream) -> State:
@@ -103,12 +99,6 @@ class Bandit(Task):
         last_action = [(state.last_action == arm).astype(jnp.float32) for arm in range(self.num_actions)]
         return jnp.stack([state.last_reward, *last_action, time], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        arms = Arms(self.num_actions, *self.drawn_bounds())
-        canvas = arms.draw(canvas, state.means)
-        canvas = arms.draw_pull(canvas, state.last_action, state.last_reward, state.time > 0)
-        return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / self.params.t_max)
-
     def observation_spec(self) -> specs.Bounded:
         (low, high), (first, last) = self.reward_bounds(), time_bounds(self.normalize_time)
         arms = self.num_actions
@@ -118,3 +108,15 @@ class Bandit(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_actions, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def picture_bounds(self) -> tuple[Any, Any]:
+        """Lower and upper end of the picture's scale of rewards: numbers, or float32 ``[B]``."""
+        return self.reward_bounds()
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        arms = Arms(self.num_actions, *self.picture_bounds())
+        canvas = arms.draw(canvas, state.means)
+        canvas = arms.draw_pull(canvas, state.last_action, state.last_reward, state.time > 0)
+        return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / self.params.t_max)

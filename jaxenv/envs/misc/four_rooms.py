@@ -121,12 +121,6 @@ class FourRooms(Task):
         cells = jnp.stack([state.row, state.column, state.goal_row, state.goal_column], axis=-1)
         return cells.astype(jnp.float32)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
-        agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
-        canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
-        return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
-
     def observation_spec(self) -> specs.Bounded:
         if self.use_visual_obs:
             return specs.Bounded((_SIZE, _SIZE, 3), np.float32, 0, 1, "observation")
@@ -134,6 +128,14 @@ class FourRooms(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
+        agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
+        canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
+        return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
 
 
 def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:

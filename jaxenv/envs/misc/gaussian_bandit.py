@@ -57,7 +57,9 @@ class GaussianBandit(Bandit):
     def reward_bounds(self) -> tuple[float, float]:
         return -np.inf, np.inf
 
-    def drawn_bounds(self) -> tuple[Any, Any]:
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def picture_bounds(self) -> tuple[Any, Any]:
         # Zero and three standard deviations around the mean of the risky arm.
         p = self.params
         return jnp.minimum(p.mean_mu - 3 * p.sigma_p, -0.1), jnp.maximum(p.mean_mu + 3 * p.sigma_p, 0.1)

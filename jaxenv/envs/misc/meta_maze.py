@@ -93,6 +93,17 @@ class MetaMaze(Task):
         numbers = jnp.stack([state.last_reward, time], axis=-1)
         return jnp.concatenate([flags.astype(jnp.float32), numbers], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        flags = self.rf_size**2 + 4
+        first, last = time_bounds(self.normalize_time)
+        low, high = [0.0] * flags + [-np.inf, first], [1.0] * flags + [np.inf, last]
+        return specs.Bounded((flags + 2,), np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(4, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         line = jnp.arange(-1, self.maze_size + 1, dtype=jnp.int32)  # with the outer walls
         rows, columns = line[None, :, None], line[None, None, :]
@@ -106,15 +117,6 @@ class MetaMaze(Task):
         canvas = canvas.fill(NIGHT).tiles(walls, [floor, _maze_tiles.wall])
         canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
         return canvas.tiles(things, [None, _maze_tiles.hidden_goal, _maze_tiles.walker])
-
-    def observation_spec(self) -> specs.Bounded:
-        flags = self.rf_size**2 + 4
-        first, last = time_bounds(self.normalize_time)
-        low, high = [0.0] * flags + [-np.inf, first], [1.0] * flags + [np.inf, last]
-        return specs.Bounded((flags + 2,), np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(4, name="action")
 
 
 def _advance(

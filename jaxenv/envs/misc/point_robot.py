@@ -110,20 +110,6 @@ class PointRobot(Task):
         last_x, last_y = state.last_action[:, 0], state.last_action[:, 1]
         return jnp.stack([state.x, state.y, state.last_reward, last_x, last_y, time], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The half-circle of goals, the goal with its radius, the agent with its last action, and the elapsed time."""
-        p, time = self.params, state.time.astype(jnp.float32)
-        canvas = canvas.view((-1.5, 1.5), (-1, 2))
-        canvas = canvas.gauge(time / p.t_max, -1.4, -0.93, 2.8, 0.1, GREY, SILVER)
-        # A larger half-circle is shown smaller, so that it fits.
-        size = 1 / jnp.maximum(p.circle_radius, 1.0)
-        canvas = canvas.arc(0, 0, size * p.circle_radius, 0, math.pi, 0.03, SILVER)
-        goal_x, goal_y = size * state.goal_x, size * state.goal_y
-        canvas = canvas.disc(goal_x, goal_y, size * p.goal_radius, mix(PAPER, GREEN, 0.4))
-        canvas = canvas.disc(goal_x, goal_y, 0.05, GREEN)
-        across, up = state.last_action[:, 0], state.last_action[:, 1]
-        return draw_agent(canvas, size * state.x, size * state.y, 3 * size * across, 3 * size * up)
-
     def observation_spec(self) -> specs.Bounded:
         first, last = time_bounds(self.normalize_time)
         reward_low, reward_high = (-np.inf, 0.0) if self.dense_reward else (0.0, 1.0)
@@ -153,6 +139,22 @@ class PointRobot(Task):
             x, y = jnp.where(reached, start[0], x), jnp.where(reached, start[1], y)
         state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
         return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """The half-circle of goals, the goal with its radius, the agent with its last action, and the elapsed time."""
+        p, time = self.params, state.time.astype(jnp.float32)
+        canvas = canvas.view((-1.5, 1.5), (-1, 2))
+        canvas = canvas.gauge(time / p.t_max, -1.4, -0.93, 2.8, 0.1, GREY, SILVER)
+        # A larger half-circle is shown smaller, so that it fits.
+        size = 1 / jnp.maximum(p.circle_radius, 1.0)
+        canvas = canvas.arc(0, 0, size * p.circle_radius, 0, math.pi, 0.03, SILVER)
+        goal_x, goal_y = size * state.goal_x, size * state.goal_y
+        canvas = canvas.disc(goal_x, goal_y, size * p.goal_radius, mix(PAPER, GREEN, 0.4))
+        canvas = canvas.disc(goal_x, goal_y, 0.05, GREEN)
+        across, up = state.last_action[:, 0], state.last_action[:, 1]
+        return draw_agent(canvas, size * state.x, size * state.y, 3 * size * across, 3 * size * up)
 
 
 def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:

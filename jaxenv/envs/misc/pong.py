@@ -147,22 +147,6 @@ class Pong(Task):
         )
         return ((in_row[:, :, None] & in_entry[:, None]) != 0).reshape(-1, self.height, self.width, 3)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """A position is the centre of its cell, and the player is on the left, as in the observation."""
-        width, height, reach = self.width, self.height, self.paddle_half_height
-        canvas = canvas.fill(NIGHT).view((0, width), (0, height), margin=0.03)
-        canvas = canvas.box(width / 2, height / 2, width, height, mix(NIGHT, WHITE, 0.05))
-        for border in (-0.4, height + 0.4):
-            canvas = canvas.box(width / 2, border, width, 0.5, GREY)
-
-        def at(row: jax.Array) -> jax.Array:
-            return height - 0.5 - row
-
-        for column, paddle, colour in ((0.5, state.player, SKY), (width - 0.5, state.opponent, ORANGE)):
-            canvas = canvas.box(column, at(paddle), 1, 2 * reach + 1, colour, corner=0.4)
-        canvas = canvas.disc(state.last_column + 0.5, at(state.last_row), 0.5, SILVER, alpha=0.4)
-        return canvas.disc(state.column + 0.5, at(state.row), 0.8, WHITE)
-
     def observation_spec(self) -> specs.Bounded:
         shape = (self.height, self.width, 3)
         if self.dtype == "float32":
@@ -191,6 +175,24 @@ class Pong(Task):
     def _covers(self, paddle: jax.Array, row: np.ndarray) -> jax.Array:
         """The rows that a paddle covers: bool ``[B, height]``."""
         return jnp.abs(row - jnp.floor(paddle).astype(jnp.int32)[:, None]) <= self.paddle_half_height
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """A position is the centre of its cell, and the player is on the left, as in the observation."""
+        width, height, reach = self.width, self.height, self.paddle_half_height
+        canvas = canvas.fill(NIGHT).view((0, width), (0, height), margin=0.03)
+        canvas = canvas.box(width / 2, height / 2, width, height, mix(NIGHT, WHITE, 0.05))
+        for border in (-0.4, height + 0.4):
+            canvas = canvas.box(width / 2, border, width, 0.5, GREY)
+
+        def at(row: jax.Array) -> jax.Array:
+            return height - 0.5 - row
+
+        for column, paddle, colour in ((0.5, state.player, SKY), (width - 0.5, state.opponent, ORANGE)):
+            canvas = canvas.box(column, at(paddle), 1, 2 * reach + 1, colour, corner=0.4)
+        canvas = canvas.disc(state.last_column + 0.5, at(state.last_row), 0.5, SILVER, alpha=0.4)
+        return canvas.disc(state.column + 0.5, at(state.row), 0.8, WHITE)
 
 
 def _bit(number: int, mask: jax.Array | np.ndarray) -> jax.Array:

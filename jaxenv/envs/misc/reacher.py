@@ -88,6 +88,16 @@ class Reacher(Task):
         sines, cosines = zip(*map(sin_cos, state.angles), strict=True)
         return jnp.stack([*cosines, *sines, *state.rates, *state.goal], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        n = self.num_joints
+        high = np.array([1.0] * (2 * n) + [np.inf] * n + [n, n], np.float32)
+        return specs.Bounded((3 * n + 2,), np.float32, -high, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.Bounded((self.num_joints,), np.float32, -1.0, 1.0, "action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The arrows at the joints show the rates of their segments."""
         n, size = self.num_joints, 0.08 * self.num_joints
@@ -101,14 +111,6 @@ class Reacher(Task):
             canvas = canvas.disc(*point, 0.4 * size, PAPER)
             canvas = canvas.arc(*point, 0.45, angle, angle + clip(0.5 * rate, -3, 3), 0.5 * size, BLUE, arrow=True)
         return canvas.disc(*points[-1], 0.65 * size, ORANGE)
-
-    def observation_spec(self) -> specs.Bounded:
-        n = self.num_joints
-        high = np.array([1.0] * (2 * n) + [np.inf] * n + [n, n], np.float32)
-        return specs.Bounded((3 * n + 2,), np.float32, -high, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.num_joints,), np.float32, -1.0, 1.0, "action")
 
 
 def _tip(angles: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:

@@ -89,6 +89,14 @@ class Unittest(Task):
     def observe(self, state: State) -> jax.Array:
         return state.observation
 
+    def observation_spec(self) -> specs.Array:
+        return specs.Array((self.obs_dim,), np.float32, "observation")
+
+    def action_spec(self) -> Tree:
+        return _action_spec(self.action_type)
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
         canvas, best = canvas.view((0, 1), (0, 1)), self.best_action(state)
@@ -107,12 +115,6 @@ class Unittest(Task):
             canvas = canvas.number(action, 0.73, 0.39, 0.26, paint, digits=1, align=0.5)
         elapsed = state.step.astype(jnp.float32) / (jnp.asarray(self.episode_length, jnp.float32) - 1)
         return canvas.gauge(elapsed, 0.08, 0.06, 0.84, 0.06, GREY, SILVER)
-
-    def observation_spec(self) -> specs.Array:
-        return specs.Array((self.obs_dim,), np.float32, "observation")
-
-    def action_spec(self) -> Tree:
-        return _action_spec(self.action_type)
 
 
 class ValueUnittest(Unittest):

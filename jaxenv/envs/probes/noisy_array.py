@@ -55,18 +55,6 @@ class NoisyArray(Task):
         position = state.position[:, None] == np.arange(self.num_positions, dtype=np.int32)[None]
         return jnp.concatenate([position.astype(jnp.float32), self._bits(state).astype(jnp.float32)], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The first row is the array with the agent and its goal. The noise bits are below."""
-        n, columns = self.num_positions, max(self.num_positions, math.ceil(math.sqrt(self.num_noise_bits)))
-        place = np.arange(columns, dtype=np.int32)[None]
-        goal = np.where(place == n - 1, np.int32(2), np.where(place < n - 1, np.int32(1), np.int32(0)))
-        array = goal + jnp.where(place == state.position[:, None], np.int32(2), np.int32(0))
-        rows = -(-self.num_noise_bits // columns)
-        noise = jnp.pad(5 + self._bits(state).astype(jnp.int32), ((0, 0), (0, rows * columns - self.num_noise_bits)))
-        noise = noise.reshape(-1, rows, columns)
-        kinds = jnp.concatenate([array[:, None], jnp.zeros_like(array)[:, None], noise], axis=1)
-        return canvas.fill(NIGHT).tiles(kinds, _PAINTERS)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.num_positions + self.num_noise_bits,), np.float32, 0, 1, "observation")
 
@@ -81,8 +69,22 @@ class NoisyArray(Task):
     def _noise(self, stream: random.Stream) -> jax.Array:
         return random.bits(stream, (-(-self.num_noise_bits // 32),))
 
+    # --- the picture -------------------------------------------------------------------------------------------------
 
-# --- the cells of the picture ----------------------------------------------------------------------------------------
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """The first row is the array with the agent and its goal. The noise bits are below."""
+        n, columns = self.num_positions, max(self.num_positions, math.ceil(math.sqrt(self.num_noise_bits)))
+        place = np.arange(columns, dtype=np.int32)[None]
+        goal = np.where(place == n - 1, np.int32(2), np.where(place < n - 1, np.int32(1), np.int32(0)))
+        array = goal + jnp.where(place == state.position[:, None], np.int32(2), np.int32(0))
+        rows = -(-self.num_noise_bits // columns)
+        noise = jnp.pad(5 + self._bits(state).astype(jnp.int32), ((0, 0), (0, rows * columns - self.num_noise_bits)))
+        noise = noise.reshape(-1, rows, columns)
+        kinds = jnp.concatenate([array[:, None], jnp.zeros_like(array)[:, None], noise], axis=1)
+        return canvas.fill(NIGHT).tiles(kinds, _PAINTERS)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
 
 
 def _place(canvas: Canvas) -> Canvas:

@@ -72,6 +72,14 @@ class RiskyBranch(Task):
     def observe(self, state: State) -> jax.Array:
         return state.node[:, None].astype(jnp.float32)
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.Bounded((1,), np.float32, 0, 4, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """The decision process and its rewards, each after the action that it requires. The state is orange."""
         p, canvas = self.params, canvas.view((0, 1), (0, 1))
@@ -91,12 +99,6 @@ class RiskyBranch(Task):
         canvas = _write(canvas, "0:", good, 0.62, 0.85)
         canvas = _write(canvas, "1:", bad, 0.525, 0.545)
         return _write(canvas, "0:", safe, 0.62, 0.1)
-
-    def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((1,), np.float32, 0, 4, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(2, name="action")
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------

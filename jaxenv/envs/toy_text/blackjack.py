@@ -127,19 +127,21 @@ class Blackjack(Task):
     def observe(self, state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
         return state.player.value, state.open_card, state.player.usable_ace.astype(jnp.int32)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)
-        canvas = _cards.closed_card(canvas, 5.9, 7.75)
-        canvas = _cards.hand(_cards.scale(canvas, state.player.value), state.player.value, 4.4, 4.2)
-        canvas = _cards.label(canvas, "A=11", 8.35, 4.8, state.player.usable_ace)
-        return _cards.label(canvas, "NATURAL", 8.35, 3.8, state.natural)
-
     def observation_spec(self) -> tuple[specs.Bounded, ...]:
         names = ("player_sum", "dealer_card", "usable_ace")
         return tuple(specs.discrete(n, name=name) for n, name in zip((32, 11, 2), names, strict=True))
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)
+        canvas = _cards.closed_card(canvas, 5.9, 7.75)
+        canvas = _cards.hand(_cards.scale(canvas, state.player.value), state.player.value, 4.4, 4.2)
+        canvas = _cards.label(canvas, "A=11", 8.35, 4.8, state.player.usable_ace)
+        return _cards.label(canvas, "NATURAL", 8.35, 3.8, state.natural)
 
 
 def _hand(first: jax.Array, second: jax.Array) -> Hand:

@@ -164,6 +164,14 @@ class Taxi(Tabular):
         mask = {"action_mask": jnp.stack([*_open_directions(cell), boards, alights], axis=-1)}
         return super().state_info(state) | mask
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.discrete(500, name="observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(6, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         cell, passenger, destination = _decode(state.index)
         grid, stops = (5, 5), np.array(_STOPS, np.int32)
@@ -182,12 +190,6 @@ class Taxi(Tabular):
         canvas = canvas.tiles(place(waits_at, grid), [None, _sprites.passenger])
         taxi = place(cell, grid, 1 + inside.astype(jnp.int32))
         return canvas.tiles(taxi, [None, _sprites.taxi, _sprites.occupied_taxi])
-
-    def observation_spec(self) -> specs.Bounded:
-        return specs.discrete(500, name="observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(6, name="action")
 
 
 def _decode(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
