@@ -55,7 +55,7 @@ class Canvas:
 
     @classmethod
     def blank(cls, lanes: int, size: int | tuple[int, int], colour: Colour = PAPER) -> "Canvas":
-        """Pictures of one colour.
+        """Returns pictures of one colour.
 
         Args:
             lanes: the number of lanes B.
@@ -112,7 +112,7 @@ class Canvas:
         return self.view((-left, width / side - left), (rows + top - height / side, rows + top))
 
     def image(self) -> jax.Array:
-        """The pictures as uint8 ``[B, H, W, 3]``."""
+        """Returns the pictures as uint8 ``[B, H, W, 3]``."""
         red, green, blue = (_xp.round(p.clip(0, 1) * np.float32(255)).astype(np.uint32) for p in self.planes)
         # One word per pixel, because XLA:CPU computes a pixel again for each of its bytes.
         words = red | green << np.uint32(8) | blue << np.uint32(16)
@@ -131,14 +131,14 @@ class Canvas:
     # --- shapes ------------------------------------------------------------------------------------------------------
 
     def disc(self, x: Number, y: Number, radius: Number, colour: Colour, alpha: Number = 1.0) -> "Canvas":
-        """A filled circle."""
+        """Paints a filled circle."""
         x, y, radius = map(_number, (x, y, radius))
         return self._shape(_shapes.length(self.x - x, self.y - y) - radius, colour, alpha)
 
     def ring(
         self, x: Number, y: Number, radius: Number, width: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
-        """A circle of a line with a width."""
+        """Paints the outline of a circle."""
         x, y, radius, width = map(_number, (x, y, radius, width))
         distance = abs(_shapes.length(self.x - x, self.y - y) - radius) - width / 2
         return self._shape(distance, colour, alpha)
@@ -154,7 +154,7 @@ class Canvas:
         corner: Number = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A rectangle around ``(x, y)``, turned by ``angle``, with corners of radius ``corner``."""
+        """Paints a rectangle around ``(x, y)``, turned by ``angle``, with corners of radius ``corner``."""
         across, up = self._turned(x, y, angle)
         width, height, corner = map(_number, (width, height, corner))
         return self._shape(_shapes.box(across, up, width / 2, height / 2, corner), colour, alpha)
@@ -169,7 +169,7 @@ class Canvas:
         angle: Number = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A filled ellipse around ``(x, y)``, turned by ``angle``."""
+        """Paints a filled ellipse around ``(x, y)``, turned by ``angle``."""
         across, up = self._turned(x, y, angle)
         width, height = map(_number, (width, height))
         return self._shape(_shapes.ellipse(across, up, width / 2, height / 2), colour, alpha)
@@ -184,7 +184,7 @@ class Canvas:
         colour: Colour,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A line with round ends from ``(x, y)`` to ``(to_x, to_y)``."""
+        """Paints a line with round ends from ``(x, y)`` to ``(to_x, to_y)``."""
         x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))
         distance = _shapes.segment(self.x - x, self.y - y, to_x - x, to_y - y) - width / 2
         return self._shape(distance, colour, alpha)
@@ -197,7 +197,7 @@ class Canvas:
         closed: bool = False,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A line with round ends and corners through points ``(x, y)``."""
+        """Paints a line with round ends and corners through points ``(x, y)``."""
         _check_points("path", points, 2)
         ends = [tuple(map(_number, point)) for point in points]
         pairs = list(zip(ends, ends[1:] + ends[:1] if closed else ends[1:], strict=False))
@@ -210,7 +210,7 @@ class Canvas:
     def arrow(
         self, x: Number, y: Number, to_x: Number, to_y: Number, width: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
-        """An arrow from ``(x, y)`` to ``(to_x, to_y)``; one shorter than five widths is thinner, down to nothing."""
+        """Paints an arrow from ``(x, y)`` to ``(to_x, to_y)``; one shorter than five widths is thinner."""
         x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))
         extent = _shapes.length(to_x - x, to_y - y)
         width = _xp.minimum(width, extent / 5)
@@ -230,7 +230,7 @@ class Canvas:
         arrow: bool = False,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """The arc around ``(x, y)`` between two angles; with ``arrow`` it has a head at ``end``, as `arrow` has."""
+        """Paints the arc around ``(x, y)`` between two angles; with ``arrow`` it has a head at ``end``."""
         x, y, radius, start, end, width = map(_number, (x, y, radius, start, end, width))
         across, up, middle, half = self.x - x, self.y - y, (start + end) / 2, abs(end - start) / 2
         if not arrow:
@@ -243,7 +243,7 @@ class Canvas:
     def sector(
         self, x: Number, y: Number, radius: Number, start: Number, end: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
-        """The part of a disc between two angles."""
+        """Paints the part of a disc between two angles."""
         x, y, radius, start, end = map(_number, (x, y, radius, start, end))
         distance = _shapes.sector(self.x - x, self.y - y, radius, (start + end) / 2, abs(end - start) / 2)
         return self._shape(distance, colour, alpha)
@@ -251,13 +251,13 @@ class Canvas:
     def polygon(
         self, points: Sequence[tuple[Number, Number]], colour: Colour, corner: Number = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
-        """A filled polygon; ``corner`` widens it by a round border."""
+        """Paints a filled polygon; ``corner`` widens it by a round border."""
         _check_points("polygon", points, 3)
         corners = [(_number(a), _number(b)) for a, b in points]
         return self._shape(_shapes.polygon(self.x, self.y, corners) - _number(corner), colour, alpha)
 
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
-        """The area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
+        """Paints the area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
         step = 0.5 / self.scale
         slope = (height(self.x + step) - height(self.x - step)) * self.scale
         return self._shape((self.y - height(self.x)) / _shapes.length(1, slope), colour, alpha)
@@ -265,7 +265,7 @@ class Canvas:
     def gauge(
         self, fraction: Number, x: float, y: float, width: float, height: float, colour: Colour, ground: Colour
     ) -> "Canvas":
-        """A bar with its left lower corner at ``(x, y)``, of which ``fraction`` is filled."""
+        """Paints a bar with its lower left corner at ``(x, y)`` and fills ``fraction`` of it."""
         fraction = _number(fraction).clip(0, 1)
         canvas = self.box(x + width / 2, y + height / 2, width, height, ground, corner=height / 2)
         filled = height + (width - height) * fraction
@@ -276,7 +276,7 @@ class Canvas:
     def tiles(
         self, kinds: jax.Array | np.ndarray, painters: Sequence[Callable[["Canvas"], "Canvas"] | None]
     ) -> "Canvas":
-        """A grid of square cells, as large as fits, in the middle of the picture. It does not depend on ``view``.
+        """Paints a grid of square cells, as large as fits, in the middle of the picture, whatever the ``view``.
 
         Args:
             kinds: int32 ``[B, R, C]`` or, for all lanes, ``[1, R, C]``: the index of the painter of each cell, rows
@@ -300,7 +300,7 @@ class Canvas:
         return tree.rebuild(self, planes=planes)
 
     def picture(self, pixels: jax.Array) -> "Canvas":
-        """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
+        """Paints an image of large square pixels in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
 
         Raises:
             ValueError: if it has more rows or columns than the picture, or another shape or dtype.
@@ -321,7 +321,7 @@ class Canvas:
     def text(
         self, text: str, x: float, y: float, height: float, colour: Colour, align: float = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
-        """A line of text whose letters are ``height`` high and stand on y.
+        """Writes a line of text whose letters are ``height`` high and stand on y.
 
         Args:
             text: letters, digits, blanks and ``.,:;+-=/%()!?``; lower case is shown as upper case.
@@ -346,7 +346,7 @@ class Canvas:
         align: float = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """An integer, int32 ``[B]`` at least 0: its last ``digits`` digits, without leading zeros.
+        """Writes the last ``digits`` digits of an integer, int32 ``[B]`` at least 0, without leading zeros.
 
         ``align`` refers to the digits that are shown, as in `text`.
         """
@@ -358,14 +358,14 @@ class Canvas:
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     def where(self, mask: jax.Array, other: "Canvas") -> "Canvas":
-        """This canvas in the lanes of ``mask``, bool ``[B]``, and ``other`` in the rest."""
+        """Returns this canvas in the lanes of ``mask``, bool ``[B]``, and ``other`` in the rest."""
         planes = tuple(jnp.where(mask[:, None, None], own, p) for own, p in zip(self.planes, other.planes, strict=True))
         return tree.rebuild(self, planes=planes)
 
     # --- painting ----------------------------------------------------------------------------------------------------
 
     def _turned(self, x: Number, y: Number, angle: Number) -> tuple[Any, Any]:
-        """The coordinates of the pixels seen from ``(x, y)`` and turned by ``angle``."""
+        """Returns the coordinates of the pixels relative to ``(x, y)``, rotated by ``angle``."""
         across, up = self.x - _number(x), self.y - _number(y)
         if isinstance(angle, int | float) and angle == 0:
             return across, up
@@ -398,7 +398,7 @@ def _check_points(owner: str, points: Any, least: int) -> None:
 
 
 def check_size(owner: str, size: Any) -> tuple[int, int]:
-    """Height and width in pixels; raises a ``ValueError`` for anything but one or two integers in 8 .. 4096."""
+    """Returns height and width in pixels; raises a ``ValueError`` unless given one or two integers in 8 .. 4096."""
     both = tuple(size) if isinstance(size, tuple | list) else (size, size)
     if len(both) != 2 or not all(isinstance(n, int | np.integer) and 8 <= n <= 4096 for n in both):
         raise ValueError(f"{owner}: size must be one or two numbers of pixels in 8 .. 4096, got {size!r}")
@@ -406,12 +406,12 @@ def check_size(owner: str, size: Any) -> tuple[int, int]:
 
 
 def _once(pixels: Any) -> Any:
-    """The array, apart from the kernels that read it: what looks up tables is not vectorised."""
+    """Computes an array apart from the kernels that read it, because table lookups are not vectorised."""
     return xla.computed_once(pixels) if isinstance(pixels, jax.core.Tracer) else pixels
 
 
 def _number(value: Number) -> Any:
-    """A number for all lanes or one per lane, float32 ``[1, 1, 1]`` or ``[B, 1, 1]``."""
+    """Returns a number as float32 ``[1, 1, 1]``, or one per lane as ``[B, 1, 1]``."""
     if np.ndim(value) > 1 and np.shape(value)[1:] != (1, 1):
         rule = "a position, length, angle or alpha must be one number or one per lane [B]"
         raise ValueError(f"canvas: {rule}, got shape {np.shape(value)}")
@@ -419,7 +419,7 @@ def _number(value: Number) -> Any:
 
 
 def _channels(value: Colour) -> tuple[Any, Any, Any]:
-    """Red, green and blue, ``[1, 1, 1]`` or ``[B, 1, 1]`` each."""
+    """Returns red, green and blue, ``[1, 1, 1]`` or ``[B, 1, 1]`` each."""
     if isinstance(value, str) or np.shape(value)[-1:] != (3,) or np.ndim(value) > 2:
         given = repr(value) if isinstance(value, str) else f"shape {np.shape(value)}"
         rule = "a colour must be [3] or one per lane [B, 3], from 0 to 1, such as jaxenv.canvas.RED"
@@ -430,7 +430,7 @@ def _channels(value: Colour) -> tuple[Any, Any, Any]:
 
 
 def turn(x: Number, y: Number, angle: Number) -> tuple[Any, Any]:
-    """The point ``(x, y)`` turned around the origin."""
+    """Rotates the point ``(x, y)`` around the origin."""
     cos, sin = (
         (math.cos(angle), math.sin(angle)) if isinstance(angle, int | float) else (jnp.cos(angle), jnp.sin(angle))
     )

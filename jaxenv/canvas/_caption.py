@@ -30,7 +30,7 @@ def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.
 
 
 def text_width(text: str, height: int) -> int:
-    """The width of a line of text in pixels."""
+    """Returns the width of a line of text in pixels."""
     check_text("text_width", "text", text)
     check_integer("text_width", "height", height, 1)
     return round((len(text) * _font.ADVANCE - _font.GAP) * height)
@@ -38,7 +38,7 @@ def text_width(text: str, height: int) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _character(character: str, height: int) -> np.ndarray:
-    """The fraction of each pixel that a character covers, with a border of one pixel."""
+    """Returns the fraction of each pixel that a character covers, with a border of one pixel."""
     x = np.arange(round(_font.ADVANCE * height) + 2, dtype=np.float32)[None, None] - 0.5
     y = height + 0.5 - np.arange(height + 2, dtype=np.float32)[None, :, None]
     return _font.coverage(character, x, y, height, 1.0)

@@ -19,7 +19,7 @@ _MOMENTS = 8  # pictures of a strip
 
 
 def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
-    """The path of a film; raises a ``ValueError`` for an ending not in ``FORMATS`` or a folder that does not exist."""
+    """Returns the path of a film; raises a ``ValueError`` for an unknown ending or a missing folder."""
     path = checked_path(owner, "path", path)
     if path.suffix not in FORMATS:
         raise ValueError(f"{owner}: path must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {path.name!r}")
@@ -69,7 +69,7 @@ def _write_mp4(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> No
 
 
 def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part, ...]) -> None:
-    """A column per moment and a row per part, so that time runs from left to right in every row."""
+    """Writes a column per moment and a row per part, so that time runs from left to right in every row."""
     image = import_library("PIL.Image", "pip install pillow")
     chosen = np.unique(np.linspace(0, len(frames) - 1, _MOMENTS).round().astype(int))
     rows = parts or ((slice(None), slice(None)),)

@@ -81,7 +81,7 @@ class _Film:
 
     @property
     def shown(self) -> list[Frame]:
-        """The frames in order, without those of steps after the end of the episode."""
+        """Returns the frames in order, without those of steps after the end of the episode."""
         return [self.frames[step] for step in sorted(self.frames) if self.end is None or step <= self.end]
 
     @property

@@ -14,7 +14,7 @@ MAX_FRAMES = 256
 
 
 def animated(frames: np.ndarray, fps: float, width: int | None = None) -> str:
-    """A picture on a page that shows ``frames``, uint8 ``[T, H, W, 3]``, again and again.
+    """Returns HTML of a picture that repeats ``frames``, uint8 ``[T, H, W, 3]``.
 
     Args:
         frames: the frames; evenly spaced ones are shown where there are more than ``MAX_FRAMES``.

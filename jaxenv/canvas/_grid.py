@@ -44,7 +44,7 @@ class Grid:
         self.parts = tuple(self._part(lane) for lane in range(count))
 
     def frame(self, moment: Moment) -> np.ndarray:
-        """The frame of a moment, uint8 ``[H, W, 3]`` with an even height and width, as video codecs want."""
+        """Returns the frame of a moment, uint8 ``[H, W, 3]`` with an even height and width, as video codecs want."""
         (height, width), (rows, columns) = self._cell, self._cells
         shape = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
         frame = np.empty((*(n + n % 2 for n in shape), 3), np.uint8)

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def library(*values: Any) -> Any:
-    """``jax.numpy`` if one of the values is a JAX array, otherwise ``numpy``."""
+    """Returns ``jax.numpy`` if one of the values is a JAX array, otherwise ``numpy``."""
     return jnp if any(isinstance(value, jax.Array) for value in values) else np
 
 

@@ -119,7 +119,7 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
 
 
 def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
-    """Versions, config, and the name, dtype and shape of every array of a checkpoint, without loading the arrays.
+    """Reads versions, config, and the name, dtype and shape of every array, without loading the arrays.
 
     Args:
         path: the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
@@ -153,7 +153,7 @@ def _opened(owner: str, path: pathlib.Path) -> Any:
 
 
 def _open(owner: str, path: pathlib.Path, opened: Any) -> tuple[zipfile.ZipFile, dict[str, Any]]:
-    """The archive and its index."""
+    """Returns the archive and its index."""
     try:
         archive = zipfile.ZipFile(opened)
         return archive, _index.checked(json.loads(_read_member(archive, _INDEX).tobytes()))
@@ -176,7 +176,7 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list[Any], like: Any) -> Any:
-    """One leaf, checked against ``like``; raises a ``ValueError`` that names it."""
+    """Reads one leaf and checks it against ``like``; raises a ``ValueError`` that names it."""
     name, _, _, key_impl = leaf
     damaged = f"restore: {path} is damaged: leaf {name or 'one array'}"
     try:

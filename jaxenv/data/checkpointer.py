@@ -156,7 +156,7 @@ class Checkpointer:
 
 
 def read(folder: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]]:
-    """The newest checkpoint of a folder, as `jaxenv.data.restore` describes it, and its index."""
+    """Reads the newest checkpoint of a folder, as `jaxenv.data.restore` describes it; also returns its index."""
     while True:
         step = _newest("restore", folder)
         try:
@@ -168,7 +168,7 @@ def read(folder: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any
 
 
 def index_of(owner: str, folder: pathlib.Path) -> dict[str, Any]:
-    """The index of the newest checkpoint of a folder."""
+    """Returns the index of the newest checkpoint of a folder."""
     while True:
         step = _newest(owner, folder)
         try:
@@ -179,7 +179,7 @@ def index_of(owner: str, folder: pathlib.Path) -> dict[str, Any]:
 
 
 def newest_step(folder: pathlib.Path) -> int | None:
-    """The number of the newest complete checkpoint of a folder, ``None`` if there is none."""
+    """Returns the number of the newest complete checkpoint of a folder, ``None`` if there is none."""
     if not folder.is_dir():
         return None
     ocp = _orbax("restore")
@@ -208,7 +208,7 @@ def _tensorstore(owner: str) -> ModuleType:
 
 
 def _atomicity(ocp: ModuleType) -> Any:
-    """A file that is written last marks a complete checkpoint, also where folders cannot be renamed or are copied."""
+    """Returns options that mark a complete checkpoint by a file written last, not by a renamed folder."""
     return ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE)
 
 
@@ -222,7 +222,7 @@ def _newest(owner: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _read_index(owner: str, step: pathlib.Path) -> dict[str, Any]:
-    """The index; its entry ``parts`` has the parts of each array, by the number of the leaf."""
+    """Reads the index; its entry ``parts`` has the parts of each array, by the number of the leaf."""
     try:
         stored = json.loads((step / _INDEX / "metadata").read_text())
         if "leaves" in stored:
@@ -250,7 +250,7 @@ def _read(step: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]
 
 
 def _leaf(arrays: "_Arrays", number: str, parts: list[_Part], key_impl: str, like: Any) -> Any:
-    """A leaf as ``like`` has it."""
+    """Reads a leaf with the sharding and type of ``like``."""
     stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
     read = arrays.open(number, stored, parts)
     if _index.is_numpy(like):
@@ -271,7 +271,7 @@ class _Arrays:
         self._folder, self._context = step / _ARRAYS, self._ts.Context()
 
     def open(self, number: str, stored: Any, parts: list[_Part]) -> Callable[[Any], np.ndarray]:
-        """A function that reads a region; it raises a ``ValueError`` if a part has another checksum."""
+        """Returns a function that reads a region and raises a ``ValueError`` if a checksum differs."""
         if not math.prod(stored.shape):  # nothing is stored of arrays without elements
             return lambda region: np.zeros(stored.shape, stored.dtype)[region]
         spec = {
@@ -301,7 +301,7 @@ class _Arrays:
 def _region(
     stored: Any, parts: list[list[list[int]]], read: Callable[[int], np.ndarray], region: tuple[slice, ...]
 ) -> np.ndarray:
-    """A region of an array, from the parts in which it was saved, which lie within these bounds."""
+    """Assembles a region of an array from its saved parts, which lie within these bounds."""
     wanted = [range(size)[along] for size, along in zip(stored.shape, region, strict=True)]
     array = np.empty([len(along) for along in wanted], stored.dtype)
     missing = array.size
@@ -324,7 +324,7 @@ def _region(
 
 
 def _parts(arrays: dict[str, Any]) -> dict[str, list[_Part]]:
-    """The parts of all arrays, in the first process those of every process. All processes call it together."""
+    """Returns the parts of all arrays; the first process returns those of every process. All processes call it."""
     own = {number: list(_own_parts(x)) for number, x in arrays.items()}
     found = _processes.collected(own)
     return {
@@ -334,7 +334,7 @@ def _parts(arrays: dict[str, Any]) -> dict[str, list[_Part]]:
 
 
 def _own_parts(x: Any) -> Iterator[_Part]:
-    """The parts of an array that this process writes."""
+    """Yields the parts of an array that this process writes."""
     if isinstance(x, np.ndarray):
         yield _crc32(x), [[0, size] for size in x.shape]
         return
@@ -353,12 +353,12 @@ def _index_checksum(index: dict[str, Any]) -> int:
 
 
 def _stored(x: Any) -> Any:
-    """An array as Orbax takes it: numbers, either over the devices of all processes or of NumPy."""
+    """Returns an array as Orbax takes it: numbers, on the devices of all processes or in NumPy."""
     x = jax.random.key_data(x) if is_key(x) else x
     alone = not isinstance(x, jax.Array) or (jax.process_count() > 1 and x.is_fully_addressable)
     return np.asarray(x) if alone else x
 
 
 def _is_spread(x: Any) -> bool:
-    """Whether an array that is stored lies over the devices of several processes."""
+    """Returns whether a stored array lies on the devices of several processes."""
     return isinstance(x, jax.Array) and not x.is_fully_addressable

@@ -75,7 +75,7 @@ class _Transitions:
 def discounted_return(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, final_values: Any = None
 ) -> jax.Array:
-    """The discounted sum of rewards up to the end of the episode, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """Computes discounted sums of rewards up to the end of the episode, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of ``last`` is its value. With zeros
     for ``values`` it is the discounted sum of the rewards in the rows.
@@ -98,7 +98,7 @@ def discounted_return(
 def n_step_return(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, n: int, gamma: Any, final_values: Any = None
 ) -> jax.Array:
-    """Returns of up to ``n`` rewards and a value, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """Computes returns of up to ``n`` rewards and a value, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = sum_{k<m} gamma^k D[k] r[t+k+1] + gamma^m D[m] V'[t+m]`` with ``D[k] = d[t+1] ... d[t+k]``, where ``m`` is
     ``n``, or less if the episode or the rows end earlier. Sutton & Barto (2018), section 7.1. It takes n passes.
@@ -123,7 +123,7 @@ def n_step_return(
 def td_lambda(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, lambda_: Any, final_values: Any = None
 ) -> jax.Array:
-    """TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """Computes TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * ((1 - lambda) * V'[t+1] + lambda * G[t+1])``: one-step targets for lambda 0,
     `discounted_return` for 1. It equals the returns of `gae`. Sutton & Barto (2018), section 12.1.
@@ -146,7 +146,7 @@ def td_lambda(
 def gae(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, lambda_: Any, final_values: Any = None
 ) -> Targets:
-    """Generalised advantage estimates, and returns ``advantages + values[:-1]``: float32 ``[T, B]`` each.
+    """Computes generalised advantages and returns ``advantages + values[:-1]``: float32 ``[T, B]`` each.
 
     ``A[t] = delta[t] + gamma * lambda * d[t+1] * A[t+1]`` with ``delta[t] = r[t+1] + gamma * d[t+1] * V'[t+1] - V[t]``.
     Schulman et al. (2016), arXiv:1506.02438.
@@ -192,7 +192,7 @@ def vtrace(
     clip_pg_rho: float = 1.0,
     final_values: Any = None,
 ) -> Targets:
-    """V-trace: off-policy corrected returns ``vs`` and policy-gradient advantages, float32 ``[T, B]`` each.
+    """Computes V-trace: off-policy returns ``vs`` and policy-gradient advantages, float32 ``[T, B]`` each.
 
     With ``rho[t] = exp(log_rhos[t])`` and ``c[t] = lambda * min(clip_c, rho[t])``::
 
@@ -288,7 +288,7 @@ def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: 
 
 @functools.partial(compiled_once, static_argnums=2)
 def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
-    """Returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
+    """Computes returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
 
     def add_step(_: Any, returns: Any) -> Any:
         later = jnp.concatenate([returns[1:], end])
@@ -300,7 +300,7 @@ def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
 
 @compiled_once
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
-    """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
+    """Solves ``x[t] = offset[t] + factor[t] * x[t+1]`` backwards, from ``start`` (0 by default) after the last row."""
     # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.
     start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 

@@ -63,7 +63,7 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
 
 
 def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
-    """Rows whose action led to the next row, bool ``[T, B]``: the transitions that a learner learns from.
+    """Marks the rows whose action led to the next row, bool ``[T, B]``: the transitions to learn from.
 
     Reward, discount and observation of an action arrive with the next row, so transition t leads from row t to row
     t + 1, and the last one to ``last``. Three kinds of rows start no transition:
@@ -228,5 +228,5 @@ def minibatches(
 
 
 def nearest_divisor(total: int, target: int) -> int:
-    """The divisor of ``total`` that is nearest to ``target``."""
+    """Returns the divisor of ``total`` that is nearest to ``target``."""
     return min((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - target))

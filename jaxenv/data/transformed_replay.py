@@ -56,7 +56,7 @@ class TransformedReplay:
         length: int = 2,
         importance_exponent: Any = 1.0,
     ) -> tuple[Any, Batch]:
-        """`Replay.sample`, transformed: the new state of the transformer, and windows ``[N, L, ...]``.
+        """Transforms `Replay.sample`: returns the new state of the transformer, and windows ``[N, L, ...]``.
 
         Args:
             state: the state of the transformer.
@@ -73,11 +73,11 @@ class TransformedReplay:
         return self.transformer.transform_batch(state, batch, self.replay, stored)
 
     def gather_all(self, state: Any, stored: ReplayState) -> tuple[Any, Batch]:
-        """`Replay.gather_all`, transformed: the new state, and one window per lane ``[B, n, ...]``."""
+        """Transforms `Replay.gather_all`: returns the new state, and one window per lane ``[B, n, ...]``."""
         return self.transformer.transform_batch(state, self.replay.gather_all(stored), self.replay, stored)
 
     def get(self, state: Any, stored: ReplayState, path: str, env_id: Any, position: Any) -> Any:
-        """`Replay.get`, transformed: leaves ``[*S, ...]`` of a field of any rows.
+        """Transforms `Replay.get`: returns leaves ``[*S, ...]`` of a field of any rows.
 
         Rows are read as a rollout sees them, and nothing is learned: statistics do not change, and goals are the
         environment's own.

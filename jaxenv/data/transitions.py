@@ -74,7 +74,7 @@ def to_transitions(experience: Experience, last: TimeStep, mode: TrajectoryMode 
 def to_n_step_transitions(
     experience: Experience, last: TimeStep, n: int, gamma: Any, mode: TrajectoryMode = "next_step"
 ) -> Transitions:
-    """Transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
+    """Makes transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
 
     ``reward = sum_{k<m} gamma^k D[k] r[t+k+1]`` and ``discount = gamma^(m-1) D[m]`` with ``D[k] = d[t+1] ... d[t+k]``,
     so the learner's target has the same form as for one step: ``reward + gamma * discount * V(next_observation)``.
@@ -119,7 +119,7 @@ def to_n_step_transitions(
 def _windows(
     start: tuple[Any, ...], rate: jax.Array, continues: jax.Array, n: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
+    """Returns reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
 
     def add_step(_: Any, window: Any) -> Any:
         reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)
@@ -169,20 +169,20 @@ class Trajectory:
     discount: Any
 
     def is_first(self) -> jax.Array:
-        """Rows that start an episode, bool in the shape of ``step_type``."""
+        """Marks rows that start an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.FIRST)
 
     def is_mid(self) -> jax.Array:
-        """Rows with more rows of the episode on either side."""
+        """Marks rows with more rows of the episode on either side."""
         middle = np.int32(StepType.MID)
         return (self.step_type == middle) & (self.next_step_type == middle)
 
     def is_last(self) -> jax.Array:
-        """Rows whose action ended the episode."""
+        """Marks rows whose action ended the episode."""
         return self.next_step_type == np.int32(StepType.LAST)
 
     def is_boundary(self) -> jax.Array:
-        """Rows that lead from the end of an episode to the start of the next: reward 0, discount 1, no step."""
+        """Marks rows that lead from the end of an episode to the start of the next: reward 0, discount 1, no step."""
         return self.step_type == np.int32(StepType.LAST)
 
 

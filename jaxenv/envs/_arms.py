@@ -19,15 +19,15 @@ class Arms:
         self.num, self.low, self.high, self.slot = num, low, high, _WIDTH / num
 
     def x(self, arm: Any) -> Any:
-        """The middle of an arm's bar."""
+        """Returns the x of the middle of an arm's bar."""
         return _LEFT + (arm + 0.5) * self.slot
 
     def y(self, value: Any) -> Any:
-        """The height of a value."""
+        """Returns the y at which a bar of this value ends."""
         return _BOTTOM + _HEIGHT * (value - self.low) / (self.high - self.low)
 
     def draw(self, canvas: Canvas, means: jax.Array) -> Canvas:
-        """Paints the bars of ``means``, float32 ``[B, num]``, those of the best arms green."""
+        """Paints the bars of ``means``, float32 ``[B, num]``; the bars of the best arms are green."""
         canvas = canvas.view((0, 10), (0, 10))
         best = means == jnp.max(means, axis=-1, keepdims=True)
         canvas = canvas.box(5, self.y(0.0), 9.4, 0.08, INK, corner=0.04)

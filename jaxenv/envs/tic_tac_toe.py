@@ -85,7 +85,7 @@ class TicTacToe(Task):
         return Transition(State(board), jnp.where(legal, won, illegal), wins | loses | draw | ~legal, info)
 
     def _reply(self, board: jax.Array, stream: random.Stream) -> jax.Array:
-        """The cell that the opponent marks: int32 ``[B]``, a free cell if there is one."""
+        """Returns the cell that the opponent marks: int32 ``[B]``, a free cell if there is one."""
         free = board == 0
         if self.opponent == "random":
             return random.categorical(stream, weights=free)
@@ -122,13 +122,13 @@ class TicTacToe(Task):
 
 
 def _player_to_move(board: jax.Array) -> jax.Array:
-    """The mark of the player to move, -1 or 1: int8 ``[B]``."""
+    """Returns the mark of the player to move, -1 or 1: int8 ``[B]``."""
     moves = jnp.sum(board != 0, axis=-1)
     return jnp.where(moves % 2 == 0, np.int8(-1), np.int8(1))
 
 
 def _mark(board: jax.Array, cell: jax.Array, player: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The board with the player's mark if the cell is free, and whether it is."""
+    """Marks the cell for the player if it is free; also returns whether it is."""
     chosen = cell[:, None] == np.arange(9, dtype=np.int32)[None]
     legal = jnp.any(chosen & (board == 0), axis=-1)
     return jnp.where(chosen & legal[:, None], player[:, None], board), legal

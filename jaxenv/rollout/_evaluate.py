@@ -49,7 +49,7 @@ class Evaluation:
     def summary(
         self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
     ) -> dict[str, Any]:
-        """Statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
+        """Returns statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
 
         Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones, so if there are any,
         raise ``max_steps`` or give the environment a time limit. Episodes that ended on an abnormal row count only as
@@ -230,21 +230,21 @@ def evaluate(
 
 
 def _default_bound(env: Environment, quota: int) -> jax.Array:
-    """The number of steps in which a lane ends ``quota`` episodes, restarts included; int32 ``()``."""
+    """Returns the number of steps in which a lane ends ``quota`` episodes, restarts included; int32 ``()``."""
     longest = jnp.asarray(env._longest_episode, jnp.int32)
     steps = jnp.max(jnp.where(longest == INT32_MAX, np.int32(_WITHOUT_LIMIT), longest))
     return jnp.where(steps >= INT32_MAX // quota, np.int32(INT32_MAX), quota * (steps + 1))
 
 
 def _count(mask: jax.Array) -> jax.Array:
-    """How many of ``bool[N]`` are True; int32, also where 64-bit types are enabled."""
+    """Counts the True entries of ``bool[N]``, int32, also where 64-bit types are enabled."""
     return jnp.sum(mask, axis=0, dtype=jnp.int32)
 
 
 def _resampled_means(
     key: jax.Array, x: jax.Array, valid: jax.Array, number: jax.Array, num_resamples: int
 ) -> jax.Array:
-    """Means of ``number`` episodes drawn with replacement from the valid ones of ``x``, ``[num_resamples, ...]``."""
+    """Returns means of ``number`` valid episodes drawn with replacement, ``[num_resamples, ...]``."""
     batch_size = 64  # resamples in memory at a time
     order = jnp.argsort(~valid, stable=True)  # valid episodes first
     drawn = np.arange(x.shape[0], dtype=np.int32) < number

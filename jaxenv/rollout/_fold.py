@@ -192,7 +192,7 @@ def _make_loop(
     initial_memory: Any,
     memory: jax.Array | None,
 ) -> tuple[tuple[Any, ...], Callable[..., Any]]:
-    """The initial carry of a fold, and the loop body from carry to carry."""
+    """Returns the initial carry of a fold, and the loop body from carry to carry."""
     loop = PolicyLoop.create(owner, env, policy, (state, timestep), key, initial_memory, memory)
     check_callable(owner, "fn", fn, "(value, step, next_timestep)")
     check_arrays(owner, "value", value)
@@ -234,7 +234,7 @@ def _check_value(owner: str, old: Any, new: Any) -> None:
 
 
 def _limit(owner: str, argument: str, number: Any) -> jax.Array:
-    """The number of steps or episodes after which a loop stops, uint32 ``()``."""
+    """Returns the number of steps or episodes after which a loop stops, uint32 ``()``."""
     if isinstance(number, jax.core.Tracer):
         if number.ndim or not jnp.issubdtype(number.dtype, jnp.integer):
             raise ValueError(f"{owner}: {argument} must be an integer, got {number!r}")

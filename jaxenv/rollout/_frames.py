@@ -67,7 +67,7 @@ def moments(
     size: tuple[int, int],
     initial_memory: Any,
 ) -> Iterator[Moment]:
-    """The moments of a film as NumPy arrays, drawn in chunks of steps."""
+    """Yields the moments of a film as NumPy arrays, drawn in chunks of steps."""
     start = env.reset(jax.random.key(0) if key is None else key)
     loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
 

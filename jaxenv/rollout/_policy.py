@@ -42,7 +42,7 @@ class Policy(Protocol):
 
 
 def random_policy(env: Environment) -> Policy:
-    """A policy that samples the action spec, restricted to legal actions if there is an ``env_info["action_mask"]``.
+    """Returns a policy that samples the action spec, or only legal actions with an ``env_info["action_mask"]``.
 
     Returns:
         A function ``policy(timestep, stream)``, with a stream per lane, that returns the actions ``[B, ...]``.
@@ -59,7 +59,7 @@ def random_policy(env: Environment) -> Policy:
 
 
 def policy_stream(env: Environment, state: Any, words: KeyWords | None = None) -> Stream:
-    """The stream that a policy draws from in a state, one per lane.
+    """Returns the stream that a policy draws from in a state, one per lane.
 
     Two salts separate it from the streams of the environment, which never draws the same numbers.
 
@@ -127,7 +127,7 @@ def act(policy: Policy, timestep: TimeStep, stream: Stream, memory: Any, recurre
 
 
 def memory_fault(initial_memory: Any, memory: Any) -> str | None:
-    """Where a memory differs from the initial one in structure, shape or dtype; ``None`` if it does not."""
+    """Says where a memory differs from the initial one in structure, shape or dtype; ``None`` if it does not."""
     if (fault := mismatch(initial_memory, memory, "memory")) is not None:
         return f"{fault}, as in initial_memory"
     for (path, x), y in zip(tree.flatten_with_path(initial_memory)[0], jax.tree.leaves(memory), strict=True):

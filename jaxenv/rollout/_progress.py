@@ -8,7 +8,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def progress(total: int, unit: str = "steps", done: int = 0) -> Iterator[Callable[..., None]]:
-    """A bar on stderr with the time left, from ``done`` on; nothing if stderr is not a terminal or rich is missing.
+    """Shows a bar on stderr with the time left, from ``done`` on, if stderr is a terminal and rich is installed.
 
     The yielded function ``advance(count, note="")`` advances it and shows a note behind it.
     """

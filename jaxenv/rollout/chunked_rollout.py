@@ -171,7 +171,7 @@ class ChunkedRollout:
 
 
 def chunk_lengths(num_steps: int, num_envs: int, chunk_steps: int | None = None) -> list[int]:
-    """Chunk lengths that add up to ``num_steps``: equal if a divisor allows it, otherwise with a shorter last one."""
+    """Splits ``num_steps`` into chunks, equal if a divisor allows it, otherwise with a shorter last one."""
     most = min(num_steps, chunk_steps or min(10_000, max(200, 2**20 // num_envs)))
     length = next(n for n in range(most, 0, -1) if num_steps % n == 0)
     if chunk_steps or length < most / 4:  # for example, if num_steps is a prime
@@ -181,7 +181,7 @@ def chunk_lengths(num_steps: int, num_envs: int, chunk_steps: int | None = None)
 
 
 def block_lengths(num_steps: int) -> tuple[int, int]:
-    """Rows of each block of a chunk, and of the shorter one at its end; 0 if there is none.
+    """Returns the rows of each block of a chunk, and of the shorter block at its end; 0 if there is none.
 
     >>> block_lengths(200), block_lengths(60), block_lengths(101)
     ((50, 0), (30, 0), (50, 1))
@@ -216,7 +216,7 @@ def _check_devices(env: Environment, devices: int) -> None:
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
 ) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
-    """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
+    """Returns a program's functions with lanes sharded over devices, and the arguments of ``start`` there."""
     mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
     inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)
     specs = partition_specs((env, initial_memory), _AXIS)
@@ -244,7 +244,7 @@ class _Program:
     axis_name: str | None
 
     def start(self, env: Environment, initial_memory: Any, key: jax.Array, env_id: Any) -> Any:
-        """The carry before the first chunk."""
+        """Returns the carry before the first chunk."""
         state, timestep = env.reset(key, env_id)
         measured = self.metrics.init(self._measurable(env, state, timestep))
         return state, timestep, tree.strong(initial_memory), measured, self._totals(measured)
@@ -282,12 +282,12 @@ class _Program:
         return (*carry, self.metrics.clear_finished(measured), cumulative), metrics
 
     def _totals(self, measured: Any) -> Totals:
-        """The totals of all lanes, also those of other shards."""
+        """Returns the totals of all lanes, including those of other shards."""
         totals = self.metrics.totals(measured)
         return totals if self.axis_name is None else totals.psum(self.axis_name)
 
     def _measurable(self, env: Environment, state: Any, timestep: TimeStep) -> TimeStep:
-        """The row without the entries that in ``same_step`` mode are not measured unless they are named."""
+        """Removes the entries that in ``same_step`` mode are measured only if they are named."""
         if self.metrics.env_info is not None or env.autoreset != "same_step":
             return timestep
         hidden = {"final_observation", *jax.eval_shape(env.env_info_of, state)}

@@ -28,7 +28,7 @@ class Statistic:
 
     @classmethod
     def where(cls, valid: jax.Array, x: jax.Array) -> "Statistic":
-        """``x`` where ``valid``; missing elsewhere."""
+        """Returns ``x`` where ``valid``; missing elsewhere."""
         return cls(jnp.where(valid, x, np.float32(0)), valid)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:

@@ -222,7 +222,7 @@ class WandB(Writer):
 def _flatten(
     writer: str, step: SupportsInt, metrics: Mapping[str, Any], columns: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Metrics on the host; the elements of lists are named ``name.0``, ``name.1``. Checks the arguments of a call."""
+    """Checks the arguments of a call and fetches its metrics; elements of lists are named ``name.0``, ``name.1``."""
     if (
         isinstance(step, bool | str)
         or not isinstance(step, SupportsInt)

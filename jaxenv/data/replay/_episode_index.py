@@ -32,7 +32,7 @@ class EpisodeIndex:
 
     @classmethod
     def empty(cls, capacity: int, num_envs: int) -> "EpisodeIndex":
-        """The index of an empty buffer."""
+        """Returns the index of an empty buffer."""
         number = _ring.empty(capacity, jax.ShapeDtypeStruct((1, num_envs), jnp.int32))
         return cls(number, jnp.full((capacity, num_envs), np.int32(-1)), jnp.zeros(num_envs, jnp.int32))
 
@@ -43,7 +43,7 @@ class EpisodeIndex:
         env_id: jax.Array,
         write: Callable[[jax.Array, jax.Array], jax.Array],
     ) -> "EpisodeIndex":
-        """The index after more rows were added.
+        """Returns the index after more rows were added.
 
         Args:
             step_type: int32 ``[T, K]``; a FIRST row starts an episode.
@@ -61,11 +61,11 @@ class EpisodeIndex:
         return EpisodeIndex(write(self.number, number), end, current)
 
     def begin_of(self, env_id: jax.Array, slot: jax.Array) -> jax.Array:
-        """Position of the first row of the episode of rows, int32 ``[*S]``; that row may have been overwritten."""
+        """Returns the position of the first row of the rows' episodes, int32 ``[*S]``; it may have been overwritten."""
         return self._end(_ring.read(self.number, slot, env_id) - 1, env_id) + 1
 
     def end_of(self, env_id: jax.Array, slot: jax.Array) -> jax.Array:
-        """Position of the newest row of the episode of rows, int32 ``[*S]``."""
+        """Returns the position of the newest row of the rows' episodes, int32 ``[*S]``."""
         return self._end(_ring.read(self.number, slot, env_id), env_id)
 
     def _end(self, number: jax.Array, env_id: jax.Array) -> jax.Array:

@@ -76,14 +76,17 @@ def _shift(drawn: jax.Array, word: jax.Array, total: jax.Array) -> jax.Array:
 
 
 def _draw_from_part(word: jax.Array, total: jax.Array, part: np.ndarray, num_parts: np.ndarray) -> jax.Array:
-    """An integer from part ``part`` of ``num_parts`` equal parts of 0 .. total - 1; an empty part's lower bound."""
+    """Draws an integer from part ``part`` of ``num_parts`` equal parts of 0 .. total - 1.
+
+    Returns the lower bound of an empty part.
+    """
     low = _lower_bound(part, num_parts, total)
     high = jnp.where(part + 1 == num_parts, total, _lower_bound(part + 1, num_parts, total))
     return low + random.high_product(word, high - low)
 
 
 def _lower_bound(part: np.ndarray, num_parts: np.ndarray, total: jax.Array) -> jax.Array:
-    """``part * total // num_parts``; 0 for ``part == num_parts``.
+    """Returns ``part * total // num_parts``; 0 for ``part == num_parts``.
 
     The result may be greater by one if ``total * num_parts`` is 2**32 or more.
     """

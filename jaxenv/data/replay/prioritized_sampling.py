@@ -148,7 +148,7 @@ def _place(span: Span, position: jax.Array, env_id: jax.Array) -> jax.Array:
 
 
 def _settings(state: Priorities) -> list[tuple[str, float]]:
-    """The options that a state was made with, read from the array where its values are known.
+    """Returns the options that a state was made with, read from the array where its values are known.
 
     A restored state has the static settings of the tree it was restored into, and the array that was saved.
     """

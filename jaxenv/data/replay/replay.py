@@ -89,7 +89,7 @@ class Replay:
     # --- adding rows -------------------------------------------------------------------------------------------------
 
     def init(self, rows: Experience) -> ReplayState:
-        """An empty buffer for rows like these.
+        """Returns an empty buffer for rows like these.
 
         Args:
             rows: leaves ``[T, B, ...]`` of arrays or ``ShapeDtypeStruct``, as `jaxenv.unroll` returns them; T does not
@@ -202,20 +202,20 @@ class Replay:
     # --- contents ----------------------------------------------------------------------------------------------------
 
     def size(self, state: ReplayState) -> jax.Array:
-        """Rows stored per lane, int32: ``()`` if the buffer is aligned, ``[B]`` otherwise."""
+        """Returns the rows stored per lane, int32: ``()`` if the buffer is aligned, ``[B]`` otherwise."""
         return self._span("size", state, batched=True).size
 
     def earliest(self, state: ReplayState) -> jax.Array:
-        """The position of the oldest row stored, int32 in the shape of `size`."""
+        """Returns the position of the oldest row stored, int32 in the shape of `size`."""
         return self._span("earliest", state, batched=True).begin
 
     def can_sample(self, state: ReplayState, length: int = 2) -> jax.Array:
-        """Whether a window of ``length`` rows can be sampled, bool ``()``; its priority must be positive."""
+        """Returns whether a window of ``length`` rows can be sampled, bool ``()``; its priority must be positive."""
         num_windows = self._num_windows("can_sample", self._span("can_sample", state), length)
         return self.sampling.can_sample(state.sampling, num_windows)
 
     def bytes_per_row(self, state: ReplayState) -> float:
-        """Bytes of the whole buffer divided by ``capacity * num_envs``; for arrays or ``ShapeDtypeStruct``."""
+        """Returns the bytes of the buffer per row, for arrays or ``ShapeDtypeStruct``."""
         check_kind("Replay.bytes_per_row", "state", state, ReplayState)
         total = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(state))
         return total / (self.capacity * self.num_envs)
@@ -334,7 +334,7 @@ class Replay:
         return rows
 
     def episode_begin(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
-        """Position of the first row of the episode of rows, or of the oldest row stored; int32 ``[*S]``.
+        """Returns the position of the first row of the rows' episodes, or of the oldest row stored; int32 ``[*S]``.
 
         Arguments and errors are those of `get`. Requires ``index_episodes``.
         """
@@ -344,7 +344,7 @@ class Replay:
         return jnp.clip(begin, span.begin_of(env_id), position)
 
     def episode_end(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
-        """Position of the LAST row of the episode of rows, or of its newest row if it is unfinished; int32 ``[*S]``.
+        """Returns the position of the LAST row of the rows' episodes, or of the newest row; int32 ``[*S]``.
 
         Arguments and errors are those of `get`. Requires ``index_episodes``.
         """
@@ -373,7 +373,7 @@ class Replay:
     # --- internals ---------------------------------------------------------------------------------------------------
 
     def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
-        """The rows that a state holds; raises a ``ValueError`` for the state of a Replay with other arguments."""
+        """Returns the rows that a state holds; raises a ``ValueError`` for the state of another Replay."""
         owner = f"Replay.{method}"
         check_kind(owner, "state", state, ReplayState)
         if state.batch_shape and not batched:

@@ -75,7 +75,7 @@ class UniformSampling(Sampling):
     def _draw(
         self, span: Span, stream: random.Stream, batch_size: int, num_windows: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Lanes and windows, int32 ``[N]`` each; windows are counted from the oldest one of the lane."""
+        """Draws lanes and windows, int32 ``[N]`` each; windows are counted from the oldest one of the lane."""
         # Rounding first makes the product exact in decimals: 0.07 of 100 is 7.
         num_recent = math.ceil(round(self.recent_fraction * batch_size, 9))
         if not num_recent:

@@ -174,7 +174,7 @@ class FrameStacker(Transformer):
 
 
 def _frame_rows(first: jax.Array, num: int) -> jax.Array:
-    """The rows, of ``[N, num - 1 + L]``, that the stacks of a window's L rows consist of: int32 ``[N, L, num]``.
+    """Returns the rows of ``[N, num - 1 + L]`` that each row of a window stacks: int32 ``[N, L, num]``.
 
     A stack never reaches back beyond the first row of its episode; ``first``, bool ``[N, num - 1 + L]``, marks these.
     """
@@ -185,13 +185,13 @@ def _frame_rows(first: jax.Array, num: int) -> jax.Array:
 
 
 def _gather_rows(x: jax.Array, row: jax.Array) -> jax.Array:
-    """Rows ``[N, L, num]`` of every window's ``x`` (``[N, S, ...]``): ``[N, L, num, ...]``."""
+    """Gathers rows ``[N, L, num]`` of every window's ``x`` (``[N, S, ...]``): ``[N, L, num, ...]``."""
     window = np.arange(x.shape[0], dtype=np.int32)[:, None, None]
     return x.at[window, row].get(mode="clip")
 
 
 def _join_frames(frames: jax.Array, axis: int | None) -> jax.Array:
-    """Stacks ``[N, L, num, ...]`` in the layout of `filled`."""
+    """Joins stacks ``[N, L, num, ...]`` in the layout of `filled`."""
     rank = frames.ndim - 3
     if axis is None or rank == 0:
         return frames

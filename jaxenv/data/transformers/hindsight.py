@@ -18,7 +18,7 @@ from jaxenv.tree import Tree
 
 
 def within_reach(achieved: Any, desired: Any) -> jax.Array:
-    """The reward 0 where the achieved goal is within 0.05 of the desired one, -1 elsewhere: float32 ``[B]``.
+    """Returns 0 where the achieved goal is within 0.05 of the desired one, else -1: float32 ``[B]``.
 
     Goals are trees of arrays ``[B, ...]``, and the distance is Euclidean over all their elements.
 
@@ -129,7 +129,7 @@ class Hindsight(Transformer):
         return tree.Shared(stream), with_timestep(batch, relabelled)
 
     def _draw(self, stream: random.Stream, batch: Batch, end: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Whether windows are relabelled, bool ``[N]``, and the positions of their goals, int32 ``[N]``."""
+        """Draws whether windows are relabelled, bool ``[N]``, and the positions of their goals, int32 ``[N]``."""
         first, window = batch.position + np.int32(1), np.arange(batch.position.shape[0], dtype=np.uint32)
         streams = jax.tree.map(
             lambda word: jnp.broadcast_to(word, window.shape), dataclasses.replace(stream, c1=window)
@@ -142,7 +142,7 @@ class Hindsight(Transformer):
     def _reward_of(
         self, achieved: dict[str, jax.Array], desired: dict[str, jax.Array], old_reward: jax.Array
     ) -> jax.Array:
-        """The rewards of all rows of the windows for these goals, ``[N, L]``."""
+        """Returns the rewards of all rows of the windows for these goals, ``[N, L]``."""
         number, length = old_reward.shape[:2]
         achieved, desired = jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), (achieved, desired))
         reward = jnp.asarray(self.reward(achieved, desired), jnp.float32)
@@ -172,7 +172,7 @@ class Hindsight(Transformer):
             )
 
     def goals(self, observation: Any) -> tuple[Any, Any]:
-        """The achieved and the desired goal in an observation, or in any tree of its structure."""
+        """Returns the achieved and the desired goal in an observation, or in any tree of its structure."""
         try:
             return tree.get_field(observation, self.achieved_goal), tree.get_field(observation, self.desired_goal)
         except ValueError as unknown:

@@ -83,14 +83,14 @@ class Normalizer(Transformer):
 
     @abc.abstractmethod
     def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
-        """The estimates after rows ``[B, ...]``."""
+        """Returns the estimates after rows ``[B, ...]``."""
 
     @abc.abstractmethod
     def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
-        """Rows ``[B, ...]`` normalised by estimates."""
+        """Normalises rows ``[B, ...]`` by estimates."""
 
     def statistics(self, state: Any) -> Any:
-        """Count, mean and variance of every normalised array, in its shape."""
+        """Returns count, mean and variance of every normalised array, in its shape."""
         return jax.tree.map(lambda e: e.moments, state.value, is_leaf=lambda node: isinstance(node, Estimate))
 
     def frozen(self) -> Self:
@@ -112,7 +112,7 @@ class Normalizer(Transformer):
     # --- one array ---------------------------------------------------------------------------------------------------
 
     def init_estimate(self, timestep: TimeStep, shape: tuple[int, ...]) -> Estimate:
-        """The estimate before the first row, for rows of one lane's ``shape``."""
+        """Returns the estimate before the first row, for rows of one lane's ``shape``."""
         moments, memory = _moments.empty(shape), ()  # type: tuple[Moments, Any]
         if self.mode == "window":
             ring = jax.tree.map(lambda x: jnp.zeros((self.window, *x.shape), x.dtype), moments)
@@ -124,7 +124,7 @@ class Normalizer(Transformer):
         return vary_like_rows(timestep, estimate) if self.axis_name is None else estimate
 
     def update_estimate(self, estimate: Estimate, x: jax.Array, valid: jax.Array | None = None) -> Estimate:
-        """The estimate after rows ``x`` (``[B, ...]``) that are finite and ``valid`` (bool ``[B]``)."""
+        """Returns the estimate after rows ``x`` (``[B, ...]``) that are finite and ``valid`` (bool ``[B]``)."""
         rows = _moments.from_batch(x, summable(x) if valid is None else summable(x) & valid, self.axis_name)
         moments, memory = estimate.moments, estimate.memory
         merged = _moments.merge(moments, rows)
@@ -145,7 +145,7 @@ class Normalizer(Transformer):
         return Estimate(jax.tree.map(lambda a, b: jnp.where(any_row, a, b), new, moments), memory)
 
     def normalize_array(self, estimate: Estimate, x: jax.Array, centre: bool = True) -> jax.Array:
-        """Rows ``x`` (``[B, ...]``) normalised by an estimate and clipped."""
+        """Normalises rows ``x`` (``[B, ...]``) by an estimate, and clips them."""
         moments = estimate.moments
         if centre:
             normalized = _moments.normalize(moments, x, self.epsilon)
@@ -158,7 +158,7 @@ class Normalizer(Transformer):
 
 
 def _merge_window(ring: Moments) -> Moments:
-    """The moments of the rows of all updates in a ring, leaves ``[window, ...]``, with at least one row."""
+    """Merges the moments of all updates in a ring, leaves ``[window, ...]``, with at least one row."""
     count = jnp.sum(ring.count.low, axis=0, dtype=jnp.uint32)
     weight = tree.expand(ring.count.low.astype(jnp.float32) / count.astype(jnp.float32), ring.mean.ndim)
     mean = jnp.sum(weight * (ring.mean + ring.mean_error), axis=0)
@@ -168,7 +168,7 @@ def _merge_window(ring: Moments) -> Moments:
 
 
 def _mix(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:
-    """The moments of a mixture with weights ``1 - weight`` of ``a`` and ``weight`` of ``b``; count of ``counted``."""
+    """Mixes moments ``a`` and ``b`` with weights ``1 - weight`` and ``weight``; takes the count of ``counted``."""
     delta = b.mean - a.mean
     mean = a.mean + weight * delta
     variance = (1 - weight) * a.variance + weight * b.variance + weight * (1 - weight) * jnp.square(delta)

@@ -28,10 +28,10 @@ class RewardTransformer(RowTransformer):
 
     @abc.abstractmethod
     def reward(self, reward: jax.Array) -> Any:
-        """The new reward for a batch of rewards, ``[B]`` or ``[B, R]``; it is cast to float32."""
+        """Returns the new reward for a batch of rewards, ``[B]`` or ``[B, R]``; it is cast to float32."""
 
     def reward_spec(self, spec: specs.Array) -> specs.Array:
-        """The spec of one lane's new reward: by default the shape of what ``reward`` returns, without bounds."""
+        """Returns the spec of one lane's new reward; by default the shape of ``reward``'s result, without bounds."""
         new_spec = mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
         return new_spec.replace(name="reward")
 
@@ -46,7 +46,7 @@ class RewardTransformer(RowTransformer):
 
 
 def reward_of(owner: str, timestep: TimeStep) -> jax.Array:
-    """The reward of rows; raises a ``ValueError`` if they hold none."""
+    """Returns the reward of rows; raises a ``ValueError`` if they hold none."""
     if isinstance(timestep.reward, tuple):
         raise ValueError(f"{owner}: the rows hold no reward, keep it in unroll(fields=...)")
     return timestep.reward
@@ -63,7 +63,7 @@ def check_components(owner: str, name: str, value: Any) -> None:
 
 
 def components(owner: str, name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A number, or one per component of a reward of one lane's ``shape``, as float32."""
+    """Returns a number, or one per component of a reward of one lane's ``shape``, as float32."""
     numbers = np.asarray(value, np.float32)
     if numbers.shape not in ((), shape):
         raise ValueError(f"{owner}: {name} must be one number or have the shape {shape} of the reward, got {value!r}")

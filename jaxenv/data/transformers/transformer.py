@@ -34,7 +34,7 @@ _ARGUMENTS = (
 
 
 def _checked(method: Callable[..., Any], argument: str, check: Callable[..., Any]) -> Callable[..., Any]:
-    """The method of a transformer, which checks one of its arguments first."""
+    """Wraps a method of a transformer to check one of its arguments first."""
     place = list(inspect.signature(method).parameters).index(argument)
 
     @functools.wraps(method)
@@ -97,7 +97,7 @@ class Transformer(abc.ABC):
         """Checks the constructor's arguments; raises a ``ValueError`` that names class, argument and value."""
 
     def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
-        """The state before the first row; ``()`` for a transformer without memory.
+        """Returns the state before the first row; ``()`` for a transformer without memory.
 
         Leaves lead with the lanes ``[B]`` and restart with every episode. Those in `jaxenv.tree.Shared` belong to the
         whole batch and continue.
@@ -125,14 +125,14 @@ class Transformer(abc.ABC):
 
     @abc.abstractmethod
     def transform_spec(self, spec: TimeStep) -> TimeStep:
-        """The specs of transformed rows, from those of raw rows (``env.time_step_spec()``), with one lane's shapes."""
+        """Returns the specs of transformed rows, given those of raw rows (``env.time_step_spec()``)."""
 
     def frozen(self) -> Self:
-        """The same transformer with constant statistics, whatever state it is given."""
+        """Returns the same transformer with constant statistics, whatever state it is given."""
         return self
 
     def as_rollout(self) -> "Transformer":
-        """The transformer with whose ``transform_batch`` single rows of a buffer become what a rollout sees.
+        """Returns the transformer whose ``transform_batch`` shows single rows of a buffer as a rollout sees them.
 
         Its statistics are constant, and it changes nothing that a rollout does not change.
         """
@@ -147,7 +147,7 @@ class Transformer(abc.ABC):
         state: Tree = None,
         key: jax.Array | None = None,
     ) -> tuple[Callable[..., Any], Tree]:
-        """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
+        """Returns a policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
 
         Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart
         and shared parts continue. Rollouts and replay share one state: take it from the memory that a rollout returns,
@@ -202,7 +202,7 @@ class Transformer(abc.ABC):
 
 
 def vary_like_rows(timestep: TimeStep, state: Tree) -> Tree:
-    """Under ``shard_map``: a constant state that varies like the rows, so that it can be the carry of a loop."""
+    """Makes a constant state vary like the rows under ``shard_map``, so that it can be the carry of a loop."""
     reference = timestep.step_type
     return tree.vary_like(reference, state) if isinstance(reference, jax.Array) else state
 
@@ -234,7 +234,7 @@ class RowTransformer(Transformer):
 
     @abc.abstractmethod
     def transform_rows(self, timestep: TimeStep) -> TimeStep:
-        """The new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
+        """Returns the new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
 
     def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         return state, self.transform_rows(timestep)
@@ -258,7 +258,7 @@ class Identity(RowTransformer):
 
 
 def flatten_windows(batch: Batch) -> TimeStep:
-    """All rows of windows ``[N, L, ...]``: ``[N * L, ...]``."""
+    """Returns all rows of windows ``[N, L, ...]``: ``[N * L, ...]``."""
     number, length = _shape(batch)
     return jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), batch.experience.timestep)
 
@@ -270,7 +270,7 @@ def map_windows(fn: Callable[[TimeStep], TimeStep], batch: Batch) -> Batch:
 
 
 def with_timestep(batch: Batch, timestep: TimeStep) -> Batch:
-    """The windows with other rows."""
+    """Returns the windows with other rows."""
     return dataclasses.replace(batch, experience=dataclasses.replace(batch.experience, timestep=timestep))
 
 

@@ -73,7 +73,7 @@ class Car:
 
 
 def parked(x: jax.Array, y: jax.Array, angle: jax.Array) -> Car:
-    """A car at rest, whose hull has its origin at ``(x, y)``; float32 ``[B]`` each.
+    """Returns a car at rest whose hull has its origin at ``(x, y)``; float32 ``[B]`` each.
 
     As in the original, the wheels are placed as if the angle were 0. The hinges pull them to the hull in a few steps.
     """
@@ -90,7 +90,7 @@ def parked(x: jax.Array, y: jax.Array, angle: jax.Array) -> Car:
 
 
 def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> Car:
-    """The car after a step.
+    """Returns the car after a step.
 
     Args:
         car: the car.
@@ -153,7 +153,7 @@ def _tyre(
     omega: jax.Array,
     phase: jax.Array,
 ) -> tuple[Any, ...]:
-    """Speed of the motor that turns a wheel, how it rolls and its angle, and the force on it. Elementwise."""
+    """Returns the motor speed and rate of a wheel, its angle, and the force on it. Elementwise."""
     error = steer - (angle - hull_angle)
     motor = jnp.sign(error) * jnp.minimum(50 * jnp.abs(error), np.float32(3))
 

@@ -105,7 +105,7 @@ class BipedalWalker(Task):
         return self._started(heights, force, blocks)
 
     def _started(self, heights: jax.Array, force: jax.Array, blocks: Any = None) -> State:
-        """The state after the first step, which the original takes in ``reset``, with idle motors."""
+        """Returns the state after the first step, which the original takes in ``reset``, with idle motors."""
         lanes = heights.shape[0]
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
         action = jnp.zeros((lanes, 4), jnp.float32)
@@ -154,14 +154,14 @@ class BipedalWalker(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
-        """The walker in world units: pairs of a colour and corners, each two arrays ``[B]``."""
+        """Returns the walker in world units: pairs of a colour and corners, each two arrays ``[B]``."""
         world = world_of(state)
         near, far = mix(PURPLE, NIGHT, 0.2), mix(PURPLE, PAPER, 0.3)
         colours = (PURPLE, far, far, near, near)
         return [(colours[i], corners(SCENE, world, i)) for i in (1, 2, 0, 3, 4)]
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The walker on its ground, with the flag at the start; the picture moves with the walker."""
+        """Paints the walker on its ground and the flag at the start; the view moves with the walker."""
         x, _ = _origin(world_of(state))
         left = x - np.float32(WIDTH / 5)
         canvas = canvas.fill(PAPER).view((0, WIDTH), (0, HEIGHT))
@@ -179,7 +179,7 @@ class BipedalWalker(Task):
 
 
 def world_of(state: State) -> World:
-    """Poses, velocities, impulses and contacts, with the lanes last."""
+    """Unpacks poses, velocities, impulses and contacts, with the lanes last."""
     return physics2d.unpack(state.world, SCENE if state.blocks is None else HARDCORE, NEARBY)
 
 
@@ -197,7 +197,7 @@ def _step(
 
 
 def _motors(action: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
-    """Speeds and largest torques of the joints in the scene's order, for actions ``[B, 4]``."""
+    """Returns speeds and largest torques of the joints in the scene's order, for actions ``[B, 4]``."""
     sign, size = jnp.sign(action), jnp.clip(jnp.abs(action), 0, 1)
     order = np.argsort(_JOINTS)
     speeds = [sign[:, i] * np.float32(_KNEE_SPEED if i % 2 else _HIP_SPEED) for i in order]
@@ -205,7 +205,7 @@ def _motors(action: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
 
 
 def _origin(world: World) -> tuple[jax.Array, jax.Array]:
-    """Position of the hull's origin, float32 ``[B]`` each; lanes last."""
+    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
     s, c = sin_cos(world.pose[2][0])
     x, y = SCENE.centre_x[0], SCENE.centre_y[0]
     return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)

@@ -116,7 +116,7 @@ class LunarLander(Task):
         return self._started(smoothed(heights), force, indices, noise)
 
     def _started(self, heights: jax.Array, force: jax.Array, indices: jax.Array, noise: jax.Array) -> State:
-        """The state after the first step, which the original takes in ``reset``, with idle engines."""
+        """Returns the state after the first step, which the original takes in ``reset``, with idle engines."""
         lanes = heights.shape[0]
         strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
@@ -132,7 +132,7 @@ class LunarLander(Task):
         return self._advanced(state, action, noise)
 
     def _advanced(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
-        """The transition for given numbers ``noise [B, 2]`` in [-1, 1), which disperse the flames."""
+        """Returns the transition, given ``noise [B, 2]`` in [-1, 1), which disperses the flames."""
         main, side, direction = self._throttles(action)
         world = world_of(state)
         flying = ~(world.touched[1] | world.touched[2])
@@ -165,7 +165,7 @@ class LunarLander(Task):
         )
 
     def _throttles(self, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Power of the main and the side engine in [0, 1], and the side engine's direction, float32 ``[B]``."""
+        """Returns the power of main and side engine in [0, 1] and the side engine's direction, float32 ``[B]``."""
         if not self.continuous:
             main = (action == 2).astype(jnp.float32)
             side = ((action == 1) | (action == 3)).astype(jnp.float32)
@@ -178,7 +178,7 @@ class LunarLander(Task):
     def _weather(
         self, wind_index: jax.Array, torque_index: jax.Array, flying: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """Wind and torque on the hull, float32 ``[B]``, and the next indices."""
+        """Returns wind and torque on the hull, float32 ``[B]``, and the next indices."""
         if not self.enable_wind:
             calm = jnp.zeros(flying.shape, jnp.float32)
             return calm, calm, wind_index, torque_index
@@ -203,13 +203,13 @@ class LunarLander(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
-        """The craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
+        """Returns the craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
         world = world_of(state)
         colours = (PURPLE, _LEG_COLOUR, _LEG_COLOUR)
         return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The moon, the pad between its flags, and the craft."""
+        """Paints the moon, the pad between its flags, and the craft."""
         canvas = canvas.fill(NIGHT).view((0, WIDTH), (0, HEIGHT))
         canvas = canvas.below(lambda x: _height(state.heights, x), SILVER)
         for x in (WIDTH / 2 - WIDTH / EDGES, WIDTH / 2 + WIDTH / EDGES):
@@ -221,12 +221,12 @@ class LunarLander(Task):
 
 
 def world_of(state: State) -> World:
-    """Poses, velocities, impulses and contacts, with the lanes last."""
+    """Unpacks poses, velocities, impulses and contacts, with the lanes last."""
     return physics2d.unpack(state.world, SCENE, NEARBY)
 
 
 def smoothed(heights: jax.Array) -> jax.Array:
-    """The ground, float32 ``[B, 11]``, from 12 random heights: a flat pad in the middle, means of three elsewhere.
+    """Smooths 12 random heights to the ground, float32 ``[B, 11]``: a flat pad in the middle, else means of three.
 
     As in the original, the neighbour on the left of the first point is the last of the 12.
     """
@@ -239,13 +239,13 @@ def smoothed(heights: jax.Array) -> jax.Array:
 
 
 def _on_hull(x: jax.Array, y: jax.Array, torque: jax.Array) -> tuple[jax.Array, ...]:
-    """Force and torque on all bodies, float32 ``[3, B]`` each."""
+    """Returns forces and torques on all bodies, float32 ``[3, B]`` each, that act on the hull only."""
     zero = jnp.zeros_like(x)
     return tuple(jnp.stack([value, zero, zero]) for value in (x, y, torque))
 
 
 def _gust(index: jax.Array) -> jax.Array:
-    """tanh(sin(2 k i) + sin(pi k i)) for k = 0.01, which never repeats."""
+    """Returns tanh(sin(2 k i) + sin(pi k i)) for k = 0.01, which never repeats."""
     turn = (index % 200).astype(jnp.float32)  # the second sine has a period of 200 steps
     slow = index.astype(jnp.float32) * np.float32(0.02)
     return jnp.tanh(sin_cos(slow)[0] + sin_cos(turn * np.float32(math.pi * 0.01))[0])
@@ -254,7 +254,7 @@ def _gust(index: jax.Array) -> jax.Array:
 def _fired(
     world: World, main: jax.Array, side: jax.Array, direction: jax.Array, noise: jax.Array, params: Params
 ) -> World:
-    """The world after the engines' impulses on the hull."""
+    """Returns the world after the engines' impulses on the hull."""
     first, second = noise[:, 0] / np.float32(SCALE), noise[:, 1] / np.float32(SCALE)
     s, c = sin_cos(world.pose[2][0])
     # Along the craft and across it; the original's signs make both mirror images.
@@ -283,7 +283,7 @@ def _struck(
     impulse: tuple[jax.Array, jax.Array],
     arm: tuple[jax.Array, jax.Array],
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Velocity of the hull after an impulse at ``arm`` from its centre of mass."""
+    """Returns the velocity of the hull after an impulse at ``arm`` from its centre of mass."""
     vx, vy, w = velocity
     mass, inertia = SCENE.inverse_mass[0], SCENE.inverse_inertia[0]
     turn = arm[0] * impulse[1] - arm[1] * impulse[0]
@@ -291,14 +291,14 @@ def _struck(
 
 
 def _origin(world: World) -> tuple[jax.Array, jax.Array]:
-    """Position of the hull's origin, float32 ``[B]`` each; lanes last."""
+    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
     s, c = sin_cos(world.pose[2][0])
     x, y = SCENE.centre_x[0], SCENE.centre_y[0]
     return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)
 
 
 def _observed(state: State) -> tuple[jax.Array, ...]:
-    """The eight numbers of the observation, float32 ``[B]`` each."""
+    """Returns the eight numbers of the observation, float32 ``[B]`` each."""
     world = world_of(state)
     x, y = _origin(world)
     vx, vy, w = (v[0] for v in world.velocity)
@@ -327,7 +327,7 @@ _LEG_COLOUR = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
 
 
 def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
-    """The height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
+    """Returns the height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
     place = x * np.float32(EDGES / WIDTH)
     parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]
     return sum(parts[1:], parts[0])

@@ -63,7 +63,7 @@ class Cost:
     rest: jax.Array  # the rounding error of total
 
     def plus(self, cost: jax.Array) -> "Cost":
-        """The sum with one more cost."""
+        """Adds one cost to the sum."""
         return Cost(*moments.add(self.total, self.rest, cost))
 
 
@@ -133,7 +133,7 @@ class CartPoleSwingup(PoleTask):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The pole is green while it is upright. The part of the track and the angles that this takes are marked."""
+        """Paints the pole, green while it is upright, and marks the angles and the part of the track that count."""
         p, pole = self.params, state.pole
         canvas = self.draw_track(state, canvas)
         canvas = canvas.line(-p.x_reward_threshold, -0.42, p.x_reward_threshold, -0.42, 0.16, GREEN)
@@ -155,7 +155,7 @@ def _is_slow(pole: Pole, p: Params) -> jax.Array:
 
 
 def _counted(state: State, pole: Pole, upright: jax.Array, cost: jax.Array) -> State:
-    """The state after a step to ``pole``, with its counters updated except for ``best_episode``."""
+    """Returns the state after a step to ``pole``, with its counters updated except for ``best_episode``."""
     return tree.rebuild(
         state,
         pole=pole,
@@ -168,5 +168,5 @@ def _counted(state: State, pole: Pole, upright: jax.Array, cost: jax.Array) -> S
 
 
 def _return(upright: jax.Array, cost: Cost) -> jax.Array:
-    """The sum of rewards for a number of steps upright and a cost of pushes."""
+    """Returns the sum of rewards, given the steps upright and the cost of pushes."""
     return upright.astype(jnp.float32) - cost.total - cost.rest

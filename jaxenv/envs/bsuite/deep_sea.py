@@ -103,7 +103,7 @@ class DeepSea(Task):
         return self.advance(state, action, draws)
 
     def advance(self, state: State, action: jax.Array, draws: Draws | None) -> Transition:
-        """One step, given its random numbers; ``None`` in a deterministic sea."""
+        """Takes one step, given its random numbers; ``None`` in a deterministic sea."""
         last = np.int32(self.size - 1)
         cell = state.row * np.int32(self.size) + state.column
         right = action == lookup(self.action_mapping != 0, cell).astype(jnp.int32)

@@ -97,6 +97,6 @@ class MountainCar(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The bar at the bottom shows the elapsed steps."""
+        """Paints the valley and, at the bottom, a bar for the elapsed steps."""
         canvas = mountain_car.draw_valley(self, state.car, canvas).view((0, 1), (0, 1))
         return canvas.gauge(state.steps.astype(jnp.float32) / self.max_steps, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)

@@ -65,7 +65,7 @@ class UmbrellaChain(Task):
         return self.advance(state, action, self._words(stream))
 
     def advance(self, state: State, action: jax.Array, words: tuple[jax.Array, ...]) -> Transition:
-        """One step, given its coins: the first one determines the reward, the second is unused."""
+        """Takes one step, given its coins: the first one determines the reward, the second is unused."""
         held = jnp.where(state.time == 0, action == 1, state.held)
         time = state.time + 1
         ended = time == self.params.chain_length
@@ -94,7 +94,7 @@ class UmbrellaChain(Task):
         return random.separate_bits(stream, _coins.num_words(2 + self.n_distractor))
 
     def _distractors(self, state: State) -> jax.Array:
-        """The coins of the observation: bool ``[B, n_distractor]``."""
+        """Returns the coins of the observation: bool ``[B, n_distractor]``."""
         return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]
 
     # --- the picture -------------------------------------------------------------------------------------------------

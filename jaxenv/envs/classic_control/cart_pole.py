@@ -114,7 +114,7 @@ class CartPole(Task):
 
 
 def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array, jax.Array]:
-    """Acceleration of the cart (m/s^2) and of the pole (rad/s^2) under ``force`` (N), each float32 ``[B]``."""
+    """Returns the accelerations of cart (m/s^2) and pole (rad/s^2) under ``force`` (N), float32 ``[B]`` each."""
     sin, cos = sin_cos(state.theta)
     push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
     theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))
@@ -122,7 +122,7 @@ def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array,
 
 
 def _pushed(state: State, action: jax.Array, p: Params) -> State:
-    """One step of Euler's method."""
+    """Advances the state by one step of Euler's method."""
     force = jnp.where(action == 1, p.force, -p.force)
     x_acc, theta_acc = accelerations(state, force, p)
     return State(

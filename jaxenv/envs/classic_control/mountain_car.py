@@ -105,7 +105,7 @@ def roll(env: Any, state: State, push: jax.Array) -> State:
 
 
 def at_goal(env: Any, state: State) -> jax.Array:
-    """Whether the car is at the goal with sufficient velocity: bool ``[B]``."""
+    """Returns whether the car is at the goal with sufficient velocity: bool ``[B]``."""
     return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)
 
 

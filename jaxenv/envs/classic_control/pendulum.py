@@ -84,7 +84,7 @@ class Pendulum(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The mark above shows where upright is, the arrow the rate."""
+        """Paints the pendulum, a mark where upright is, and an arrow for the rate."""
         length, angle = self.params.length, math.pi / 2 + state.theta
         canvas = canvas.view((-1.35, 1.35), (-1.35, 1.35)).zoom(jnp.maximum(length, 1.0))
         canvas = canvas.line(0, length + 0.17, 0, length + 0.27, 0.08, GREEN)

@@ -196,7 +196,7 @@ def nth_bit(word: jax.Array, number: jax.Array) -> jax.Array:
 
 
 def nth_bit_of(word: jax.Array, number: jax.Array) -> jax.Array:
-    """`nth_bit` as a function of scalars, for `in_one_kernel`: a binary search in five steps."""
+    """Computes `nth_bit` on scalars, for `in_one_kernel`, by a binary search in five steps."""
     position = jnp.zeros_like(number)
     for half in (16, 8, 4, 2, 1):
         lower = _count_bits((word >> position.astype(jnp.uint32)) & np.uint32(2**half - 1))

@@ -270,7 +270,7 @@ def choice(word: jax.Array, count: Any) -> jax.Array:
 def _acted(
     action: jax.Array, agent: Pose, lock: Lock | None, goal: jax.Array, floor: jax.Array, lava: jax.Array
 ) -> tuple[Pose, Lock | None, jax.Array, jax.Array]:
-    """Agent and lock after an action, and whether the agent steps onto the goal or into lava, bool ``[B]`` each.
+    """Returns agent and lock after an action, and whether the agent enters the goal or lava, bool ``[B]`` each.
 
     Args:
         action: int32 ``[B]``.
@@ -291,7 +291,7 @@ def _acted(
 
 
 def moved(agent: Pose, action: jax.Array, enters: jax.Array) -> Pose:
-    """The agent after an action, int32 ``[B]``; ``enters`` is whether it moves to the cell ahead, bool ``[B]``."""
+    """Returns the agent after an action, int32 ``[B]``; ``enters``, bool ``[B]``: whether it steps ahead."""
     x, y = agent.ahead
     direction = (agent.direction + toward(action, RIGHT, LEFT)) & 3
     return Pose(jnp.where(enters, x, agent.x), jnp.where(enters, y, agent.y), direction)

@@ -119,7 +119,7 @@ class MinAtar(Task):
         return Transition(*played(self, state, action, stream))
 
     def _played(self, state: GameState, action: jax.Array, stream: Stream) -> tuple[GameState, jax.Array, jax.Array]:
-        """The next state, the reward and whether the game is over."""
+        """Returns the next state, the reward and whether the game is over."""
         first, *words = random.separate_bits(stream, 1 + self.step_words)
         sticks = random.unit(first) < self.sticky_action_prob
         action = jnp.where(sticks, state.last_action, _letter_index(self.actions, action))

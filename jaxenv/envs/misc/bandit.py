@@ -69,11 +69,11 @@ class Bandit(Task):
 
     @abc.abstractmethod
     def pay(self, mean: jax.Array, action: jax.Array, noise: jax.Array) -> jax.Array:
-        """The reward of pulling arm ``action`` of mean reward ``mean``: float32 ``[B]``."""
+        """Returns the reward of pulling arm ``action`` with mean reward ``mean``: float32 ``[B]``."""
 
     @abc.abstractmethod
     def reward_bounds(self) -> tuple[float, float]:
-        """Lower and upper bound of the rewards."""
+        """Returns the lower and the upper bound of the rewards."""
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class Bandit(Task):
         return self.advance(state, action, self.noise(stream))
 
     def advance(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
-        """One pull, given its random number from `noise`."""
+        """Pulls an arm, given the random number from `noise`."""
         arms = np.arange(self.num_actions, dtype=np.int32)[None]
         mean = jnp.sum(jnp.where(action[:, None] == arms, state.means, 0.0), axis=-1)
         reward = self.pay(mean, action, noise)
@@ -112,7 +112,7 @@ class Bandit(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def picture_bounds(self) -> tuple[Any, Any]:
-        """Lower and upper end of the picture's scale of rewards: numbers, or float32 ``[B]``."""
+        """Returns both ends of the picture's scale of rewards: numbers, or float32 ``[B]``."""
         return self.reward_bounds()
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:

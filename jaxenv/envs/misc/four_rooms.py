@@ -139,7 +139,7 @@ class FourRooms(Task):
 
 
 def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:
-    """The exact transition probabilities, for planning and for tests.
+    """Returns the exact transition probabilities, for planning and for tests.
 
     Returns:
         Float64 ``[104, 4, 104]``: ``[i, a, j]`` is the probability of moving from ``FREE_CELLS[i]`` to
@@ -181,7 +181,7 @@ def _below(count: int, word: jax.Array) -> jax.Array:
 
 
 def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Row and column of ``FREE_CELLS[index]``; ``index`` is uint32 ``[B]``."""
+    """Returns row and column of ``FREE_CELLS[index]``; ``index`` is uint32 ``[B]``."""
     index = index.astype(jnp.int32)
     position = index
     for start in np.flatnonzero(_JUMPS).tolist():
@@ -190,7 +190,10 @@ def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """A uniform free cell other than ``taken``: a draw among all but the last cell, which replaces ``taken``."""
+    """Returns a uniform free cell other than ``taken``.
+
+    Draws among all but the last cell, which stands in for ``taken``.
+    """
     row, column = _free_cell(_below(len(FREE_CELLS) - 1, word))
     collides = (row == taken[0]) & (column == taken[1])
     last_row, last_column = FREE_CELLS[-1]
@@ -198,13 +201,13 @@ def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array]) -> tuple[ja
 
 
 def _plane(row: jax.Array, column: jax.Array) -> jax.Array:
-    """Bool ``[B, 13, 13]``, true at the given cell only."""
+    """Returns a map that is true at the given cell only, bool ``[B, 13, 13]``."""
     lines = np.arange(_SIZE, dtype=np.int32)[None]
     return (row[:, None] == lines)[:, :, None] & (column[:, None] == lines)[:, None, :]
 
 
 def _lanes(cell: Any, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """Row and column, each ``[B]``, of a cell ``[2]`` or of one cell per lane ``[B, 2]``."""
+    """Returns row and column, each ``[B]``, of a cell ``[2]`` or of one cell per lane ``[B, 2]``."""
     cell = jnp.asarray(cell)
     return jnp.broadcast_to(cell[..., 0], shape), jnp.broadcast_to(cell[..., 1], shape)
 

@@ -121,14 +121,14 @@ class PointRobot(Task):
         return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
 
     def _start(self, fractions: Sequence[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The initial position: ``origin``, or fractions (each ``[B]``) of the radius and of a half-turn."""
+        """Returns the initial position: ``origin``, or fractions (``[B]`` each) of the radius and of a half-turn."""
         if not fractions:
             return origin, origin
         radius, angle = fractions
         return _polar(self.params.circle_radius * radius, math.pi * angle)
 
     def _advance(self, state: State, action: jax.Array, start: tuple[jax.Array, jax.Array]) -> Transition:
-        """One step; ``start`` is the position to which an agent at the goal is moved with ``respawn``."""
+        """Takes one step; with ``respawn`` an agent at the goal moves to ``start``."""
         action = clip(action, -self.max_force, self.max_force)
         x, y = state.x + action[:, 0], state.y + action[:, 1]
         from_x, from_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
@@ -143,7 +143,7 @@ class PointRobot(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The half-circle of goals, the goal with its radius, the agent with its last action, and the elapsed time."""
+        """Paints the half-circle of goals, the goal's disc, the agent with its last action, and the elapsed time."""
         p, time = self.params, state.time.astype(jnp.float32)
         canvas = canvas.view((-1.5, 1.5), (-1, 2))
         canvas = canvas.gauge(time / p.t_max, -1.4, -0.93, 2.8, 0.1, GREY, SILVER)
@@ -163,7 +163,7 @@ def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _length(x: jax.Array, y: jax.Array) -> jax.Array:
-    """Length of a vector, with gradient 0 at length 0."""
+    """Returns the length of a vector, with gradient 0 at length 0."""
     square = x * x + y * y
     positive = square != 0  # true for NaN, which must not count as distance 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)

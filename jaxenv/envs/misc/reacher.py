@@ -99,7 +99,7 @@ class Reacher(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The arrows at the joints show the rates of their segments."""
+        """Paints the arm, its goal, and at each joint an arrow for the rate of the segment."""
         n, size = self.num_joints, 0.08 * self.num_joints
         canvas = canvas.view((-n, n), (-n, n), margin=0.07)
         canvas = canvas.disc(*state.goal, 0.6 * size, GREEN).ring(*state.goal, 1.4 * size, 0.4 * size, GREEN)

@@ -93,7 +93,7 @@ class Swimmer(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """An urchin's halo has the distance at which the reward is halved; the arrow is the velocity."""
+        """Paints urchins with halos at whose edge the reward is halved, and the swimmer with its velocity."""
         canvas = canvas.fill(SKY).view((-1.6, 1.6), (-1.6, 1.6))
         canvas = canvas.disc(*state.goal, 0.07, GREEN).ring(*state.goal, 0.16, 0.045, GREEN)
         for i in range(self.num_urchins):

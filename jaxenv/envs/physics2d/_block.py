@@ -33,7 +33,7 @@ class Blocks:
 
 
 def window(scene: Scene, blocks: Blocks, x: jax.Array) -> tuple[jax.Array, Box]:
-    """The ``scene.blocks`` boxes that bodies at ``x [n, B]`` may reach: indices and boxes ``[n, scene.blocks, B]``."""
+    """Returns the ``scene.blocks`` boxes near bodies at ``x [n, B]``: indices and boxes ``[n, scene.blocks, B]``."""
     num = blocks.boxes.left.shape[0]
     reach = (scene.radius + MARGIN)[:, None]
     passed = blocks.boxes.right[None] < (x - reach)[:, None]
@@ -45,17 +45,17 @@ def window(scene: Scene, blocks: Blocks, x: jax.Array) -> tuple[jax.Array, Box]:
 
 
 def corners_of_box(box: Box) -> tuple[Vector, ...]:
-    """The corners, counterclockwise from the lower right one."""
+    """Returns the corners of a box, counterclockwise from the lower right one."""
     return (box.right, box.low), (box.right, box.high), (box.left, box.high), (box.left, box.low)
 
 
 def diagonal(box: Box) -> tuple[Vector, Vector]:
-    """The segment with the same bounding box."""
+    """Returns the segment with the same bounding box."""
     return (box.left, box.low), (box.right, box.high)
 
 
 def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
-    """The manifold of a box and a polygon, whose centroid is ``centre`` in the coordinates of its body."""
+    """Returns the manifold of a box and a polygon, whose centroid is ``centre`` in the coordinates of its body."""
     points = corners_of_box(box)
     vertices = [transform.to_world(v) for v in corners.vertex]
     normals = [transform.turn(n) for n in corners.normal]
@@ -96,17 +96,17 @@ def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) ->
 
 
 def _lowest(normal: Vector, origin: Vector, points: Any) -> Any:
-    """How far points are from the line through ``origin`` in the direction of ``normal`` (b2EdgeSeparation)."""
+    """Returns the smallest distance of points from the line through ``origin`` along ``normal`` (b2EdgeSeparation)."""
     return smallest([dot(normal, minus(p, origin)) for p in points])[0]
 
 
 def _most_along(direction: Vector, normals: Any) -> Any:
-    """The index of the normal that points most in a direction."""
+    """Returns the index of the normal that points most in a direction."""
     return smallest([-dot(n, direction) for n in normals])[1]
 
 
 def _climbed(gaps: list[Any], start: Any, count: Any) -> tuple[Any, Any]:
-    """The side with the largest gap that is found from ``start``, and that gap (b2FindMaxSeparation).
+    """Returns the side with the largest gap found from ``start``, and that gap (b2FindMaxSeparation).
 
     Box2D walks from side to side while the gap grows, so it may stop at a local maximum.
     """

@@ -112,7 +112,7 @@ class Solver:
         manifold: Manifold,
         impulses: Impulses,
     ) -> tuple[_contact.Constraint, Triple]:
-        """A contact's constraint, and the change of its body's velocity by warm starting."""
+        """Returns a contact's constraint, and how warm starting changes the velocity of its body."""
         pose = self._of(body, poses)
         constraint = _contact.prepare(manifold, pose, Transform.of_pose(pose, self.scene.centre(body)))
         still = tuple(jnp.zeros_like(x) for x in pose)
@@ -138,7 +138,7 @@ class Solver:
         return tuple(bodies), tuple(kept), tuple(hinges)
 
     def _solve_velocities(self, island: _Island, slots: Any, motors: Motors, iterations: int) -> _Island:
-        """The island after all iterations on velocities."""
+        """Returns the island after all iterations on velocities."""
         at_once = _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
         if iterations % at_once or island.later is not None:
             at_once = 1
@@ -193,13 +193,13 @@ class Solver:
         constraint: _contact.Constraint,
         push: Impulses,
     ) -> tuple[tuple[Triple, ...], Impulses]:
-        """Bodies and impulses after an iteration of one contact."""
+        """Returns bodies and impulses after an iteration of one contact."""
         bodies = list(bodies)
         push = self._velocity(bodies, body, constraint, push)
         return tuple(bodies), push
 
     def _velocity(self, bodies: list[Triple], body: Any, constraint: _contact.Constraint, push: Impulses) -> Impulses:
-        """The impulses after an iteration of one contact; replaces the velocity of its body."""
+        """Returns the impulses after an iteration of one contact, and replaces the velocity of its body."""
         masses = _contact.masses_of(self.scene, body)
         push, velocity = _contact.solve_velocity(constraint, push, self._of(body, bodies), masses)
         self._put(bodies, body, velocity)
@@ -208,7 +208,7 @@ class Solver:
     def _solve_positions(
         self, island: _Island, slots: Any, poses: tuple[Triple, ...], iterations: int
     ) -> tuple[tuple[Triple, ...], jax.Array]:
-        """Poses after iterations until the errors of a lane are small enough; and whether they are, bool ``[B]``."""
+        """Returns poses after iterations until the errors are small enough, and whether they are, bool ``[B]``."""
 
         def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             count, done, poses = carry
@@ -246,7 +246,7 @@ class Solver:
         owners: tuple[Any, ...],
         manifolds: Any,
     ) -> tuple[jax.Array, tuple[Triple, ...]]:
-        """Whether contacts are good, and poses, after an iteration of some contacts."""
+        """Returns whether contacts are good, and poses, after an iteration of some contacts."""
         bodies = list(poses)
         for body, manifold in zip(owners, manifolds, strict=True):
             masses, centre = _contact.masses_of(self.scene, body), self.scene.centre(body)
@@ -263,7 +263,7 @@ class Solver:
         moved: tuple[Triple, ...],
         hinges: tuple[_revolute.Constraint, ...],
     ) -> tuple[jax.Array, tuple[Triple, ...]]:
-        """Whether lanes are done, and poses, after an iteration of the joints; lanes that were done keep theirs."""
+        """Returns whether lanes are done, and poses, after an iteration of the joints in the other lanes."""
         bodies = list(moved)
         for solver, constraint in zip(self.hinges, hinges, strict=True):
             (bodies[solver.a], bodies[solver.b]), within = solver.solve_position(
@@ -273,7 +273,7 @@ class Solver:
         return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
 
     def _of(self, body: Any, bodies: Sequence[Triple]) -> Triple:
-        """What belongs to a solid body, an index or an array of them."""
+        """Returns the entry of a solid body, an index or an array of them."""
         first = self.scene.solid[0]
         return pick(body - first, bodies[first : self.scene.solid[-1] + 1])
 
@@ -287,14 +287,14 @@ class Solver:
 
 
 def _entry(values: Any, s: Any) -> Any:
-    """What belongs to slot ``s``, a number or an int32 scalar."""
+    """Returns the entry of slot ``s``, a number or an int32 scalar."""
     if isinstance(s, int):
         return jax.tree.map(lambda x: x[s], values)
     return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
 def _owners(slots: Any) -> tuple[Any, ...]:
-    """The bodies of the contacts: numbers, or int32 ``[B]``."""
+    """Returns the bodies of the contacts: numbers, or int32 ``[B]``."""
     if isinstance(slots.body, np.ndarray):
         return tuple(slots.body[:, 0].tolist())
     return tuple(_entry(slots.body, s) for s in range(slots.body.shape[0]))
@@ -305,14 +305,14 @@ def _moved(
     poses: tuple[Triple, ...],
     velocities: tuple[Triple, ...],
 ) -> tuple[Any, ...]:
-    """Poses after the step without corrections, and the velocities within Box2D's limits."""
+    """Returns the poses after the step without corrections, and the velocities within Box2D's limits."""
     velocities = tuple(_limited(v, time) for v in velocities)
     pairs = zip(poses, velocities, strict=True)
     return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
 
 
 def _limited(velocity: Triple, dt: np.float32) -> Triple:
-    """Velocities of which a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
+    """Limits velocities so that a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
     vx, vy, w = velocity
     length = dt * jnp.sqrt(vx * vx + vy * vy)
     scale = jnp.where(length > MAX_TRANSLATION, MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION), 1)
@@ -322,5 +322,5 @@ def _limited(velocity: Triple, dt: np.float32) -> Triple:
 
 @functools.lru_cache(maxsize=64)
 def solver_of(scene: Scene) -> Solver:
-    """The solver of a scene, the same at every call, so that its kernels are traced once."""
+    """Returns the solver of a scene, the same at every call, so that its kernels are traced once."""
     return Solver(scene)

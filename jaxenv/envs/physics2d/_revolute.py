@@ -65,7 +65,7 @@ class Solver:
         self.motor_mass = np.float32(1) / (self.inertias[0] + self.inertias[1])
 
     def prepare(self, angles: tuple[Any, Any], old: JointImpulses) -> tuple[Constraint, JointImpulses]:
-        """The constraint at the start of a step, and the impulses to start with.
+        """Returns the constraint at the start of a step, and the impulses to start with.
 
         The impulse of the limit is kept only if the joint is still at that limit; its sign tells which one it was.
         """
@@ -94,7 +94,7 @@ class Solver:
         )
 
     def apply(self, c: Constraint, impulses: JointImpulses, velocities: Two) -> Two:
-        """Velocities of the two bodies after impulses."""
+        """Returns the velocities of the two bodies after impulses."""
         (ax, ay, aw), (bx, by, bw) = velocities
         (mass_a, mass_b), (inertia_a, inertia_b) = self.masses, self.inertias
         push = impulses.x, impulses.y
@@ -105,7 +105,7 @@ class Solver:
     def solve_velocity(
         self, c: Constraint, total: JointImpulses, velocities: Two, speed: Any, bound: Any
     ) -> tuple[JointImpulses, Two]:
-        """One iteration: the motor, then the hinge, together with the limit while that holds.
+        """Iterates once: the motor, then the hinge, together with the limit while that holds.
 
         ``speed`` is the motor's (rad/s), ``bound`` the largest impulse of the motor in a step.
         """
@@ -131,7 +131,7 @@ class Solver:
         return jax.tree.map(jnp.add, total, change), self.apply(c, change, velocities)
 
     def solve_position(self, c: Constraint, poses: Two) -> tuple[Two, Any]:
-        """One iteration: the limit, then the hinge; and whether both errors were within the slop before it."""
+        """Iterates once: the limit, then the hinge; also returns whether both errors were within the slop before."""
         (ax, ay, aa), (bx, by, ba) = poses
         (mass_a, mass_b), (inertia_a, inertia_b) = self.masses, self.inertias
         angle = ba - aa - self.reference
@@ -153,7 +153,7 @@ class Solver:
         return (first, second), (gap <= LINEAR_SLOP) & (error <= ANGULAR_SLOP)
 
     def _hinge(self, arm_a: Vector, arm_b: Vector) -> tuple[Any, Any, Any]:
-        """k11, k12, k22 of the hinge."""
+        """Returns k11, k12, k22 of the hinge."""
         (mass_a, mass_b), (inertia_a, inertia_b) = self.masses, self.inertias
         k11 = mass_a + mass_b + arm_a[1] * arm_a[1] * inertia_a + arm_b[1] * arm_b[1] * inertia_b
         k12 = -arm_a[1] * arm_a[0] * inertia_a - arm_b[1] * arm_b[0] * inertia_b

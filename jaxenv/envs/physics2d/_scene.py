@@ -109,12 +109,12 @@ class Scene:
         self.radius = reach.max(axis=0).astype(np.float32)
 
     def centre(self, body: Any) -> tuple[Any, Any]:
-        """The centre of mass of the body with this index, a number or an array, relative to its origin."""
+        """Returns the centre of mass of the body with this index, a number or an array, relative to its origin."""
         return pick(body, list(self.centre_x)), pick(body, list(self.centre_y))
 
 
 def _mass(polygons: Sequence[Points], density: float) -> tuple[float, np.ndarray, float]:
-    """Mass, centre of mass and moment of inertia about it, of polygons of uniform density."""
+    """Returns mass, centre of mass and moment of inertia about it, for polygons of uniform density."""
     area, moment, about_origin = 0.0, np.zeros(2), 0.0
     for vertices in polygons:
         first = np.array(vertices, np.float64)

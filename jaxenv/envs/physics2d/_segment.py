@@ -45,7 +45,7 @@ class Manifold:
 
 
 def corners_of(scene: Scene, body: Any) -> Corners:
-    """Corners of the body with this index, a number or an array of them."""
+    """Returns the corners of the body with this index, a number or an array of them."""
     p = scene.polygons
 
     def each(x: np.ndarray, y: np.ndarray) -> tuple[tuple[jax.Array, jax.Array], ...]:
@@ -55,7 +55,7 @@ def corners_of(scene: Scene, body: Any) -> Corners:
 
 
 def collide(segment: Segment, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
-    """The manifold of an edge and a polygon.
+    """Returns the manifold of an edge and a polygon.
 
     ``centre`` is the polygon's centroid in the coordinates of the body. It decides which side of the edge faces the
     polygon.
@@ -120,7 +120,7 @@ def clipped(
     corners: Corners,
     skin: np.float32 = np.float32(0),
 ) -> Manifold:
-    """The manifold of a reference face and an incident face, which is cut where the other ends, or ``skin`` further.
+    """Returns the manifold of a reference face and an incident face, cut ``skin`` beyond the reference face's ends.
 
     ``near`` tells whether the shapes may touch.
     """
@@ -149,7 +149,7 @@ def _offset(side: Vector, end: Vector, skin: np.float32) -> Any:
 
 
 def in_world(manifold: Manifold, transform: Transform) -> tuple[tuple[Vector, Vector], Pair, Vector, Vector]:
-    """The manifold at a pose: incident points, their heights above the reference face without the shapes' radii, the
+    """Returns the manifold at a pose: incident points, their heights above the reference face, and two normals.
     face's normal, and the normal from the edge towards the body.
     """
     on_body = manifold.on_body
@@ -161,7 +161,7 @@ def in_world(manifold: Manifold, transform: Transform) -> tuple[tuple[Vector, Ve
 
 
 def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) -> list[Vector]:
-    """The points halfway between the skins of the two shapes (b2WorldManifold)."""
+    """Returns the points halfway between the skins of the two shapes (b2WorldManifold)."""
     half = np.float32(0.5)
     middles = []
     for point, height in zip(points, heights, strict=True):
@@ -175,7 +175,7 @@ def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) ->
 def _clip(
     points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax.Array, index: jax.Array
 ) -> tuple[list[Vector], list[Any], Any]:
-    """Cuts the segment of two points at a line (b2ClipSegmentToLine); also whether two points are left."""
+    """Cuts the segment of two points at a line (b2ClipSegmentToLine); also returns whether two points are left."""
     above = [dot(side, p) - offset for p in points]
     inside = [a <= 0 for a in above]
     cut = above[0] * above[1] < 0
@@ -193,7 +193,7 @@ def feature_key(index_a: Any, index_b: Any, type_a: int, type_b: int) -> Any:
 
 
 def _swapped(key: jax.Array) -> jax.Array:
-    """The key seen from the other shape."""
+    """Returns the key as seen from the other shape."""
     return ((key >> 8) & 255) | ((key & 255) << 8) | (((key >> 24) & 255) << 16) | (((key >> 16) & 255) << 24)
 
 

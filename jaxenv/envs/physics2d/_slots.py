@@ -30,7 +30,7 @@ class Slots:
 
 
 def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Array) -> tuple[Slots, jax.Array]:
-    """The slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
+    """Returns the slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
 
     Also the places of pairs, int32 ``[m, K, B]`` for m solid bodies: the slot, or S if there is none. Where a slot
     belongs to one body, that among those of the body.
@@ -59,13 +59,13 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Arr
 
 
 def first_slots(slots: Slots, num: int) -> Slots:
-    """The first ``num`` shared slots."""
+    """Returns the first ``num`` shared slots."""
     body, manifold, impulses = jax.tree.map(lambda x: x[:num], (slots.body, slots.manifold, slots.impulses))
     return Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(num)))
 
 
 def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses) -> Impulses:
-    """The impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
+    """Returns the impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
     m, num, lanes = place.shape
     if scene.slots is None:
         own = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
@@ -81,18 +81,18 @@ def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses)
 
 
 def _of_solid(scene: Scene, x: jax.Array) -> jax.Array:
-    """The rows of the solid bodies, which are neighbours."""
+    """Returns the rows of the solid bodies, which are neighbours."""
     return x[scene.solid[0] : scene.solid[-1] + 1]
 
 
 def _apart(values: Any) -> tuple[Any, ...]:
-    """Arrays ``[m, K, B]`` as K of ``[m, 1, B]``."""
+    """Splits arrays ``[m, K, B]`` into K of ``[m, 1, B]``."""
     num = jax.tree.leaves(values)[0].shape[1]
     return tuple(jax.tree.map(lambda x, k=k: x[:, k : k + 1], values) for k in range(num))
 
 
 def _at_place(place: Any, ranks: Sequence[Any], values: Sequence[Any]) -> Any:
-    """The value whose rank is ``place``."""
+    """Returns the value whose rank is ``place``."""
     out = values[0]
     for rank, value in zip(ranks[1:], values[1:], strict=True):
         out = jax.tree.map(lambda new, old, here=rank == place: jnp.where(here, new, old), value, out)
@@ -100,7 +100,7 @@ def _at_place(place: Any, ranks: Sequence[Any], values: Sequence[Any]) -> Any:
 
 
 def _gathered(values: Any, index: jax.Array) -> Any:
-    """Arrays ``[..., B]`` with P entries per lane at the entries ``index [S, B]``. Two gathers compile fast."""
+    """Gathers the entries ``index [S, B]`` of arrays ``[..., B]`` with P entries per lane, in two gathers."""
     leaves, structure = tree.flatten(values)
     real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
     sources = []

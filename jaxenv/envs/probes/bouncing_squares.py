@@ -144,7 +144,7 @@ class BouncingSquares(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The rectangles without the noise, in the nearest colours of the palette; the arrows show the speeds."""
+        """Paints the rectangles without noise, in the nearest colours of the palette, with arrows for their speeds."""
         size = self.size
         canvas = canvas.fill(NIGHT).view((0, size), (0, size), margin=0.02)
         canvas = canvas.box(size / 2, size / 2, size, size, mix(NIGHT, WHITE, 0.05))

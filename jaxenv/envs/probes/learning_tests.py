@@ -73,7 +73,7 @@ class Unittest(Task):
         """Returns the reward of an action, float32 ``[B]``, or ``[B, reward_dim]``."""
 
     def best_action(self, state: State) -> tuple[jax.Array, jax.Array] | None:
-        """For the picture: the best action, int32 ``[B]``, and whether the next action counts, bool ``[B]``."""
+        """Returns the best action, int32 ``[B]``, and whether the next action counts, bool ``[B]``, for the picture."""
         return None
 
     # --- the task ----------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Unittest(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
+        """Paints the observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
         canvas, best = canvas.view((0, 1), (0, 1)), self.best_action(state)
         width = 0.84 if best is None else 0.44
         canvas = canvas.text("OBSERVED", 0.08, 0.9, 0.04, GREY)

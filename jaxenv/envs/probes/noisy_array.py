@@ -62,7 +62,7 @@ class NoisyArray(Task):
         return specs.discrete(3, name="action")
 
     def _bits(self, state: State) -> jax.Array:
-        """The noise bits, uint32 ``[B, num_noise_bits]``."""
+        """Returns the noise bits, uint32 ``[B, num_noise_bits]``."""
         bits = (state.noise[:, :, None] >> np.arange(32, dtype=np.uint32)[None, None]) & np.uint32(1)
         return bits.reshape(bits.shape[0], 32 * bits.shape[1])[:, : self.num_noise_bits]
 
@@ -72,7 +72,7 @@ class NoisyArray(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The first row is the array with the agent and its goal. The noise bits are below."""
+        """Paints the array with the agent and its goal in the first row, and the noise bits below."""
         n, columns = self.num_positions, max(self.num_positions, math.ceil(math.sqrt(self.num_noise_bits)))
         place = np.arange(columns, dtype=np.int32)[None]
         goal = np.where(place == n - 1, np.int32(2), np.where(place < n - 1, np.int32(1), np.int32(0)))

@@ -81,7 +81,7 @@ class RiskyBranch(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The decision process and its rewards, each after the action that it requires. The state is orange."""
+        """Paints the decision process, with the state in orange and each reward after the action that it requires."""
         p, canvas = self.params, canvas.view((0, 1), (0, 1))
         for branch in (GOOD, BAD, SAFE):
             canvas = canvas.arrow(*_between(START, branch), 0.022, GREY).arrow(*_between(branch, END), 0.022, GREY)
@@ -108,7 +108,7 @@ _PAINTS = (INK, GREEN, BLUE, RED, INK)
 
 
 def _between(node: np.int32, other: np.int32) -> tuple[float, float, float, float]:
-    """The ends of an arrow from one state to another."""
+    """Returns the ends of an arrow from one state to another."""
     (x, y), (to_x, to_y) = _PLACES[node], _PLACES[other]
     along = 0.11 / math.hypot(to_x - x, to_y - y)
     across, up = along * (to_x - x), along * (to_y - y)
@@ -116,7 +116,7 @@ def _between(node: np.int32, other: np.int32) -> tuple[float, float, float, floa
 
 
 def _write(canvas: Canvas, action: str, reward: jax.Array, x: float, y: float) -> Canvas:
-    """An action and its reward with one decimal, at most 99.9."""
+    """Writes an action and its reward with one decimal, at most 99.9."""
     tenths = jnp.round(jnp.minimum(10 * jnp.abs(reward), 999)).astype(jnp.int32)
     minus = (reward < 0).astype(jnp.float32)
     canvas = canvas.text(action, x, y, 0.05, GREY).text("-", x + 0.065, y, 0.05, INK, alpha=minus)

@@ -101,12 +101,12 @@ class Blackjack(Task):
         return cards[:count]
 
     def deal(self, open_card: jax.Array, hidden_card: jax.Array, first: jax.Array, second: jax.Array) -> State:
-        """The state after dealing the dealer's two cards and the player's first two."""
+        """Returns the state after dealing the dealer's two cards and the player's first two."""
         player = _hand(first, second)
         return State(player, _is_natural(first, second), open_card, hidden_card)
 
     def advance(self, state: State, action: jax.Array, cards: list[jax.Array]) -> Transition:
-        """One step, given the cards in the order in which they are taken."""
+        """Takes one step, given the cards in the order in which they are dealt."""
         hits = action == 1
         player = state.player.with_card(cards[0], hits)
         dealer = _hand(state.open_card, state.hidden_card)
@@ -149,5 +149,5 @@ def _hand(first: jax.Array, second: jax.Array) -> Hand:
 
 
 def _is_natural(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Whether two cards are an ace and a ten: bool ``[B]``."""
+    """Returns whether two cards are an ace and a ten: bool ``[B]``."""
     return (jnp.minimum(first, second) == 1) & (jnp.maximum(first, second) == 10)

@@ -182,7 +182,7 @@ def _as_text(row: Any) -> Any:
 
 
 def _is_solvable(free: np.ndarray) -> bool:
-    """Whether free tiles connect the first tile to the last, by flood fill."""
+    """Returns whether free tiles connect the first tile to the last, by flood fill."""
     reached = np.zeros(np.add(free.shape, 2), bool)  # with a margin, so that every tile has four neighbours
     inside = reached[1:-1, 1:-1]
     inside[0, 0], count = True, 0

@@ -104,10 +104,10 @@ class Tabular(Task):
 
     @abc.abstractmethod
     def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
-        """The result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
+        """Returns the result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
 
     def probabilities(self) -> np.ndarray:
-        """The probability of each of the K outcomes of one lane: float64 ``[K]``."""
+        """Returns the probability of each of the K outcomes of one lane: float64 ``[K]``."""
         return np.ones(1)
 
     def choose(self, stream: Stream) -> jax.Array:
@@ -121,7 +121,7 @@ class Tabular(Task):
 
     @abc.abstractmethod
     def first_states(self) -> np.ndarray:
-        """The equally likely initial states in ascending order: int32 ``[N]``."""
+        """Returns the equally likely initial states in ascending order: int32 ``[N]``."""
 
     # --- the environment ---------------------------------------------------------------------------------------------
 
@@ -143,11 +143,11 @@ class Tabular(Task):
         return {"prob": state.prob if self.is_random else jnp.ones(state.index.shape, jnp.float32)}
 
     def kept(self, prob: Any, shape: tuple[int, ...]) -> Any:
-        """A probability as the state keeps it."""
+        """Returns a probability in the form that the state keeps."""
         return jnp.broadcast_to(jnp.asarray(prob, jnp.float32), shape) if self.is_random else ()
 
     def mdp(self, lane: int | None = None) -> MDP:
-        """The exact table of the task, 17 bytes for each of its S * A * S entries; see `MDP`.
+        """Returns the exact table of the task, 17 bytes for each of its S * A * S entries; see `MDP`.
 
         Args:
             lane: the lane whose params are used; required if params differ by lane.
@@ -200,11 +200,11 @@ def _outcomes(env: Tabular, index: jax.Array, action: jax.Array, choice: jax.Arr
 
 
 def slip(action: jax.Array, choice: jax.Array) -> jax.Array:
-    """The direction before, at or after ``action`` in the circular order of four directions, for choice 0, 1 or 2."""
+    """Returns the direction before, at or after ``action`` in circular order, for choice 0, 1 or 2."""
     return (action + choice + np.int32(3)) & np.int32(3)
 
 
 def div_mod(index: jax.Array, base: int) -> tuple[jax.Array, jax.Array]:
-    """Quotient and remainder of non-negative integers; cheaper than ``//`` and ``%``, which handle signs."""
+    """Returns quotient and remainder of non-negative integers, cheaper than ``//`` and ``%``, which handle signs."""
     quotient = jax.lax.div(index, np.int32(base))
     return quotient, index - quotient * np.int32(base)

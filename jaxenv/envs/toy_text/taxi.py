@@ -193,7 +193,7 @@ class Taxi(Tabular):
 
 
 def _decode(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The taxi's cell (5 * row + column), the passenger and the destination of a state."""
+    """Returns the taxi's cell (5 * row + column), the passenger and the destination of a state."""
     rest, destination = div_mod(index, 4)
     return *div_mod(rest, 5), destination
 
@@ -203,17 +203,17 @@ def _encode(cell: jax.Array, passenger: jax.Array, destination: jax.Array) -> ja
 
 
 def _open_directions(cell: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Whether the taxi can leave a cell to the south, north, east and west: bool ``[B]`` each."""
+    """Returns whether the taxi can leave a cell to the south, north, east and west: bool ``[B]`` each."""
     return cell < 20, cell >= 5, lookup(_OPEN_TO_EAST, cell), lookup(_OPEN_TO_WEST, cell)
 
 
 def _is_open(ways: tuple[jax.Array, ...], direction: jax.Array) -> jax.Array:
-    """Whether ``direction`` is open; false for actions that are not directions."""
+    """Returns whether ``direction`` is open; false for actions that are not directions."""
     return functools.reduce(operator.or_, [(direction == number) & way for number, way in enumerate(ways)])
 
 
 def _stop(cell: jax.Array) -> jax.Array:
-    """The stop in a cell, 0 to 3, or -1: int32 ``[B]``."""
+    """Returns the stop in a cell, 0 to 3, or -1: int32 ``[B]``."""
     stop = jnp.full_like(cell, -1)
     for number, stop_cell in enumerate(_STOPS):
         stop = jnp.where(cell == stop_cell, np.int32(number), stop)
@@ -221,5 +221,5 @@ def _stop(cell: jax.Array) -> jax.Array:
 
 
 def _other_than(stop: jax.Array, index: jax.Array) -> jax.Array:
-    """The stop at position ``index`` (0 to 2) among the three stops other than ``stop``."""
+    """Returns the stop at position ``index`` (0 to 2) among the three stops other than ``stop``."""
     return index + (index >= stop).astype(jnp.int32)

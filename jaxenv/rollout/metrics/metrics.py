@@ -68,7 +68,7 @@ class Metrics:
         object.__setattr__(self, "env_info", _env_info.check_names(self.env_info))
 
     def init(self, timestep: TimeStep) -> MetricsState:
-        """The state before the first row.
+        """Returns the state before the first row.
 
         Args:
             timestep: one row ``[B]``, or its shapes; its values are not counted.
@@ -135,7 +135,7 @@ class Metrics:
         )
 
     def compute(self, totals: Totals) -> dict[str, Any]:
-        """The metrics by name: scalars, or ``[R]`` for a vector reward. Counts are `Count`, all others `Statistic`.
+        """Returns the metrics by name: scalars, or ``[R]`` for a vector reward.
 
         ``float(x)`` or `to_host` reads a `Statistic`, as NaN or ``None`` without data. Inside compiled code it has
         ``value``, which is 0 without data, and ``valid``.
@@ -183,7 +183,7 @@ class Metrics:
         return metrics
 
     def select(self, timestep: TimeStep) -> TimeStep:
-        """Rows ``[B]`` or ``[T, B]`` with only the fields that are measured, all that `update_rows` needs."""
+        """Returns rows ``[B]`` or ``[T, B]`` with only the fields that are measured, all that `update_rows` needs."""
         return _select(timestep, self.env_info)
 
     def _add_finished(self, state: MetricsState, episodes: Episode, rows: TimeStep) -> MetricsState:
@@ -263,7 +263,7 @@ def _statistic(moments: Moments, x: jax.Array) -> Statistic:
 
 @functools.partial(compiled_once, static_argnums=2)
 def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Episode, Episode]:
-    """The unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
+    """Returns the unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
     fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), gamma)
 
     def one_row(episode: Episode, row: TimeStep) -> tuple[Episode, Episode]:

@@ -50,7 +50,7 @@ class MetricsState:
 
     @classmethod
     def empty(cls, episode: Episode) -> "MetricsState":
-        """The state with these unfinished episodes and no finished ones."""
+        """Returns the state with these unfinished episodes and no finished ones."""
         lanes, reward = episode.length.shape, episode.return_.value.shape
         discounted = not isinstance(episode.discounted, tuple)
         counts = jnp.zeros(lanes, jnp.uint32)

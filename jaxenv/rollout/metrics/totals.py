@@ -52,7 +52,7 @@ class Totals:
     entries: dict[str, Any]
 
     def psum(self, axis_name: str) -> "Totals":
-        """The totals of all shards of a mesh axis, the same scalars on each."""
+        """Returns the totals of all shards of a mesh axis, the same scalars on each."""
 
         def sum_shards(x: Any) -> Any:
             return jax.lax.psum(x, axis_name)
@@ -69,7 +69,7 @@ class Totals:
 
 
 def merge_totals(a: Totals, b: Totals) -> Totals:
-    """The totals of two chunks of a rollout, or of two sets of lanes, together: scalars, or ``[R]``."""
+    """Merges the totals of two chunks of a rollout, or of two sets of lanes: scalars, or ``[R]``."""
     check_kind("merge_totals", "a", a, Totals)
     check_kind("merge_totals", "b", b, Totals)
     if (fault := mismatch(a, b, "b")) is not None:
@@ -87,5 +87,5 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
 
 
 def is_moments(node: Any) -> bool:
-    """Whether a node of a tree is a `Moments`."""
+    """Returns whether a node of a tree is a `Moments`."""
     return isinstance(node, Moments)

@@ -49,7 +49,7 @@ class Game:
             jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
 
     def take(self, control: Control) -> None:
-        """One step. Does nothing after the end of an episode."""
+        """Takes one step. Does nothing after the end of an episode."""
         if self.end:
             return
         self._state, self._timestep = self._env.step(self._state, jnp.asarray(control.action)[None])
@@ -71,11 +71,11 @@ class Game:
         self.step, self.reward, self.total, self.end = 0, 0.0, 0.0, ""
 
     def picture(self, size: int) -> np.ndarray:
-        """The picture of the state, uint8 ``[size, size, 3]``."""
+        """Returns the picture of the state, uint8 ``[size, size, 3]``."""
         return np.asarray(self._env.render(self._state, size)[0])
 
     def observation(self, columns: int = 75) -> str:
-        """The observation as text in lines of at most so many columns, for an environment without a picture."""
+        """Returns the observation as text in lines of at most ``columns`` characters, for a task without a picture."""
         lane = jax.tree.map(lambda x: np.asarray(x)[0], self._timestep.observation)
         with np.printoptions(precision=3, suppress=True, threshold=400, linewidth=columns):
             return "\n".join(str(x) for x in jax.tree.leaves(lane))

@@ -10,7 +10,7 @@ _SIZE = 256  # pixels
 
 
 def player(game: Game) -> Any:
-    """The widget. Every button is one step; the picture and the status follow.
+    """Returns the widget. Every button is one step; the picture and the status follow.
 
     Raises:
         ImportError: if ipywidgets or pillow is not installed.

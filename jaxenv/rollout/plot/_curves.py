@@ -105,7 +105,7 @@ def curves(
 
 
 def _plain(label: str) -> str:
-    """A label as it is written: Matplotlib hides those that start with an underscore, and reads dollars as formulas."""
+    """Escapes a label: Matplotlib hides a leading underscore and reads dollars as formulas."""
     return "\u200b" * label.startswith("_") + label.replace("$", r"\$")
 
 
@@ -116,7 +116,7 @@ _AVERAGES = {"mean": "mean", "iqm": "interquartile mean"}
 def interval(
     returns: np.ndarray, average: Average, level: float, num_resamples: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Averages of ``returns`` (``[N, num_seeds]``) over the seeds, and their bootstrap interval: three ``[N]``."""
+    """Returns averages of ``returns [N, num_seeds]`` over the seeds, and their bootstrap interval: three ``[N]``."""
     count = returns.shape[1]
     index = np.random.default_rng(0).integers(count, size=(num_resamples, count))
     centre, low, high = (np.full(len(returns), np.nan) for _ in range(3))
@@ -127,7 +127,7 @@ def interval(
 
 
 def _averaged(values: np.ndarray, average: Average) -> np.ndarray:
-    """The average over the last axis; NaN if there is a NaN in it."""
+    """Returns the average over the last axis; NaN if there is a NaN in it."""
     if average == "iqm":
         cut = values.shape[-1] // 4
         missing = np.isnan(values).any(axis=-1, keepdims=True)
@@ -136,7 +136,7 @@ def _averaged(values: np.ndarray, average: Average) -> np.ndarray:
 
 
 def _read(run: Run, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps ``[N]`` and returns ``[N, num_seeds]``, float64."""
+    """Returns steps ``[N]`` and returns ``[N, num_seeds]``, float64."""
     if isinstance(run, str | os.PathLike):
         return _read_csv(pathlib.Path(run), column)
     rule = "a run must be a path or a pair of steps and returns"
@@ -180,7 +180,7 @@ def _read_csv(path: pathlib.Path, column: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _number(entry: str | None, where: str) -> float:
-    """The number of a cell, NaN if it is empty."""
+    """Returns the number of a cell, NaN if it is empty."""
     try:
         return float(entry) if entry else np.nan
     except ValueError:

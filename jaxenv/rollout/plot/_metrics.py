@@ -61,7 +61,7 @@ def metrics(metrics: Mapping[str, Any] | Evaluation, *, title: str = "", axis: A
 
 
 def _of_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Titles of panels, and the functions that draw them."""
+    """Returns the titles of panels, and the functions that draw them."""
     if not all(map(is_concrete, jax.tree.leaves(dict(metrics)))):
         raise ValueError("plot.metrics: metrics must be numbers, got traced ones: plot outside of jit")
     values = {name: x for name, x in to_host(dict(metrics)).items() if x is not None}
@@ -98,7 +98,7 @@ def _bars(axis: Any, values: Mapping[str, float], colours: Mapping[str, Any]) ->
 
 
 def _spread(axis: Any, of: Mapping[str, float]) -> None:
-    """Mean, standard deviation and extremes of all episodes, and the means by ending."""
+    """Draws mean, standard deviation and extremes of all episodes, and the means by ending."""
     rows = [("all", of["mean"], _style.colour(0))]
     rows += [(name, of[f"mean_{name}"], colour) for name, colour in _COLOURS.items() if f"mean_{name}" in of]
     if "min" in of and "max" in of:
@@ -160,7 +160,7 @@ def _of_evaluation(evaluation: Evaluation) -> list[tuple[str, Any]]:
 
 
 def _edges(x: np.ndarray) -> np.ndarray:
-    """Edges of at most 30 bins; those of whole numbers hold equally many of them."""
+    """Returns the edges of at most 30 bins; bins of whole numbers hold equally many of them."""
     if np.any(x != np.round(x)) or x.max() - x.min() > 1e9:
         return np.histogram_bin_edges(x, bins=int(np.clip(2 * np.sqrt(len(x)), 5, 30)))
     width = np.ceil((x.max() - x.min() + 1) / 30)

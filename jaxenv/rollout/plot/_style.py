@@ -19,7 +19,7 @@ COLOURS = [
 
 
 def colour(number: int) -> tuple[float, ...]:
-    """The colour of a lane or a curve."""
+    """Returns the colour of a lane or a curve."""
     return COLOURS[number % len(COLOURS)]
 
 
@@ -32,7 +32,7 @@ def axes_of(
     size: tuple[float, float] = (7, 4),
     **options: Any,
 ) -> tuple[Any, list[Any]]:
-    """The figure to return, and the axes to draw on.
+    """Returns the figure to return, and the axes to draw on.
 
     Args:
         owner: the name of the calling function, with which errors start.
@@ -84,12 +84,12 @@ def _dress(axis: Any) -> None:
 
 
 def ink(axis: Any) -> Any:
-    """The colour of text on an axis."""
+    """Returns the colour of text on an axis."""
     return axis.yaxis.label.get_color()
 
 
 def legend(axis: Any, **options: Any) -> None:
-    """A legend without a frame, if there is anything to list."""
+    """Adds a legend without a frame, if there is anything to list."""
     handles = options.pop("handles", None) or axis.get_legend_handles_labels()[0]
     if handles:
         axis.legend(handles=handles, frameon=False, labelcolor=ink(axis), **options)

@@ -109,7 +109,7 @@ _MARKERS: dict[str, dict[str, Any]] = {
 def _marks(
     step_type: np.ndarray, discount: np.ndarray, values: np.ndarray, of_reward: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, np.ndarray]]:
-    """The line of one lane, with a gap in front of every episode, and the rows that are marked.
+    """Returns the line of one lane, with a gap in front of every episode, and the rows to mark.
 
     In ``same_step`` mode a LAST row has the reward that ended an episode and the first observation of the next.
     """
@@ -139,7 +139,7 @@ def _concrete(x: Any) -> np.ndarray:
 
 
 def _components(x: np.ndarray) -> list[np.ndarray]:
-    """The numbers of one row each as ``[T, B]``."""
+    """Splits an array into its numbers per row, ``[T, B]`` each."""
     return list(np.moveaxis(x.reshape(*x.shape[:2], -1), -1, 0))
 
 
@@ -156,7 +156,7 @@ def _chosen_lanes(lanes: Any, count: int) -> list[int]:
 
 
 def _chosen_observations(observation: Tree, spec: Tree, chosen: Any) -> list[tuple[str, np.ndarray]]:
-    """Labels and values ``[T, B]`` of the chosen numbers."""
+    """Returns labels and values ``[T, B]`` of the chosen numbers."""
     leaves = jax.tree_util.tree_leaves_with_path(observation)
     specs = [None] * len(leaves) if spec is None else jax.tree.leaves(spec)
     if len(specs) != len(leaves):
