@@ -1,4 +1,4 @@
-"""The picture of a bandit: a bar for each arm."""
+"""Draws bandits: a bar for each arm."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ import jax.numpy as jnp
 
 from jaxenv.canvas import GREY, INK, PAPER, RED, TEAL, Canvas, mix
 
-_LEFT, _WIDTH = 0.7, 8.6  # of all arms; the picture is 10 wide and 10 high
-_MIN_TEXT = 4  # pixels, the height of a number that can be read
+_LEFT, _WIDTH = 0.7, 8.6  # of the row of bars; the picture is 10 wide and 10 high
+_MIN_TEXT = 4  # pixels, the least height of a legible number
 _BOTTOM, _HEIGHT = 2.6, 6.7
 
 
 class Arms:
-    """Where the bars of ``num`` arms stand, for values from ``low`` to ``high``, numbers or float32 ``[B]``."""
+    """Places the bars of ``num`` arms, for values from ``low`` to ``high``, numbers or float32 ``[B]``."""
 
     def __init__(self, num: int, low: Any, high: Any):
         self.num, self.low, self.high, self.slot = num, low, high, _WIDTH / num

@@ -1,4 +1,4 @@
-"""Lookups in constant boolean tables."""
+"""Looks up entries of constant boolean tables."""
 
 import jax
 import jax.numpy as jnp

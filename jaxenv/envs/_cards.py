@@ -1,4 +1,4 @@
-"""The table of a card game: cards, and a scale for their sum."""
+"""Draws the table of a card game: cards, and a scale for their sum."""
 
 import jax
 import jax.numpy as jnp

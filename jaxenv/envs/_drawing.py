@@ -1,4 +1,4 @@
-"""Parts of pictures that several families share."""
+"""Draws what several families of environments show: floors, persons, flags, timelines."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Cells of mazes and rooms that several families share, painted in the unit square."""
+"""Draws cells of mazes and rooms in the unit square, for several families of environments."""
 
 from jaxenv.canvas import GREEN, GREY, INK, NIGHT, RED, SKY, Canvas, mix
 from jaxenv.envs._drawing import floor

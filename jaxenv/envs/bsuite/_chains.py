@@ -1,4 +1,4 @@
-"""Pictures of the chains of this family, 10 wide and 10 high."""
+"""Draws the chains of this family, 10 wide and 10 high."""
 
 import math
 from typing import Any
@@ -35,7 +35,7 @@ def discounting(
         canvas = canvas.path([(0.8, 5.3), (first, y), (first + width, y)], 0.16, SILVER)
         canvas = canvas.path([(0.8, 5.3), (first, y), (at, y)], 0.24, ORANGE, alpha=chosen)
         here = jnp.where(chosen, np.float32(y), here)
-        # The reward, and its step above it. What was paid out is hollow.
+        # The reward, and its step above it. A reward that has been paid is hollow.
         x = first + width * math.log1p(step) / end
         more = jnp.broadcast_to(bonus == number, time.shape)
         paid = chosen & (time >= step)

@@ -1,4 +1,4 @@
-"""Fair coins from random words, 32 to a word."""
+"""Draws fair coins from random words, 32 per word."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Images of handwritten digits from local files; nothing is downloaded."""
+"""Reads images of handwritten digits from local files; nothing is downloaded."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ _IMAGES, _LABELS = 0x803, 0x801
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """Files with images and labels, and their versions.
+    """Files of images and labels, and their versions.
 
     Attributes:
         paths: absolute paths of one ``.npz`` file, or of the IDX files of images and of labels; empty for the digits of

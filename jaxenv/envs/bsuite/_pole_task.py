@@ -1,4 +1,4 @@
-"""The common part of bsuite's two tasks with a pole on a cart: physics, time, and most of the observation."""
+"""Base class of bsuite's two tasks with a pole on a cart: physics, time, and most of the observation."""
 
 import functools
 from typing import Any
@@ -92,7 +92,7 @@ class PoleTask(Task):
 def last_step(timescale: float, max_time: float) -> int:
     """The step after which a time accumulated in float64, as in bsuite, exceeds ``max_time``.
 
-    The sum of 1000 times 0.01 is below 10, that of 3 times 0.1 is above 0.3.
+    In float64, 1000 additions of 0.01 stay below 10, while 3 additions of 0.1 exceed 0.3.
     """
     times = np.cumsum(np.full(int(max_time / timescale) + 2, timescale))
     return int(np.argmax(times > max_time)) + 1

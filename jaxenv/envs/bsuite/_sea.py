@@ -1,4 +1,4 @@
-"""The picture of the deep sea: a basin whose treasure lies in the rock to the right of the last cell."""
+"""Draws the deep sea: a basin whose treasure lies in the rock to the right of the last cell."""
 
 import functools
 
@@ -10,7 +10,7 @@ from jaxenv.canvas import BLUE, BROWN, GOLD, INK, NIGHT, ORANGE, SAND, SKY, WHIT
 from jaxenv.envs._drawing import place
 
 _TINTS = 8  # of the water
-_MIN_SIDE = 16  # pixels, of a cell whose digit can be read
+_MIN_SIDE = 16  # pixels of a cell with a legible digit
 
 
 def draw(canvas: Canvas, row: jax.Array, column: jax.Array, rightward: np.ndarray) -> Canvas:

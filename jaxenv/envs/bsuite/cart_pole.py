@@ -38,7 +38,7 @@ class Params:
     mass_pole: float = tree.leaf(default=0.1, unit="kg", low=0)
     length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    height_threshold: float = tree.leaf(default=0.8, doc="the pole stands while the cosine of its angle exceeds this")
+    height_threshold: float = tree.leaf(default=0.8, doc="cosine of the angle above which the pole stands")
     x_threshold: float = tree.leaf(default=3.0, unit="m", above=0)
     init_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 

@@ -54,9 +54,9 @@ class Params:
 
 @tree.struct
 class Cost:
-    """A compensated sum of the costs of pushes, ``total + rest``, each float32 ``[B]``.
+    """Compensated sum of the costs of pushes, ``total + rest``, each float32 ``[B]``, exact over many steps.
 
-    It stays exact over many steps. A count of pushes would not do, because ``move_cost`` may change between steps.
+    A count of pushes would not suffice, because ``move_cost`` may change between steps.
     """
 
     total: jax.Array

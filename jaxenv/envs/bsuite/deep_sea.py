@@ -66,13 +66,13 @@ class DeepSea(Task):
     size: int = tree.static(default=8, low=1, doc="number of rows and of columns")
     deterministic: bool = tree.static(default=True, doc="whether going right always succeeds and rewards have no noise")
     randomize_actions: bool = tree.static(
-        default=True, doc="whether the action that goes right is drawn for every cell; otherwise it is 1"
+        default=True, doc="whether a random action goes right in each cell; otherwise action 1 does"
     )
     mapping_seed: int = tree.static(
         default=42,
         low=0,
         high=2**32 - 1,
-        doc="the seed of that draw, as in bsuite; the mapping is the same in all lanes and episodes",
+        doc="seed of the actions that go right, as in bsuite; equal in all lanes and episodes",
     )
     finite_observation = True
 

@@ -29,7 +29,7 @@ _NUM_STEPS = np.int32(100)
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    mapping_seed: int = tree.leaf(default=0, doc="modulo 5: the choice with the larger reward")
+    mapping_seed: int = tree.leaf(default=0, doc="the choice with the larger reward, modulo 5")
 
 
 @tree.struct

@@ -72,7 +72,7 @@ class MountainCar(Task):
         return tree.rebuild(new, total_steps=old.total_steps)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        # The physics are those of Gymnasium, wall included; the goal requires no velocity.
+        # Gymnasium's physics, wall included; the goal requires no velocity.
         push = (action - 1).astype(jnp.float32) * self.params.force
         car = in_small_kernel(mountain_car.roll, self, state.car, push)
         steps = state.steps + 1

@@ -10,8 +10,8 @@ Starts        each component uniform in [-start_range, start_range]
 Terminates    |position| > position_limit or |angle| > angle_limit
 Time limit    500, CartPole-v0 200 (registry)
 
-As in Gymnasium the bounds of position and angle are twice the limits. With unusual params, such as a force of 1e6, a
-step may lead beyond them.
+As in Gymnasium, the bounds of position and angle are twice the limits. With unusual params, such as a force of 1e6, a
+step may exceed them.
 """
 
 import math

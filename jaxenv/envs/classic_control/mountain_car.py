@@ -85,7 +85,7 @@ class MountainCar(Task):
 
 
 def check_road(env: Any) -> None:
-    """Raises a ``ValueError`` unless the walls are in order, with the starts in order between them."""
+    """Raises a ``ValueError`` unless left wall, start range and right wall are in increasing order."""
     p, owner = env.params, f"{env}"
     check_order(owner, "min_position", env.min_position, "max_position", env.max_position, strict=True)
     road = Range(low=env.min_position, high=env.max_position)

@@ -10,9 +10,8 @@ Starts        at rest, position uniform in [start_low, start_high]
 Terminates    position >= goal_position with velocity >= goal_velocity
 Time limit    999 (registry)
 
-As in Gymnasium, the fuel cost is that of the action as given. `jaxenv.make` adds `ClipAction`, which clips the action
-before it arrives here, as ALF does, so its environments charge for at most full throttle. With ``clip_action=False``
-they charge what Gymnasium's environment charges.
+As in Gymnasium, the fuel cost is computed from the unclipped action. `jaxenv.make` adds `ClipAction`, which clips the
+action first, as ALF does, so full throttle costs most. ``clip_action=False`` gives Gymnasium's costs.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The picture of a grid with objects of six colours: the whole grid, lighter where the agent sees it."""
+"""Draws a grid with objects of six colours: the whole grid, lighter where the agent sees it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,7 @@ def draw(state: Any, seen: jax.Array, canvas: Canvas) -> Canvas:
     Args:
         state: an `object_world.State`.
         seen: the cells that the agent sees, bool ``[B, R, C]``, rows first; these rows and columns are drawn.
-        canvas: what is painted on.
+        canvas: the canvas.
     """
     rows, columns = (np.arange(n, dtype=np.int32) for n in seen.shape[1:])
     index = columns[None, None, :] + 32 * rows[None, :, None]
@@ -76,7 +76,7 @@ _CELLS = (
     floor,
     _maze_tiles.wall,
     goal,
-    # The doors stand in the order of their states, the things that can be carried in that of their codes.
+    # Doors are in the order of their states, objects that can be carried in the order of their codes.
     *(
         painter
         for door in (_picture.open_door, _picture.closed_door, _picture.locked_door)

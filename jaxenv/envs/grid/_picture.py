@@ -1,4 +1,4 @@
-"""The picture of a grid world: the whole grid, lighter where the agent sees it."""
+"""Draws a grid world: the whole grid, lighter where the agent sees it."""
 
 import math
 from collections.abc import Callable
@@ -18,9 +18,9 @@ def draw(state: Any, size: jax.Array, seen: jax.Array, canvas: Canvas) -> Canvas
 
     Args:
         state: a `grid_world.State`.
-        size: the number of cells along each side, int32 ``[B]``; what lies beyond is left free.
+        size: the number of cells along each side, int32 ``[B]``; cells beyond are left free.
         seen: the cells that the agent sees, bool ``[B, N, N]``, rows first.
-        canvas: what is painted on.
+        canvas: the canvas.
     """
     number = np.arange(seen.shape[-1], dtype=np.int32)
     x, y = number[None, None, :], number[None, :, None]
@@ -109,7 +109,7 @@ def agent(direction: int, with_key: bool = False) -> Callable[..., Any]:
     return paint
 
 
-# The doors stand in the order of their states: open, closed, locked.
+# Doors are in the order of their states: open, closed, locked.
 _CELLS = (
     None,
     floor,

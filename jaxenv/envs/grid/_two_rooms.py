@@ -1,4 +1,4 @@
-"""The two rooms of ``Unlock``, ``UnlockPickup``, ``BlockedUnlockPickup`` and ``ObstructedMaze1D``."""
+"""Base class of ``Unlock``, ``UnlockPickup``, ``BlockedUnlockPickup`` and ``ObstructedMaze1D``: two rooms."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Common parts of the grid worlds: an agent that walks, carries a key and opens a door, and sees part of its grid.
+"""Base class of grid worlds: an agent that walks, carries a key and opens a door, and sees part of its grid.
 
 Reference: MiniGrid 3.2.0, ``MiniGridEnv`` (tests/envs/grid/test_grid_world.py).
 Paper: Chevalier-Boisvert et al. (2023), "Minigrid & Miniworld: modular & customizable reinforcement learning
@@ -147,7 +147,7 @@ class GridWorld(Task):
 
     @property
     def num_lines(self) -> int:
-        """Number of rows and columns of the state's cells, at least those of the grid."""
+        """Number of rows and columns of the state's cells, at least as many as the grid has."""
         return max(self.extent)
 
     def check(self) -> None:
@@ -337,8 +337,8 @@ def _encode(
 
     Args:
         floor: the cells of the view without a wall.
-        lava: those with lava, or None.
-        seen: those that the agent sees, or None for all.
+        lava: the cells with lava, or None.
+        seen: the cells that the agent sees, or None for all.
         goal: view index of the goal.
         door: view index and code of the door, or None.
         key: view index of the key and whether the agent carries it, or None.
@@ -355,7 +355,7 @@ def _encode(
         index, is_carried = key
         image = jnp.where(_view.is_at(index), _KEY, image)
         carried = jnp.where(is_carried, _KEY, _EMPTY)[:, None]
-    # At its own position the agent sees the object that it carries, not the one under it.
+    # In its own cell the agent sees the object that it carries, not the one under it.
     image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
     if seen is not None:
         image = jnp.where(_view.in_image(seen), image, np.uint32(0))

@@ -86,8 +86,8 @@ class KeyCorridor(RoomGrid):
     def _doors(self, stream: random.Stream, locked: jax.Array, size: jax.Array) -> tuple[Objects, jax.Array]:
         """Draws the doors.
 
-        MiniGrid adds doors in a random order until all rooms are connected. If the order is that of random weights, it
-        builds all doors up to the heaviest one of the minimum spanning tree.
+        MiniGrid adds doors in a random order until all rooms are connected. In the order of random weights, these are
+        all doors up to the heaviest one of the minimum spanning tree.
 
         Args:
             stream: source of random numbers.
@@ -134,7 +134,7 @@ def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:
 
     Args:
         weight: of the doors, uint32 ``[B, D]``.
-        rows: number of rows of rooms; those of the middle column are connected.
+        rows: number of rows of rooms; the rooms of the middle column are connected.
     """
     first, second = _walls(rows)
     middle = np.array([3 * row + 1 for row in range(rows - 1)], np.int32)

@@ -1,4 +1,4 @@
-"""Sprites of the games: functions that paint one cell, x and y from 0 to 1. What has a direction faces right."""
+"""Sprites of the games: functions that paint one cell, x and y from 0 to 1. Sprites with a direction face right."""
 
 from collections.abc import Callable
 from typing import TypeAlias

@@ -178,6 +178,6 @@ def _neighbour(column: jax.Array, step: jax.Array) -> jax.Array:
 
 # --- the picture -----------------------------------------------------------------------------------------------------
 
-# What drives at the speeds 1 to 5.
+# The vehicles that drive at the speeds 1 to 5.
 _VEHICLES = (_sprites.car, _sprites.car, _sprites.car, _sprites.truck, _sprites.truck)
 _COLOURS = (RED, ORANGE, GOLD, TEAL, BLUE)

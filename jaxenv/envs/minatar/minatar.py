@@ -1,4 +1,4 @@
-"""Common parts of the five MinAtar games: six actions, sticky actions, and a board of 10 by 10 cells.
+"""Base class of the five MinAtar games: six actions, sticky actions, and a board of 10 by 10 cells.
 
 Reference: the package ``minatar`` 1.0.15 (tests/envs/minatar/reference.py).
 Paper: Young and Tian (2019), "MinAtar: an Atari-inspired testbed for thorough and reproducible reinforcement learning
@@ -32,7 +32,7 @@ NOTHING, LEFT, UP, RIGHT, DOWN, FIRE = (np.int32(i) for i in range(6))
 
 @tree.struct
 class GameState:
-    """The state of a game and what sticky actions need."""
+    """The state of a game, and the last action for sticky actions."""
 
     game: Tree  # the game's own state
     last_action: jax.Array  # int32[B], index into LETTERS of the action executed last
@@ -142,10 +142,10 @@ class MinAtar(Task):
 
     @abc.abstractmethod
     def scene(self, game: Tree) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
-        """Returns what the picture shows: cells, bool ``[B, 10, 10, K]``, and K sprites, the foremost first."""
+        """Returns the cells of K sprites, bool ``[B, 10, 10, K]``, and the sprites, the foremost first."""
 
     def backdrop(self, game: Tree, canvas: Canvas) -> Canvas:
-        """Paints what lies behind the sprites. By default it is a floor of cells."""
+        """Paints the background of the sprites; by default a floor of cells."""
         return canvas.tiles(np.zeros((1, SIZE, SIZE), np.int32), [_sprites.floor])
 
     def draw(self, state: GameState, canvas: Canvas) -> Canvas:

@@ -1,4 +1,4 @@
-"""The picture of an agent that moves freely in the plane."""
+"""Draws an agent that moves freely in the plane."""
 
 import jax
 import jax.numpy as jnp

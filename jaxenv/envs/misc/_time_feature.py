@@ -1,4 +1,4 @@
-"""Elapsed time as the last number of an observation.
+"""Adds the elapsed time to an observation, as its last number.
 
 An agent that first explores and later exploits within an episode needs to know the remaining time.
 """

@@ -1,9 +1,9 @@
-"""The base of bandits for meta-learning: each episode has its own arms, and the observation shows the last pull.
+"""Base class of bandits for meta-learning: each episode draws new arms, and the observation shows the last pull.
 
 Observation   float32[num_actions + 2]   last reward; last action one-hot; time
 Action        int32                      the arm to pull
 Terminates    never
-env_info      regret: float32, the mean reward of the best arm minus that of the pulled one
+env_info      regret: float32, how much more the best arm pays on average than the pulled one
 
 At the start of an episode the last action and the last reward are 0. The time in the observation counts steps, or with
 normalize_time ranges from -1 at the start to 1 at step t_max.
@@ -27,7 +27,7 @@ from jaxenv.random import Stream
 
 @tree.struct
 class Params:
-    """Scalars, or ``[B]`` for one value per lane. Every bandit's params have this field."""
+    """Scalars, or ``[B]`` for one value per lane. The params of every bandit have this field."""
 
     t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 

@@ -47,16 +47,16 @@ WALLS = np.array([[character == "#" for character in row] for row in MAP.splitli
 FREE_CELLS = np.argwhere(~WALLS).astype(np.int32)  # [104, 2]: row and column, row by row
 _SIZE = WALLS.shape[0]
 
-# The number of walls between each free cell and the one before it. With these the position of a free cell on the map
-# follows from its number without a table.
+# The number of walls between each free cell and the one before it. They give the position of a free cell on the map
+# from its number without a table.
 _JUMPS = np.diff(FREE_CELLS @ np.array([_SIZE, 1]) - np.arange(len(FREE_CELLS)), prepend=0).astype(np.int32)
 
 
 @tree.struct
 class Params:
-    """A scalar and two cells, or with one more axis one value per lane."""
+    """A scalar and two cells, or one value per lane with a leading lane axis."""
 
-    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1, doc="of moving in another direction")
+    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1, doc="probability of moving in another direction")
     goal_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(8, 9), doc="row and column")
     pos_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(4, 1))
 

@@ -57,7 +57,7 @@ class Pong(Task):
 
     params: Params = Params()
     width: int = tree.static(default=40, low=4, doc="width of the image, at least 4")
-    height: int = tree.static(default=30, doc="height of the image, at least that of a paddle plus one")
+    height: int = tree.static(default=30, doc="height of the image, at least a paddle's height plus one")
     paddle_half_height: int = tree.static(
         default=2, low=1, doc="number of cells of a paddle above and below its centre"
     )

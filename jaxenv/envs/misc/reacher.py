@@ -9,10 +9,10 @@ Starts        angles uniform in [-pi, pi), rates in [-1, 1), the goal in the squ
 Terminates    never
 Time limit    100 (registry)
 env_info      reward_dist: float32, the reward; reward_ctrl: float32, minus the sum of the squared torques, a control
-              cost that the reward leaves out
+              cost that is not part of the reward
 
 Segments have length 1, and their angles are measured from the x axis, so a joint turns only its own segment. There is
-neither inertia nor friction. As in the original one goal in five is out of reach, in a corner of the square.
+neither inertia nor friction. As in the original, one goal in five is out of reach, in a corner of the square.
 """
 
 import math

@@ -36,7 +36,7 @@ from jaxenv.tree import Tree
 
 @tree.struct
 class State:
-    """The current observation and what the task needs for later rewards."""
+    """The current observation, and the data that later rewards depend on."""
 
     step: jax.Array  # int32[B]
     observation: jax.Array  # float32[B, obs_dim]

@@ -17,7 +17,7 @@ Time limit    none: every episode ends after two steps
     3      1       4                                           bad_reward (1)
     all others     4                                           0
 
-The value of the safe path is 1.8, that of the lottery 1.5. A learner that conditions values on action sequences
+The safe path has value 1.8, the lottery 1.5. A learner that conditions values on action sequences
 estimates the lottery at 2, because the transitions with action 0 after it are mostly rewarded after good luck.
 """
 
@@ -36,7 +36,7 @@ START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
 
 @tree.struct
 class Params:
-    """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
+    """Scalars, or ``[B]`` for one value per lane."""
 
     good_probability: float = tree.leaf(default=0.5, low=0, high=1)
     good_reward: float = 2.0

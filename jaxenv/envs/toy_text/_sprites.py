@@ -1,4 +1,4 @@
-"""Cells of the grids of this family, painted in the unit square."""
+"""Draws the cells of the grids of this family in the unit square."""
 
 from typing import Any
 

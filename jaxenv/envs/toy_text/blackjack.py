@@ -28,15 +28,15 @@ from jaxenv.envs import _cards
 from jaxenv.random import Stream
 
 _RANKS = np.uint32(13)
-# The most cards that a dealer takes: from two aces, four aces, a six (now all aces count 1, and the sum is 12) and five
-# more aces reach 17. Every other sequence is shorter.
+# The longest sequence of a dealer: two aces, then four aces, a six (now all aces count 1, and the sum is 12) and five
+# more aces, which reach 17.
 DEALER_CARDS = 10
 _CARDS_PER_WORD = 4
 
 
 @tree.struct
 class Hand:
-    """The cards of one side."""
+    """The cards of the player or the dealer."""
 
     total: jax.Array  # int32[B], aces counted as 1
     ace: jax.Array  # bool[B], whether there is an ace
@@ -77,7 +77,8 @@ class Blackjack(Task):
     natural: bool = tree.static(default=False, doc="whether winning with an initial ace and ten pays 1.5")
     sab: bool = tree.static(
         default=False,
-        doc="whether such a hand wins unless the dealer has one too, as in Sutton and Barto; overrides ``natural``",
+        doc="whether an initial ace and ten wins unless the dealer has one too, as in Sutton and "
+        "Barto; overrides ``natural``",
     )
     action_names = ("stick", "hit")
 

@@ -72,7 +72,7 @@ def value_iteration(mdp: MDP, gamma: float = 1.0, horizon: int | None = None) ->
 
 @tree.struct
 class State:
-    """The state's index in the table, one integer, so that a step writes little, and the probability of its draw.
+    """A row of the table: one integer, so that a step writes little, and the probability of the outcome that led here.
 
     Attributes:
         index: int32 ``[B]``.
