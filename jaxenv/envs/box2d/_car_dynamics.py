@@ -1,4 +1,4 @@
-"""The car of CarRacing: a hull and four wheels on hinges, seen from above, and the forces of its tyres.
+"""Simulates the car of CarRacing: a hull and four wheels on hinges, seen from above, and the forces of its tyres.
 
 Reference: ``car_dynamics.Car`` of Gymnasium, on Box2D 2.3 by Erin Catto (tests/envs/box2d/test_car_racing.py). Nothing
 collides. The road decides only how much force a tyre transmits.
@@ -51,7 +51,7 @@ SCENE = Scene(
         Body(_metres(HULL[0]), density=1.0, parts=tuple(_metres(part) for part in HULL[1:])),
         *[Body(_WHEEL, density=0.1)] * 4,
     ],
-    # Box2D's island begins with the body that was made last.
+    # Box2D's island begins with the body created last.
     [
         RevoluteJoint(0, 1 + i, tuple(_PLACES[i].tolist()), (0, 0), -_STEER_LIMIT, _STEER_LIMIT)
         for i in reversed(range(4))

@@ -1,15 +1,15 @@
-"""Pictures of CarRacing: grass, road, car and indicators, seen from above and behind the car.
+"""Draws CarRacing: grass, road, car and indicators, seen from above and behind the car.
 
-Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py). It draws 1000 x 800 pixels and
-takes means. Here each pixel of the result computes how much of it a shape covers, from its distances to the sides of
-the shape.
+Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py). The original draws 1000 x 800
+pixels and averages them. Here each pixel of the result computes how much of it a shape covers, from its distances to
+the sides of the shape.
 
 The picture is divided into blocks of `_BLOCK` pixels. For each block, the tiles of the road that reach into it are
 listed, first as bits of words. The pixels of the block read these few tiles. In the first second the camera is far
 away, and a block of the picture holds many tiles, which are joined to longer ones.
 
 The score, which the original writes over the indicators, is left out. It shows the last digits of a float64, cut off on
-the left. Neither are traces of skids drawn, as in the original's observation.
+the left. Skid marks are not drawn either, as in the original's observation.
 """
 
 import math
@@ -56,7 +56,7 @@ class Colours:
 
 @tree.struct
 class _Camera:
-    """Where the picture is taken; float32 ``[B]``."""
+    """Position, direction and zoom of the camera; float32 ``[B]``."""
 
     x: Any  # of the hull
     y: Any

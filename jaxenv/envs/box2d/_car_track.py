@@ -1,4 +1,4 @@
-"""Race tracks: a random closed road of quadrilateral tiles, and the tiles that wheels touch.
+"""Generates race tracks, closed roads of quadrilateral tiles, and finds the tiles that wheels touch.
 
 Reference: ``CarRacing._create_track`` of Gymnasium (tests/envs/box2d/test_car_track.py). A point moves from one of 12
 random checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track, if its ends
@@ -23,7 +23,7 @@ RADIUS = 900 / SCALE  # of the circle that is morphed into a track, m
 STEP = 21 / SCALE  # length of a tile
 HALF_WIDTH = 40 / SCALE  # of the road
 BORDER = 8 / SCALE  # width of a border
-MOST = 13 * 32  # tiles; longer tracks would be redrawn, the longest of 200,000 has 410
+MOST = 13 * 32  # tiles; a longer track would be redrawn, but the longest of 200,000 has 410
 
 _CHECKPOINTS = 12
 _TURN_RATE = 0.31
@@ -36,7 +36,7 @@ _SKIN = np.float32(0.02)  # distance at which polygons overlap in Box2D
 
 @tree.struct
 class Track:
-    """A closed road. The tile i lies between the lines across the road i - 1 and i; the tile 0 begins at the last line.
+    """A closed road. Tile i lies between lines i - 1 and i across the road; tile 0 begins at the last line.
 
     Entries from ``length`` on repeat the last one.
     """

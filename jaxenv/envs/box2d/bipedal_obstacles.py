@@ -40,7 +40,7 @@ class Draws:
 
 @tree.struct
 class _Walk:
-    """What is known at a point: float32 and int32 ``[B]``, or bool."""
+    """The state of the walk at a point: float32 and int32 ``[B]``, or bool."""
 
     slope: Any
     height: Any

@@ -1,4 +1,4 @@
-"""The ground of BipedalWalker: how it is drawn, which part of it is near, and where rays meet it."""
+"""Generates the ground of BipedalWalker, and finds the part near a walker and the points where rays meet it."""
 
 import functools
 import itertools
@@ -21,7 +21,7 @@ RAYS = 10
 
 FLAT = 5, 10  # a flat edge comes after 5 to 9 others
 _BEHIND, _NEAR = 9, 24  # points near the walker: how many are behind it, and how many there are
-_SEEN = 13  # edges that rays can meet
+_SEEN = 13  # edges within reach of the rays
 _ANGLES = 1.5 * np.arange(RAYS)[:, None] / RAYS  # from straight down to almost straight ahead
 DIRECTIONS = tuple((RANGE * x).astype(np.float32) for x in (np.sin(_ANGLES), -np.cos(_ANGLES)))  # of rays, in metres
 

@@ -1,8 +1,7 @@
 """Walk over uneven ground on two legs with four motors.
 
 Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.py) and ``BipedalWalkerHardcore-v3``
-(tests/envs/box2d/test_hardcore.py). The physics is that of Box2D 2.3 by Erin Catto
-(tests/envs/physics2d/test_world.py).
+(tests/envs/box2d/test_hardcore.py). The physics follows Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
 
 Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
               (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
@@ -20,9 +19,9 @@ Starts        standing at x = 4.67 m with both legs together, pushed by a force 
 Terminates    the hull touches the ground, x < 0, or x > 88.67 m, the far end
 Time limit    1600, hardcore 2000 (registry)
 
-As in the original, x is that of the hull's origin, the first step pulls the legs down by 0.53 m to where the hips are,
-and the end of one contact of a lower leg hides that it still touches another edge or block. The bounds of the
-observation are Gymnasium's, too: on the row of a fall the angle of the hull may be beyond pi (2 of 512,000 steps).
+As in the original, x is the x of the hull's origin, the first step pulls the legs down by 0.53 m to the hips, and the
+end of one contact of a lower leg hides that it still touches another edge or block. The bounds of the observation are
+also Gymnasium's: on the row of a fall the angle of the hull may be beyond pi (2 of 512,000 steps).
 """
 
 import functools
@@ -80,7 +79,7 @@ _ORIGINS = [(_X, _Y, 0.0), *((_X, _Y - part * _LEG - _DOWN, side * 0.05) for sid
 
 @tree.struct
 class State:
-    """The walker, the ground and what the next step needs."""
+    """The walker, its ground and its last shaping term."""
 
     world: Packed  # the hull, the first leg from the hip down, the second leg; `world_of` names its parts
     heights: jax.Array  # float32[B, 200], of the ground in m

@@ -1,6 +1,6 @@
 """Drive a car round a race track, seen from above.
 
-Reference: Gymnasium ``CarRacing-v3`` (tests/envs/box2d/test_car_racing.py). The physics is that of Box2D 2.3 by Erin
+Reference: Gymnasium ``CarRacing-v3`` (tests/envs/box2d/test_car_racing.py). The physics follows Box2D 2.3 by Erin
 Catto.
 
 Observation   uint8[96, 96, 3] the road ahead of the car, which is always at the same place, and below it bars of the
@@ -18,7 +18,7 @@ Terminates    all tiles have been visited; or the first one after more than lap_
 Time limit    1000 (registry)
 
 As in the original, the first tile is usually visited in the first step, so that a lap ends with the last tile and not
-at the line. A brake of more than 0.9 blocks the wheels, which then slide.
+at the line. A brake above 0.9 blocks the wheels, which then slide.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ class Params:
 
 @tree.struct
 class State:
-    """The car, the road and what has been visited."""
+    """The car, the road and the visited tiles."""
 
     car: Car
     track: Track
@@ -133,7 +133,7 @@ class CarRacing(Task):
 
     def _moved(self, state: State, steer: jax.Array, gas: jax.Array, brake: jax.Array) -> tuple[State, jax.Array]:
         """Returns the state after a step, and the number of tiles visited for the first time, int32 ``[B]``."""
-        # Tyres know what their wheels touched in the step before, and touches are found before the car moves.
+        # Tyres use the touches of the step before, and touches are found before the car moves.
         car = drive(state.car, steer, gas, brake, state.on_road)
         poses = tree.detach(state.car.bodies[:, :3, 1:])
         touches = touching(state.track, poses[:, 0], poses[:, 1], poses[:, 2])

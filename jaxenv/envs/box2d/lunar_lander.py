@@ -1,7 +1,7 @@
 """Land a spacecraft between two flags with one main engine and two side engines.
 
 Reference: Gymnasium ``LunarLander-v3`` and ``LunarLanderContinuous-v3`` (tests/envs/box2d/test_lunar_lander.py). The
-physics is that of Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
+physics follows Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
 
 Observation   float32[8]   x and y relative to the pad, velocity along x and y, angle (rad), angular velocity, contact
               of the first and of the second leg (0 or 1); lengths relative to half the width and height of the picture,
@@ -11,7 +11,7 @@ Action        int32        0 nothing, 1 left engine, 2 main engine, 3 right engi
 Reward        increase of the shaping term -100 distance - 100 speed - 100 |angle| + 10 per leg on the ground, minus 0.3
               for the main and 0.03 for a side engine at full throttle; -100 for a crash, +100 for a landing instead
 Starts        at the top in the middle, pushed by a force uniform in [-start_force, start_force] along x and y for one
-              step; heights of 12 points uniform in [0, 6.67) m, of which the five in the middle are those of the pad,
+              step; heights of 12 points uniform in [0, 6.67) m, the five in the middle replaced by the pad,
               smoothed over three points; wind_index and torque_index uniform in [-9999, 9999)
 Terminates    the hull touches the ground, |x| >= 1, or the craft falls asleep: it has not moved for half a second
 Time limit    1000 (registry)
@@ -83,7 +83,7 @@ class Params:
 
 @tree.struct
 class State:
-    """The craft, the ground and what the next step needs."""
+    """The craft, the ground, the last shaping term and the indices of wind and torque."""
 
     world: Packed  # the hull, the leg on the right and the leg on the left; `world_of` names its parts
     heights: jax.Array  # float32[B, 11], of the ground in m

@@ -26,7 +26,7 @@ NORMALS = ((_ONE, _NONE), (_NONE, _ONE), (-_ONE, _NONE), (_NONE, -_ONE))
 
 @tree.struct
 class Blocks:
-    """Fixed boxes from left to right, of which those from ``first`` on are given. None are inside each other."""
+    """Fixed boxes from left to right, starting with box ``first``. No box lies inside another."""
 
     boxes: Box  # float32 [M, B] each, metres; a missing one is far on the right
     first: Any = np.int32(0)  # int32 [B], the index of the first box

@@ -1,8 +1,8 @@
-"""Which edges a body may touch, and in which order Box2D visits its contacts: b2BroadPhase for a chain of edges.
+"""Finds the edges that a body may touch, and the order of its contacts in Box2D: b2BroadPhase for a chain of edges.
 
 A contact exists while the fat bounding boxes of body and edge overlap. Newer contacts come first in Box2D's lists, and
-of contacts that were made in the same step the edge with the larger index comes first. Blocks are created before the
-edges, so they come after them.
+among contacts made in the same step the edge with the larger index. Blocks are created before the edges, so they come
+after them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _FAR_BELOW = np.float32(-1e4)  # the ground beyond the ends of the chain, where 
 
 @tree.struct
 class Chain:
-    """The ground: edges between equally spaced points, of which those from ``first`` on are given."""
+    """The ground: edges between equally spaced points, starting with point ``first``."""
 
     heights: jax.Array  # float32 [N + 1, B], metres
     spacing: float = tree.static()
@@ -52,7 +52,7 @@ class Box:
 class Contacts:
     """Contacts of bodies: ``[n, K, B]`` with the blocks near each body and then the edges, each from left to right."""
 
-    edge: Any  # int32, also beyond the ends of the chain; of contacts with blocks the index of the block
+    edge: Any  # int32, may lie beyond the ends of the chain; for contacts with blocks the index of the block
     age: Any  # int32, steps since the contact was made; -1 if the boxes do not overlap
     count: Any  # int32, contact points, 0 if the shapes do not touch
     keys: Pair  # int32, features that meet in each point
@@ -130,8 +130,8 @@ def last_event(begins: jax.Array, ends: jax.Array, rank: jax.Array, touched: jax
 
     Events come in the order of the ranks.
 
-    ``touched`` is the answer if nothing happened. Box2D reports contacts one by one, and Gymnasium's tasks keep what
-    the last report said: the end of one contact hides that another edge is still touched.
+    ``touched`` is returned if nothing happened. Box2D reports contacts one by one, and Gymnasium's tasks keep the last
+    report: the end of one contact hides that another edge is still touched.
     """
     code = jnp.where(begins | ends, 2 * rank + begins.astype(jnp.int32), -1)
     last = jnp.max(code, axis=-2)

@@ -1,4 +1,4 @@
-"""Contact constraints between static edges and bodies: b2ContactSolver with its block solver.
+"""Solves contact constraints between static edges and bodies: b2ContactSolver with its block solver.
 
 All functions are elementwise: scalars or arrays of one shape, one entry per contact.
 """
@@ -37,7 +37,7 @@ class Impulses:
 
 @tree.struct
 class Constraint:
-    """What is kept of a contact for the iterations on velocities."""
+    """The data of a contact that the velocity iterations read."""
 
     count: Any  # int32, contact points
     normal: Vector  # from the edge to the body
@@ -46,7 +46,7 @@ class Constraint:
 
 @tree.struct
 class _System:
-    """What follows from a constraint (b2ContactVelocityConstraint). Cheaper to compute again than to load."""
+    """Values derived from a constraint (b2ContactVelocityConstraint). Cheaper to recompute than to load."""
 
     block: Any  # whether two points are solved together
     points: Any  # int32, points that are solved

@@ -1,4 +1,4 @@
-"""Time of impact of a static edge or block and a moving convex polygon: b2TimeOfImpact.
+"""Computes the time of impact of a static edge or block and a moving convex polygon: b2TimeOfImpact.
 
 Box2D finds closest features by GJK. With an edge or a block and a few corners all pairs of features can be compared
 instead. Functions without a loop are elementwise, one entry per pair of edge or block and polygon.
@@ -26,7 +26,7 @@ from jaxenv.envs.physics2d._vector import Transform, Vector, dot, minus, pick, s
 TARGET = LINEAR_SLOP  # distance of the shapes without their skins at the time of impact
 TOLERANCE = np.float32(0.25) * LINEAR_SLOP
 _OUTER, _INNER, _ROOT = 20, 16, 50  # most iterations
-# What separates the shapes: two points, the edge or a side of the block, or a side of the polygon.
+# The kinds of separating features: two points, the edge or a side of the block, or a side of the polygon.
 _POINTS, _EDGE, _SIDE = 0, 1, 2
 
 
@@ -163,7 +163,8 @@ def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
         squares.append(dot(gap, gap))
     least, best = smallest(squares + _to_sides(sweep.points, corners))
     index_b, run = best % size, best // size
-    # The part of the block that is closest to the corner: sides and corners are numbered from the right, as in Box2D.
+    # The feature of the block that is closest to the corner; sides and corners are numbered from the right, as in
+    # Box2D.
     x, y = pick(index_b, corners)
     right, above = x >= block.right, y >= block.high
     over, beside = (block.left < x) & ~right, (block.low < y) & ~above

@@ -1,4 +1,4 @@
-"""Continuous collision of moving bodies with static edges and blocks: b2World::SolveTOI.
+"""Solves continuous collision of moving bodies with static edges and blocks: b2World::SolveTOI.
 
 Without it a fast body ends a step inside the ground. Box2D takes such a body back to the moment of impact, solves its
 contacts alone (without joints), and moves it on. The ground does not move and bodies do not touch each other, so bodies
@@ -31,12 +31,12 @@ from jaxenv.envs.physics2d._vector import Transform, pick, smallest
 _POSITION_ITERATIONS = 20
 _EVENTS = 20
 _MOST = 4  # edges and blocks that a body touches at a time
-_TOGETHER = 2  # of these are solved in one kernel; few bodies touch more, which are solved one by one
+_TOGETHER = 2  # of these are solved in one kernel; the others, which are rare, one by one
 
 
 @tree.struct
 class BodyContacts:
-    """A body of one lane, and the ground near it from left to right, of which it has K contacts."""
+    """A body of one lane, and the ground near it from left to right, with which it has K contacts."""
 
     body: Any  # int32 [R], index of the body
     start: Triple  # [R], pose at the start of the step
@@ -172,7 +172,7 @@ def _advance(
 ) -> tuple[BodyContacts, jax.Array]:
     """Moves the rows to their earliest impact, solves it and moves them on; also returns which rows had one.
 
-    ``mine [K, R]`` tells which contact is met.
+    ``mine [K, R]`` marks the contact of the impact.
     """
     pose = in_one_kernel(_between, row.start, row.end, earliest, past)
     manifold = joined([in_one_kernel(manifold_of, scene, row.body, pose, ground) for ground in _grounds(row)])
@@ -288,7 +288,7 @@ def _solve_velocities(
     go: jax.Array,
     iterations: int,
 ) -> Triple:
-    """Iterates until no velocity and no impulse changes: all later iterations would change nothing either."""
+    """Iterates until no velocity and no impulse changes; later iterations would change nothing."""
     constraints = in_one_kernel(_prepare, scene, row.body, manifolds, pose)
     zero = jnp.zeros_like(pose[0])
     pushes = (Impulses((zero, zero), (zero, zero)),) * len(constraints)

@@ -1,7 +1,7 @@
-"""The constraints of one step and the iterations over them: b2Island.
+"""Solves the constraints of one step: b2Island.
 
 The functions given to `in_one_kernel` are elementwise over the lanes. They take tuples of bodies, joints or contacts,
-whose entries are arrays ``[B]``. Each kernel does as much as it can, because storing costs more than computing.
+whose entries are arrays ``[B]``. Each kernel does as much work as possible, because storing costs more than computing.
 """
 
 import functools
@@ -30,7 +30,7 @@ _AT_ONCE_SHARED = 2  # the same where contacts share slots; jaxlib 0.10.2 never 
 
 @tree.struct
 class Motors:
-    """What drives the joints, one entry per joint: numbers, or arrays ``[B]``."""
+    """The motors of the joints, one entry per joint: numbers, or arrays ``[B]``."""
 
     speeds: tuple[Any, ...]  # rad/s
     bounds: tuple[Any, ...]  # the largest impulse in a step, N m s
@@ -38,7 +38,7 @@ class Motors:
 
 @tree.struct
 class Start:
-    """What the solver starts with: bodies after forces, and the impulses of the step before."""
+    """Input of the solver: bodies after forces, and the impulses of the step before."""
 
     poses: tuple[Triple, ...]  # one per body, [B]
     velocities: tuple[Triple, ...]
@@ -49,7 +49,7 @@ class Start:
 
 @tree.struct
 class End:
-    """What the solver ends with."""
+    """Output of the solver."""
 
     poses: tuple[Triple, ...]
     velocities: tuple[Triple, ...]
@@ -80,7 +80,7 @@ class Solver:
     def solve(self, start: Start, dt: np.float32, iterations: tuple[int, int], one_by_one: bool = False) -> End:
         """Solves velocities, moves the bodies, and solves positions.
 
-        Contacts are solved together with the joints in one kernel, or one by one, as many as some lane has.
+        Contacts are solved together with the joints in one kernel, or one by one up to the largest number in a lane.
         """
         island, slots = self._island(start, one_by_one), start.slots
         island = self._solve_velocities(island, slots, start.motors, iterations[0])
@@ -278,7 +278,7 @@ class Solver:
         return pick(body - first, bodies[first : self.scene.solid[-1] + 1])
 
     def _put(self, bodies: list[Triple], body: Any, value: Triple) -> None:
-        """Replaces what belongs to a solid body."""
+        """Replaces the entry of a solid body."""
         if isinstance(body, int):
             bodies[body] = value
             return

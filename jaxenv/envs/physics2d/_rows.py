@@ -1,4 +1,4 @@
-"""Computations that few rows of a batch need: gathers these rows a block at a time, and writes results back."""
+"""Runs computations on the few rows of a batch that need them, a block of rows at a time."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from jaxenv.core import in_one_kernel
 
 T = TypeVar("T")
 
-_BLOCK = 64  # rows that are computed at a time
+_BLOCK = 64  # rows computed at a time
 
 
 def in_blocks(function: Callable[[Any, T], T], live: jax.Array, given: Any, values: T) -> T:

@@ -1,4 +1,4 @@
-"""Contact manifolds of static edges and convex polygons: b2EPCollider without neighbouring edges.
+"""Computes contact manifolds of static edges and convex polygons: b2EPCollider without neighbouring edges.
 
 All functions are elementwise: scalars or arrays of one shape, one entry per pair of edge and polygon.
 """
@@ -79,7 +79,7 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     on_body = face_separation > np.float32(0.98) * edge_separation + np.float32(0.001)
     _, opposed = smallest([dot(normal, n) for n in normals])
 
-    # The incident face: of the polygon, the one most opposed to the edge's normal; or the edge itself.
+    # The incident face: the face of the polygon most opposed to the edge's normal, or the edge itself.
     after_opposed, after_face = following(opposed, corners.count), following(face, corners.count)
     incident = [
         vector.where(on_body, first, pick(opposed, vertices)),
@@ -102,7 +102,7 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
 
 @dataclasses.dataclass
 class Reference:
-    """The face in whose direction the shapes are separated most."""
+    """The face along whose normal the shapes are separated most."""
 
     on_body: Any  # bool: whether it belongs to the polygon
     face: Any  # int32, its index if it does
@@ -150,7 +150,8 @@ def _offset(side: Vector, end: Vector, skin: np.float32) -> Any:
 
 def in_world(manifold: Manifold, transform: Transform) -> tuple[tuple[Vector, Vector], Pair, Vector, Vector]:
     """Returns the manifold at a pose: incident points, their heights above the reference face, and two normals.
-    face's normal, and the normal from the edge towards the body.
+
+    Heights leave out the shapes' radii. The normals point out of the face, and from the edge towards the body.
     """
     on_body = manifold.on_body
     out = vector.where(on_body, transform.turn(manifold.normal), manifold.normal)

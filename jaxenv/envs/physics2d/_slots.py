@@ -1,7 +1,8 @@
-"""The contacts that push bodies, in the slots that the solver visits.
+"""Assigns the contacts that push bodies to the slots that the solver visits.
 
-Each solid body has K edges near it, most of which it does not touch. A scene of few pairs of body and edge has a slot
-for each. With many pairs the touching ones of a lane share ``scene.slots`` slots, of which most lanes use few.
+Each solid body has K edges near it, most of which it does not touch. In a scene with few pairs of body and edge, each
+pair has a slot. With many pairs, the touching pairs of a lane are put into ``scene.slots`` slots, most of which stay
+empty.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from jaxenv.envs.physics2d._vector import pick
 
 @tree.struct
 class Slots:
-    """Contacts in the order in which they are solved; those of a body are in Box2D's order."""
+    """Contacts in the order in which they are solved; within a body this is Box2D's order."""
 
     body: Any  # int32 [S, B], or NumPy [S, 1] where a slot belongs to one body
     manifold: Manifold  # [S, B]
@@ -32,8 +33,8 @@ class Slots:
 def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Array) -> tuple[Slots, jax.Array]:
     """Returns the slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
 
-    Also the places of pairs, int32 ``[m, K, B]`` for m solid bodies: the slot, or S if there is none. Where a slot
-    belongs to one body, that among those of the body.
+    Also returns the slots of pairs, int32 ``[m, K, B]`` for m solid bodies; S for a pair without one. Where a slot
+    belongs to one body, slots are numbered per body.
     """
     values, rank = jax.tree.map(lambda x: _of_solid(scene, x), ((manifold, impulses), rank))
     m, num, lanes = rank.shape

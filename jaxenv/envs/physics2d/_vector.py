@@ -1,4 +1,4 @@
-"""Plane vectors as pairs of arrays, rotations and rigid transforms, and choices among a few values."""
+"""Plane vectors as pairs of arrays, rotations, rigid transforms, and selection among a few values."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

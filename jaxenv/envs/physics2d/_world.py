@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @tree.struct
 class World:
-    """What moves, for n bodies, J joints and K contacts of each body. float32 unless stated otherwise.
+    """The state of n bodies, J joints and K contacts per body. float32 unless stated otherwise.
 
     Shapes are those within the package, with the lanes last; `pack` makes two arrays with the lanes first.
     """
@@ -45,7 +45,7 @@ class World:
 
 @tree.struct
 class FreeWorld:
-    """Bodies that touch nothing: what moves, for n bodies and J joints, with the lanes last. float32."""
+    """The state of n bodies that touch nothing and J joints, float32 with the lanes last."""
 
     pose: Triple  # [n, B] each: x and y of the centres of mass, angle
     velocity: Triple  # [n, B]: of the centre of mass, and angular
@@ -55,7 +55,7 @@ class FreeWorld:
 
 @tree.struct
 class Step:
-    """What happened in a step."""
+    """The events of a step."""
 
     begun: jax.Array  # bool [n, B]: a contact of the body began
     hit: jax.Array  # bool [n, B]: continuous collision found an impact
@@ -191,7 +191,7 @@ def step(
     motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
     forces = None if force is None else _apart(force, n)
     joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
-    # What later kernels read as well is handed on: slices that only one kernel reads become a part of it.
+    # Returns what later kernels also read: slices that only one kernel reads become a part of it.
     poses, velocities = in_one_kernel(
         _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), forces, jnp.float32(gravity)
     )
@@ -217,7 +217,7 @@ def step(
 
 
 def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int], compile_fast: bool) -> End:
-    """Solves the island: with few contacts in all lanes at once, and with more in the lanes that have them."""
+    """Solves the island: few contacts in all lanes at once, more contacts only in the lanes that have them."""
     solver, slots = solver_of(scene), start.slots
     if slots is None or scene.slots is None:
         return solver.solve(start, time, iterations)
@@ -248,9 +248,9 @@ def step_free(
     velocity_iterations: int = 180,
     position_iterations: int = 60,
 ) -> FreeWorld:
-    """Advances the world by ``dt`` seconds. Bodies that fell asleep are awake in the next step.
+    """Advances the world by ``dt`` seconds, without ground. Bodies that fell asleep are awake in the next step.
 
-    Arguments are those of `step`. A force wakes a body, so a sleep lasts for the rest of the step: it takes away the
+    Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step only and zeroes the
     velocities.
     """
     time, n = np.float32(dt), len(scene.bodies)
