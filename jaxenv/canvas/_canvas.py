@@ -1,4 +1,4 @@
-"""The canvas: a batch of pictures, and the shapes that are painted on it."""
+"""The canvas: a batch of pictures, with methods that paint shapes on it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ from jaxenv._util.checks import Range
 from jaxenv.canvas import _font, _shapes, _tiles, _xp
 from jaxenv.canvas._palette import PAPER
 
-# A number that is equal in all lanes, or one per lane, float32 [B].
+# One number for all lanes, or one per lane, float32 [B].
 Number = Any
-# A colour that is equal in all lanes, [3], or one per lane, [B, 3].
+# One colour for all lanes, [3], or one per lane, [B, 3].
 Colour = Any
 
 
@@ -24,11 +24,11 @@ Colour = Any
 class Canvas:
     """A batch of pictures. Each method paints one shape in every lane and returns the new canvas.
 
-    Coordinates are those of the world that ``view`` has chosen: x to the right, y up, with equal units. Positions,
+    Coordinates are in the world chosen by ``view``: x to the right, y up, with equal units. Positions,
     lengths (in units of the world) and angles (radians, counterclockwise) are numbers or arrays ``[B]``. Edges are
     smooth: a pixel that is covered in part mixes both colours.
 
-    What is equal in all lanes and known while tracing is computed by NumPy, once for all lanes. Numbers and colours of
+    Values that are equal in all lanes and known while tracing are computed once, by NumPy. Numbers and colours of
     another shape raise a ``ValueError``.
 
     Attributes:
@@ -87,7 +87,7 @@ class Canvas:
     def view(self, x: tuple[float, float], y: tuple[float, float], margin: float = 0.0) -> "Canvas":
         """Chooses the part of the world that fills the picture.
 
-        The whole part is shown. Where its shape differs from that of the picture, the world around it is shown too.
+        The whole part is shown, and around it more of the world if the picture has another shape.
 
         Args:
             x: the left and the right end.
@@ -114,7 +114,7 @@ class Canvas:
     def image(self) -> jax.Array:
         """Returns the pictures as uint8 ``[B, H, W, 3]``."""
         red, green, blue = (_xp.round(p.clip(0, 1) * np.float32(255)).astype(np.uint32) for p in self.planes)
-        # One word per pixel, because XLA:CPU computes a pixel again for each of its bytes.
+        # One word per pixel, because XLA:CPU would recompute a pixel for each of its bytes.
         words = red | green << np.uint32(8) | blue << np.uint32(16)
         words = jnp.broadcast_to(words, (self.lanes, *self.size))
         words = _once(words)
@@ -282,7 +282,7 @@ class Canvas:
             kinds: int32 ``[B, R, C]`` or, for all lanes, ``[1, R, C]``: the index of the painter of each cell, rows
                 from the top.
             painters: functions that paint a cell, given a canvas whose view is the unit square: x and y from 0 to 1.
-                What they leave free shows what was painted before. ``None`` paints nothing.
+                Pixels that they leave free keep their colour. ``None`` paints nothing.
 
         Raises:
             ValueError: if the grid has more rows or columns of cells than the picture has pixels, or another shape; for
@@ -325,7 +325,7 @@ class Canvas:
 
         Args:
             text: letters, digits, blanks and ``.,:;+-=/%()!?``; lower case is shown as upper case.
-            x: where it begins; with ``align=0.5`` its middle, with ``align=1`` its end.
+            x: x of its start; with ``align=0.5`` of its middle, with ``align=1`` of its end.
             y: its base line.
             height: the height of a letter.
             colour: its colour.
@@ -348,7 +348,7 @@ class Canvas:
     ) -> "Canvas":
         """Writes the last ``digits`` digits of an integer, int32 ``[B]`` at least 0, without leading zeros.
 
-        ``align`` refers to the digits that are shown, as in `text`.
+        ``align`` refers to the visible digits, as in `text`.
         """
         value = jnp.asarray(value, jnp.int32)
         across, up = self.x - np.float32(x), self.y - np.float32(y)

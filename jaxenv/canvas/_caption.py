@@ -1,4 +1,4 @@
-"""Text in NumPy images, for captions that are written outside of compiled functions."""
+"""Writes text into NumPy images, for captions outside of compiled functions."""
 
 import functools
 
@@ -9,12 +9,12 @@ from jaxenv.canvas import _font
 
 
 def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.ndarray) -> None:
-    """Writes a line of text into an image, uint8 ``[H, W, 3]``, in place; what does not fit is cut off.
+    """Writes a line of text into an image, uint8 ``[H, W, 3]``, in place; text that does not fit is cut off.
 
     Args:
         image: the image.
         text: the characters of `Canvas.text`.
-        x: the column where it begins.
+        x: the column of its start.
         y: the row of the upper end of its letters.
         height: the height of a letter in pixels.
         colour: float32 ``[3]`` from 0 to 1.

@@ -1,4 +1,4 @@
-"""A font of strokes: each character is made of lines on a grid 4 wide and 6 high."""
+"""A font of strokes: each character consists of lines on a grid 4 wide and 6 high."""
 
 from typing import Any
 
@@ -72,11 +72,11 @@ def coverage(text: str, x: np.ndarray, y: np.ndarray, height: float, scale: floa
 
     Args:
         text: the characters.
-        x: coordinates of the pixels, ``[1, 1, W]``, relative to where the text begins.
+        x: coordinates of the pixels, ``[1, 1, W]``, relative to the start of the text.
         y: coordinates of the pixels, ``[1, H, 1]``, relative to the base line.
         height: the height of a letter, in the same units.
         scale: pixels per unit.
-        align: the fraction of the length of the text that lies left of its place.
+        align: the fraction of the length of the text that lies left of its position.
 
     Raises:
         ValueError: for a character that the font does not have.
@@ -114,7 +114,7 @@ def number(
         y: as for `coverage`.
         height: as for `coverage`.
         scale: as for `coverage`.
-        align: as for `coverage`, of the digits that are shown.
+        align: as for `coverage`, for the visible digits.
     """
     powers = 10 ** np.arange(digits, dtype=np.int32)
     longer = jnp.sum(value[:, None] >= powers[None, 1:], axis=-1, dtype=jnp.int32)  # digits after the first

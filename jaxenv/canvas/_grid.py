@@ -1,4 +1,4 @@
-"""The pictures of all lanes in one frame, with their captions."""
+"""Arranges the pictures of all lanes in one frame, with their captions."""
 
 import math
 from typing import Any
@@ -15,13 +15,13 @@ Part = tuple[slice, slice]  # rows and columns of pixels
 
 @tree.struct
 class Moment:
-    """What a frame shows of every lane.
+    """The content of a frame: the picture and the caption of every lane.
 
     Attributes:
         picture: uint8 ``[B, H, W, 3]``.
         step: int32 ``[B]``, the step of the episode.
-        total: float32 ``[B]``, the sum of its rewards so far; of all their components for vector rewards.
-        over: bool ``[B]``, lanes that stand still.
+        total: float32 ``[B]``, the sum of its rewards so far, over all components of a vector reward.
+        over: bool ``[B]``, lanes whose episode is over, which stand still.
     """
 
     picture: Any

@@ -1,7 +1,7 @@
-"""Pieces of the HTML that notebooks show for objects of this package.
+"""Builds the HTML that notebooks show for objects of this package.
 
-Colours are translucent or those of the page, so that the output is readable on light and on dark pages. Nothing is
-loaded: styles are part of every output, under class names of their own.
+Colours are translucent or inherited from the page, so that the output is readable on light and dark pages. Nothing is
+loaded: each output contains its styles, under unique class names.
 """
 
 import html

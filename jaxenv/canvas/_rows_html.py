@@ -1,4 +1,4 @@
-"""What notebooks show for rows ``[B]`` and for trajectories ``[T, B]``, and short text for their arrays."""
+"""Shows rows ``[B]`` and trajectories ``[T, B]`` in notebooks, and writes short text for their arrays."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 _MAX_ROWS = 8  # of a table of lanes
-_MAX_STEPS = 1000  # of images that are played
-_MAX_NUMBERS = 8  # of one lane, which are shown as numbers
-_MAX_SIZE = 2**22  # elements of an array whose range is shown, which may have to be copied from a device
+_MAX_STEPS = 1000  # of images to play
+_MAX_NUMBERS = 8  # of one lane, shown as numbers
+_MAX_SIZE = 2**22  # elements of an array whose range is shown: they may have to be copied from a device
 _LONGEST_REPR = 32  # elements of an array that `repr` prints
 
 _STEP_TYPES = (("FIRST", BLUE), ("MID", GREY), ("LAST", PURPLE))
@@ -188,11 +188,11 @@ def _trajectory(timestep: Any) -> list[str]:
 
 def _returns(step_type: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """Returns the returns of the episodes that start and end in a trajectory, ``[N]`` (or ``[N, R]``)."""
-    # The rewards of an episode follow its FIRST row, or the LAST row before it, in same_step mode.
+    # The rewards of an episode follow its FIRST row, or in same_step mode the LAST row before it.
     lane, row = np.nonzero(step_type.T != 1)
     whole = (lane[1:] == lane[:-1]) & (step_type[row[1:], lane[1:]] == 2)
     first, end = (lane[1:] * len(reward) + np.stack([row[:-1], row[1:]]) + 1)[:, whole]
-    # Lane after lane, with a row of zeros: each other sum is that of the rows between two episodes.
+    # Lane after lane, with a row of zeros. Every other sum belongs to the rows between two episodes.
     rewards = np.moveaxis(reward, 0, 1).reshape(-1, *reward.shape[2:]).astype(np.float64)
     rewards = np.concatenate([rewards, np.zeros_like(rewards[:1])])
     return np.add.reduceat(rewards, np.stack([first, end], axis=-1).reshape(-1))[::2] if len(first) else rewards[:0]
@@ -236,8 +236,8 @@ _CHANNELS = np.array(
 def _colours(images: np.ndarray) -> np.ndarray:
     """Converts images ``[T, H, W]`` or ``[T, H, W, C]`` to uint8 ``[T, H, W, 3]``.
 
-    One channel is grey and three are colours; of more uint8 channels, the newest of a stack is shown. Other numbers of
-    channels are masks: each has a colour.
+    One channel is grey and three are colours. More uint8 channels are a stack, whose newest image is shown. Other
+    channels are masks, each with a colour.
     """
     picture = images.dtype == np.uint8
     values = np.nan_to_num(images.astype(np.float32))

@@ -1,6 +1,6 @@
-"""Signed distances to shapes: negative inside, in the units of the coordinates. Arrays broadcast to ``[B, H, W]``.
+"""Computes signed distances to shapes, negative inside, in the units of the coordinates; arrays are ``[B, H, W]``.
 
-The formulas are those of Inigo Quilez, "2D distance functions", https://iquilezles.org/articles/distfunctions2d/.
+The formulas are by Inigo Quilez, "2D distance functions", https://iquilezles.org/articles/distfunctions2d/.
 """
 
 from collections.abc import Sequence

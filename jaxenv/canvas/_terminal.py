@@ -1,4 +1,4 @@
-"""Pictures in a terminal: half-block characters, what the terminal can show, and a full screen with keys.
+"""Shows pictures in a terminal: half-block characters, the abilities of the terminal, and a full screen with keys.
 
 Every character cell shows two pixels, one above the other: the upper half block in the foreground colour on the
 background colour. A cell is about twice as high as wide, so the pixels are square.
@@ -30,11 +30,11 @@ def colour_depth(
 ) -> Depth:
     """Returns the bits of colour that half blocks may use: 24, 8 (256 colours), or 0 for no picture.
 
-    There is no picture outside a terminal, where ``TERM`` is ``dumb``, where the encoding lacks the half block, and
-    where the user set ``NO_COLOR`` (https://no-color.org).
+    There is no picture outside a terminal, if ``TERM`` is ``dumb``, if the encoding lacks the half block, or if the
+    user set ``NO_COLOR`` (https://no-color.org).
 
     Args:
-        stream: where the picture goes; stdout by default.
+        stream: the stream to write to; stdout by default.
         environ: the environment variables, ``os.environ`` by default.
         asked: whether the user asked for a picture, so that ``NO_COLOR`` does not apply.
     """
@@ -221,7 +221,7 @@ class Screen:
         atexit.unregister(self.close)
 
     def open(self) -> None:
-        """Takes the terminal."""
+        """Takes over the terminal."""
         if self._open:
             return
         self._open = True
@@ -229,7 +229,7 @@ class Screen:
             import termios
             import tty
 
-            # A keyboard that is no terminal, or a standard input that was closed.
+            # The keyboard is no terminal, or the standard input was closed.
             with contextlib.suppress(AttributeError, OSError, ValueError, termios.error):
                 self._old_mode = termios.tcgetattr(self._keyboard.fileno())
                 tty.setcbreak(self._keyboard.fileno())
@@ -237,7 +237,7 @@ class Screen:
         self._write(_ENTER)
 
     def close(self) -> None:
-        """Gives the terminal back as it was. Does nothing if it is not taken."""
+        """Restores the terminal. Does nothing if it is not taken over."""
         if not self._open:
             return
         self._open = False
@@ -250,7 +250,7 @@ class Screen:
             self._old_mode = None
 
     def show(self, text: str) -> None:
-        """Replaces what the screen shows. Lines that do not fit are cut off; those that stay are not written again."""
+        """Replaces the content of the screen. Lines that do not fit are cut off; unchanged lines are not rewritten."""
         columns, height = self.size
         lines = text.split("\n")[:height]
         shown = self._shown[1] if self._shown[0] == (columns, height) else None

@@ -1,4 +1,4 @@
-"""Grids of cells: where they lie in a picture, and what is painted in them."""
+"""Places grids of cells in a picture, and paints them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ def sheet(painters: Sequence[Callable[..., Any] | None], black: Any, white: Any)
     """Returns the pixels of all kinds of cells, uint32 ``[K * side * side]``: bytes of red, green, blue and opacity.
 
     Args:
-        painters: what paints each kind of cell on a canvas.
+        painters: functions that paint each kind of cell on a canvas.
         black: a black canvas of one cell.
         white: a white one.
     """
@@ -63,7 +63,7 @@ def sheet(painters: Sequence[Callable[..., Any] | None], black: Any, white: Any)
             np.concatenate([np.stack((ground if paint is None else paint(ground)).planes, -1) for paint in painters])
             for ground in (black, white)
         )
-    # On black only its own light is seen, on white also what shines through.
+    # Black shows the light of the cell only, white also the light that shines through.
     opacity = 1 - (light - dark).mean(axis=-1, keepdims=True)
     levels = np.round(np.concatenate([dark, opacity], axis=-1).clip(0, 1) * 255).astype(np.uint32)
     return np.sum(levels << np.array([0, 8, 16, 24], np.uint32), axis=-1, dtype=np.uint32).reshape(-1)

@@ -1,4 +1,4 @@
-"""Functions of `numpy` for NumPy arrays and of `jax.numpy` for JAX arrays: what is known while tracing stays known."""
+"""Calls functions of `numpy` on NumPy arrays and of `jax.numpy` on JAX arrays, which keeps known values known."""
 
 from collections.abc import Callable
 from typing import Any

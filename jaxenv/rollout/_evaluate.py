@@ -1,4 +1,4 @@
-"""Evaluation of a policy on whole episodes, the same number in every lane, so that short ones are not favoured."""
+"""Evaluates a policy on whole episodes, the same number in every lane, so that short ones are not favoured."""
 
 import dataclasses
 import warnings
@@ -51,7 +51,7 @@ class Evaluation:
     ) -> dict[str, Any]:
         """Returns statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
 
-        Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones, so if there are any,
+        Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones. If there are any,
         raise ``max_steps`` or give the environment a time limit. Episodes that ended on an abnormal row count only as
         ``abnormal``, as in `jaxenv.rollout.Metrics`.
 
@@ -70,7 +70,7 @@ class Evaluation:
 
         Raises:
             ValueError: if ``key`` is not typed, ``level`` is not in (0, 1), ``num_resamples`` is less than 1, or the
-                episodes are those of several calls (under ``jax.vmap``).
+                episodes come from several calls (under ``jax.vmap``).
 
         >>> returns = np.array([1, 2, 3, 6], np.float32)
         >>> ended = np.array([True, True, False, True])
@@ -148,8 +148,8 @@ def evaluate(
         key: one typed key, or one per lane ``Key[B]``.
         num_episodes: a multiple of the number of lanes B; one per lane by default.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
-        max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1. By default what
-            the episodes of a lane take up to the time limit, and 100,000 for each where a lane has no limit.
+        max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1. By default
+            enough for all episodes of a lane, each up to the time limit, or up to 100,000 steps where there is none.
         env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
             default.
 
@@ -174,7 +174,7 @@ def evaluate(
     loop = PolicyLoop.create("evaluate", env, policy, (state, timestep), None, initial_memory, None)
 
     kinds = (timestep.reward, jnp.float32), (timestep.step_type, jnp.int32), (timestep.step_type, bool)
-    # On the devices of the lanes from the start, as the carry of a loop must be.
+    # The carry of a loop must be on the devices of the lanes from the start.
     zeros = tree.vary_like(timestep.step_type, [jnp.zeros(x.shape, dtype) for x, dtype in kinds])
     reward, count, flags = xla.sharded_like(loop.words[0], zeros)
     none = Sum(reward, reward)

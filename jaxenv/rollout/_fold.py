@@ -1,4 +1,4 @@
-"""Rollouts that keep no trajectory: a function folded over the rows, up to a number of rows, steps or episodes."""
+"""Rollouts that keep no trajectory: fold a function over the rows, up to a number of rows, steps or episodes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,8 +62,8 @@ def fold(
         fn: ``fn(value, step, next_timestep)`` returns the next value, of the same structure, shapes and dtypes.
             ``step`` is an `Experience` with leaves ``[B, ...]``, ``next_timestep`` the TimeStep that its action leads
             to; update metrics with the latter. To fold several functions, write one over a tuple of values.
-        value: the initial value. Inside ``jax.shard_map`` each shard has its own; put what the shards share into a
-            `jaxenv.tree.Shared`.
+        value: the initial value. Inside ``jax.shard_map`` each shard has its own; put values common to all shards into
+            a `jaxenv.tree.Shared`.
         state: the environment's state.
         timestep: the TimeStep that belongs to it.
         num_steps: static; the loop is a ``jax.lax.scan`` and can be differentiated.
@@ -208,7 +208,7 @@ def _make_loop(
         new = tree.vary_like(timestep.step_type, new)
         return *inner, new, rows + 1, steps + _count(~timestep.is_first()), episodes + _count(timestep.is_last())
 
-    # Inside shard_map each shard has its own counts.
+    # Inside shard_map each shard counts separately.
     counts = tree.vary_like(timestep.step_type, (jnp.zeros((), jnp.int32), Count.zeros(), Count.zeros()))
     return (state, timestep, loop.memory, value, *counts), body
 

@@ -18,7 +18,7 @@ from jaxenv.tree._structure import mismatch
 
 @tree.struct
 class PolicyStep:
-    """What a policy may return instead of a bare action.
+    """A possible result of a policy: an action with a memory or further outputs.
 
     Attributes:
         action: the batch of actions, ``[B, ...]``.
@@ -32,7 +32,7 @@ class PolicyStep:
 
 
 class Policy(Protocol):
-    """What chooses the actions of all lanes: ``policy(timestep, stream)``, or ``policy(timestep, stream, memory)``.
+    """Chooses the actions of all lanes: ``policy(timestep, stream)``, or ``policy(timestep, stream, memory)``.
 
     ``stream`` has one stream per lane. A policy returns the actions ``[B, ...]`` or a `PolicyStep`.
     """

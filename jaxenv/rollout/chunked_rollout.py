@@ -1,4 +1,4 @@
-"""Rollouts of any length: compiled in chunks, with metrics on the host after each, in constant memory."""
+"""Rollouts of any length: compiled in chunks, with metrics on the host after each chunk, in constant memory."""
 
 import contextlib
 import dataclasses
@@ -26,9 +26,9 @@ from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
 
-# Rows that are measured together: the sums over finished episodes are updated once per block.
+# Rows measured together: the sums over finished episodes are updated once per block.
 _BLOCK = 50
-# The mesh axis over which ``devices`` share the lanes.
+# The mesh axis over which the lanes are spread.
 _AXIS = "lanes"
 
 
@@ -58,15 +58,15 @@ class ChunkedRollout:
     Args:
         env: the environment, with an ``AutoReset`` in its stack. Its params are arguments of the compiled program.
         num_steps: rows per lane.
-        key: typed key ``()`` or ``Key[B]`` that lanes are reset with; the policy draws from the lanes' own streams.
+        key: typed key ``()`` or ``Key[B]`` that resets the lanes; the policy draws from the lanes' streams.
         policy: as in `jaxenv.unroll`; random by default.
-        metrics: what to measure. In ``same_step`` mode it cannot name entries of `Task.state_info`, because
-            LAST rows show those of the next episode; by default they are not measured there.
+        metrics: the metrics. In ``same_step`` mode they cannot name entries of `Task.state_info`, which describe the
+            next episode on LAST rows; by default they leave these out.
         chunk_steps: rows per lane of a chunk. The default makes short chunks, at most 10,000 rows, of equal size if
             possible.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
-        devices: how many devices share the lanes, equally many each, with the statistics of wrappers over all lanes.
-            The number changes no result but the rounding of floats.
+        devices: number of devices over which the lanes are spread equally; wrappers keep statistics over all lanes. The
+            number changes only the rounding of floats.
 
     Attributes:
         chunks: rows per lane of each chunk.
@@ -127,7 +127,7 @@ class ChunkedRollout:
         rows = 0
         previous: Any = None
         for length in [*self.chunks, 0]:
-            # The next chunk runs while the previous one is fetched, so the device never waits for the host.
+            # The next chunk runs while the host fetches the previous one, so the device never waits.
             current = None
             if length:
                 carry, metrics = self._advance[length](carry)
@@ -188,7 +188,8 @@ def block_lengths(num_steps: int) -> tuple[int, int]:
     """
     most = min(num_steps, _BLOCK)
     size = next(n for n in range(most, 0, -1) if num_steps % n == 0)
-    # A shorter block compiles the environment's step a second time: only worth it if all blocks were short otherwise.
+    # A shorter block compiles the environment's step a second time: only worth it if all blocks would be short
+    # otherwise.
     return (size, 0) if size >= most / 4 else (most, num_steps % most)
 
 
@@ -237,7 +238,7 @@ def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
 
 @dataclasses.dataclass(frozen=True)
 class _Program:
-    """The two functions that are compiled; with an ``axis_name`` for the lanes of one shard of a mesh axis."""
+    """The two functions to compile; with an ``axis_name`` they run on the lanes of one shard of a mesh axis."""
 
     policy: Policy
     metrics: Metrics

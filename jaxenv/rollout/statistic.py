@@ -1,4 +1,4 @@
-"""A statistic that is missing where there was nothing to average."""
+"""A statistic, which is missing where there is no data."""
 
 from typing import Any
 

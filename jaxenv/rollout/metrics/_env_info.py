@@ -1,4 +1,4 @@
-"""The ``env_info`` entries that `Metrics` measures: their names, and their values in a row."""
+"""Selects the ``env_info`` entries that `Metrics` measures, and their values in a row."""
 
 import contextlib
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ def select(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dict[
 def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
     """Returns the integer and float entries with one number per lane, by dotted path; none in ``same_step`` mode.
 
-    What says which task or which params an episode has is left out, since its sum over steps measures nothing. In
+    Entries for the task and the params of an episode are left out, since their sum over steps measures nothing. In
     ``same_step`` mode some entries may describe the next episode on LAST rows, and the row does not say which.
     """
     if "final_observation" in env_info:

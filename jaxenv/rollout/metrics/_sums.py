@@ -1,4 +1,4 @@
-"""Per-lane sums over finished episodes, and the moments of all lanes that follow from them."""
+"""Per-lane sums over finished episodes, and the moments of all lanes computed from them."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ class EpisodeSums:
     The terms are distances from an origin close to the values, so that their squares keep their digits.
 
     Attributes:
-        origin: one of the first values; 0 before the first.
+        origin: an early value; 0 before the first.
         terminated: sum of the distances over terminated episodes.
         truncated: sum of the distances over truncated episodes.
         squares: sum of the squared distances over both.

@@ -1,4 +1,4 @@
-"""Metrics as plain Python numbers."""
+"""Converts metrics to plain Python numbers."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ class MetricsState:
 
     Attributes:
         episode: the unfinished episodes.
-        steps: uint32 ``[B]``, steps taken, those of unfinished episodes included.
+        steps: uint32 ``[B]``, steps taken, including unfinished episodes.
         rewards: the sum of their rewards.
         terminated: uint32 ``[B]``, terminated episodes.
         truncated: uint32 ``[B]``, truncated episodes.

@@ -1,4 +1,4 @@
-"""Which key chooses which action."""
+"""Assigns keys to actions."""
 
 import dataclasses
 import string
@@ -33,7 +33,7 @@ class Control:
     """An action and its keys.
 
     Attributes:
-        name: what the action does.
+        name: the name of the action.
         keys: names of keys, as `jaxenv.canvas._terminal.Screen.key` returns them.
         action: the action of one lane.
     """

@@ -1,4 +1,4 @@
-"""One lane of an environment, played step by step on the host. Front ends show it."""
+"""Plays one lane of an environment step by step on the host. Front ends show it."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxenv.rollout.play._controls import Control, controls
 
 
 class Game:
-    """The state of a game: the last row, what is drawn of it, and the return so far.
+    """The state of a game: the last row, its picture, and the return so far.
 
     Attributes:
         name: the id of the environment.
@@ -44,7 +44,7 @@ class Game:
             self.has_picture = False
 
     def compile(self) -> None:
-        """Compiles the step, which then takes no time during the game; outside JAX there is nothing to compile."""
+        """Compiles the step, so that the game does not pause for it; outside JAX there is nothing to compile."""
         if not self._env.unwrapped._is_outside_jax:
             jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
 
@@ -82,7 +82,7 @@ class Game:
 
     @property
     def status(self) -> list[str]:
-        """Two lines: the last step, and how the episode ended."""
+        """Two lines: the last step, and the end of the episode."""
         rewards = f"reward {self.reward:.4g}   return {self.total:.4g}"
         end = f"{self.end} after {self.step} step{'s' * (self.step != 1)}" if self.end else ""
         return [f"episode {self.episode}   step {self.step}   {rewards}", end]

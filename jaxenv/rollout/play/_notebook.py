@@ -1,4 +1,4 @@
-"""The player in a notebook: a picture and a button per action, by ipywidgets."""
+"""Plays in a notebook: a picture and a button per action, by ipywidgets."""
 
 import io
 from typing import Any

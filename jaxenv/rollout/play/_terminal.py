@@ -1,4 +1,4 @@
-"""The player in a terminal: half blocks, and keys without Enter."""
+"""Plays in a terminal: half blocks, and keys without Enter."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ def play_in_terminal(game: Game, fps: int) -> None:
 
 def _loop(screen: Screen, game: Game, fps: int, depth: int) -> None:
     keys = {key: control for control in game.controls for key in control.keys}
-    held: Control | None = None  # the action that real time repeats; without one the clock stands
+    held: Control | None = None  # the action repeated in real time; without one the clock stops
     due = time.monotonic()
     shown = None
     while True:
@@ -67,7 +67,7 @@ def frame(game: Game, size: tuple[int, int], depth: int, held: Control | None, f
     """Returns a frame for a terminal of this size: the picture, and the text next to it or below it."""
     columns, lines = size
     beside, below = _panel(game, held, fps), _footer(game, held, fps, columns)
-    # The picture is as large as it can be, unless the text next to it would have too many lines.
+    # The picture is as large as possible, unless the text next to it would have too many lines.
     over_text, next_to_text = fit(columns, lines - len(below))[1], fit(columns - _PANEL - 2, lines)[1]
     if next_to_text <= over_text or len(beside) > lines:
         return "\n".join([*_picture(game, min(over_text, _LARGEST), depth), *below])

@@ -1,4 +1,4 @@
-"""Metrics of a rollout, and the episodes of an evaluation."""
+"""Draws the metrics of a rollout, and the episodes of an evaluation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,10 +24,10 @@ def metrics(metrics: Mapping[str, Any] | Evaluation, *, title: str = "", axis: A
     Metrics by name have a panel of bars for how episodes ended; a panel each for returns and lengths, with the mean as
     a dot, one standard deviation as a thick line and the extremes as a thin one, for all episodes and by ending; and a
     panel of bars for the entries of ``env_info``. Metrics without data are left out. The episodes of an
-    `jaxenv.rollout.Evaluation` make histograms of returns and lengths, in which colours tell how episodes ended.
+    `jaxenv.rollout.Evaluation` make histograms of returns and lengths, coloured by how episodes ended.
 
     Args:
-        metrics: what `jaxenv.rollout.Metrics` or ``Evaluation.summary`` computed, a row of `ChunkedRollout`, or an
+        metrics: the result of `jaxenv.rollout.Metrics` or ``Evaluation.summary``, a row of `ChunkedRollout`, or an
             `jaxenv.rollout.Evaluation` ``[N]``; rewards must be scalar.
         title: the title of the plot.
         axis: axes of matplotlib, one per panel; by default a new figure.

@@ -1,4 +1,4 @@
-"""Rewards, ends and observations of a trajectory."""
+"""Draws rewards, ends and observations of a trajectory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from jaxenv.specs._array import check_spec
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
-_MOST = 6  # components that are drawn by default
+_MOST = 6  # components drawn by default
 
 
 def trajectory(
@@ -111,7 +111,7 @@ def _marks(
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, np.ndarray]]:
     """Returns the line of one lane, with a gap in front of every episode, and the rows to mark.
 
-    In ``same_step`` mode a LAST row has the reward that ended an episode and the first observation of the next.
+    In ``same_step`` mode a LAST row holds the last reward of an episode and the first observation of the next.
     """
     first, last = step_type == 0, step_type == 2
     restarted = last & ~np.append(first[1:], True)
