@@ -1,4 +1,4 @@
-"""The index of a checkpoint: versions, config, and the name, dtype and shape of every array."""
+"""Builds and checks the index of a checkpoint: versions, config, and the name, dtype and shape of every array."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ from jaxenv._util import version
 from jaxenv._util.checks import check_arrays, described
 from jaxenv.tree._typed_keys import is_key
 
-# A leaf of an index: name, dtype, shape, and the implementation of a key, which has another name in its dtype.
+# A leaf of an index: name, dtype, shape, and the implementation of a key, which its dtype does not name.
 Leaf = list[Any]
 
 
@@ -51,7 +51,7 @@ def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, p
     """Returns the leaves of the index that ``like`` asks for, each with its number in the checkpoint.
 
     Raises:
-        ValueError: for the first leaf that differs, or one of 64 bits that JAX would shorten.
+        ValueError: for the first leaf that differs, or a leaf of 64 bits that JAX would shorten.
     """
     targets = tree.flatten_with_path(like)[0]
     expected = [_describe(key_path, x) for key_path, x in targets]

@@ -1,4 +1,4 @@
-"""Checks of arguments that functions of trajectories share: rows, auto-reset modes, coefficients, keys."""
+"""Checks common arguments of functions of trajectories: rows, auto-reset modes, coefficients, keys."""
 
 import contextlib
 from typing import Any, Literal, TypeAlias, get_args
@@ -18,11 +18,11 @@ TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 def check_mode(
     owner: str, timestep: TimeStep, mode: Any, last: TimeStep | None = None, remedy: str = "pass mode='same_step'"
 ) -> None:
-    """Raises a ``ValueError`` for an unknown mode, and if the rows were made in the other one.
+    """Raises a ``ValueError`` for an unknown mode, and if the rows were made in the other mode.
 
     Only rows made in ``same_step`` mode hold ``env_info["final_observation"]``. `jaxenv.unroll` may have left it out of
-    the rows, but not of the one after them. Rows made in ``next_step`` mode are known by their FIRST rows, outside of
-    traces: one follows on every LAST row.
+    the rows, but not of the row after them. Outside of traces, ``next_step`` mode is recognised by a FIRST row after
+    every LAST row.
     """
     check_choice(owner, "mode", mode, get_args(TrajectoryMode))
     for name, row in (("the rows hold", timestep), ("last holds", last)):
@@ -32,7 +32,7 @@ def check_mode(
         step_type = np.asarray(timestep.step_type)
         ended, first = step_type[:-1] == StepType.LAST, step_type[1:] == StepType.FIRST
         if ended.any() and first[ended].all():
-            rule = "the rows must be those of same_step mode, got a FIRST row after every LAST row"
+            rule = "the rows must be made in same_step mode, got a FIRST row after every LAST row"
             raise ValueError(f"{owner}: {rule}: leave out final_values and mode for next_step mode")
 
 

@@ -1,4 +1,4 @@
-"""Returns and advantages that read the ends of episodes from ``step_type`` and ``discount``.
+"""Computes returns and advantages; reads the ends of episodes from ``step_type`` and ``discount``.
 
 All functions have the same arguments and, except for `n_step_return`, take one pass over time::
 
@@ -199,7 +199,7 @@ def vtrace(
         vs[t] - V[t] = min(clip_rho, rho[t]) * delta[t] + gamma * d[t+1] * c[t] * (vs[t+1] - V[t+1])
         advantages[t] = min(clip_pg_rho, rho[t]) * (r[t+1] + gamma * d[t+1] * vs[t+1] - V[t])
 
-    where ``delta`` is that of `gae`, and ``vs`` at the end of an episode is ``V'``. On policy and without clipping,
+    with ``delta`` as in `gae`; at the end of an episode ``vs`` is ``V'``. On policy and without clipping,
     ``vs`` are the TD(lambda) returns. Espeholt et al. (2018), arXiv:1802.01561, section 4.1; lambda as in remark 2.
 
     Args:
@@ -277,7 +277,7 @@ def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: 
     values = tree.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
     valid = transition_mask(timestep, last, mode)
-    # Whether the episode continues after `last` is unknown; its value, which is its return, is correct in either case.
+    # Whether the episode continues after `last` is unknown; its value, used as its return, is correct in either case.
     continues = valid & (next_rows(owner, timestep.step_type, last.step_type) != np.int32(StepType.LAST))
     valid, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (valid, continues, discount, ~continues))
     if final_values is not None:
@@ -301,7 +301,7 @@ def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
 @compiled_once
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
     """Solves ``x[t] = offset[t] + factor[t] * x[t+1]`` backwards, from ``start`` (0 by default) after the last row."""
-    # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.
+    # Constants, such as the zeros of a learner without critic, do not fit the carry under shard_map.
     start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
     def step(later: Any, row: Any) -> Any:

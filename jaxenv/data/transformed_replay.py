@@ -1,4 +1,4 @@
-"""Reads from a replay buffer, transformed as the policy's rows are."""
+"""Reads a replay buffer through transformers."""
 
 import dataclasses
 from typing import Any
@@ -13,11 +13,11 @@ from jaxenv.data.transformers import create
 
 @dataclasses.dataclass(frozen=True)
 class TransformedReplay:
-    """Reads of a `Replay` through transformers, so that whatever a learner reads is what the policy would see.
+    """Reads a `Replay` through transformers, so that a learner reads what the policy would see.
 
     The buffer stores raw rows: add them to ``replay`` itself, and read raw rows from it. The state of the transformer
-    is the one that the rollout carries, ``memory[0]`` of ``transformer.wrap_policy``. The object holds static options
-    only and is hashable.
+    comes from the rollout: ``memory[0]`` of ``transformer.wrap_policy``. The object holds static options only and is
+    hashable.
 
     Args:
         replay: the buffer.
@@ -79,8 +79,7 @@ class TransformedReplay:
     def get(self, state: Any, stored: ReplayState, path: str, env_id: Any, position: Any) -> Any:
         """Transforms `Replay.get`: returns leaves ``[*S, ...]`` of a field of any rows.
 
-        Rows are read as a rollout sees them, and nothing is learned: statistics do not change, and goals are the
-        environment's own.
+        Rows are read as a rollout sees them: statistics do not change, and goals come from the environment.
 
         Args:
             state: the state of the transformer.

@@ -1,4 +1,4 @@
-"""Trajectories and transitions: observation, action, reward and what follows, without rows that lead nowhere."""
+"""Converts trajectories to transitions: observation, action, reward and next observation, with a mask of valid ones."""
 
 import functools
 from typing import Any
@@ -18,13 +18,13 @@ from jaxenv.rollout import Experience
 
 @tree.struct
 class Transitions:
-    """T transitions of every lane: leaves ``[T, B, ...]``. Fields that were not unrolled hold ``()``.
+    """T transitions per lane: leaves ``[T, B, ...]``. Fields that were not unrolled are ``()``.
 
     Attributes:
         step_type: int32, of the row on which the action was taken.
         observation: the observation of that row.
         action: the action.
-        policy_info: what the policy returned with the action.
+        policy_info: the policy's ``PolicyStep.info``.
         reward: float32 (or ``[T, B, R]``), of this action.
         discount: float32, 0 where the action ended the task. A learner's target is ``reward + gamma * discount *
             V(next_observation)``, whatever the step types.
@@ -97,7 +97,7 @@ def to_n_step_transitions(
     rate = gamma.reshape(gamma.shape[: one.discount.ndim]) * one.discount
     num_rows = rate.shape[0]
     row = jnp.broadcast_to(tree.expand(jnp.arange(num_rows, dtype=jnp.int32), rate.ndim), rate.shape)
-    # A window extends over that of the next row, if that row is in the same episode and a transition itself.
+    # A window extends over the next row's window, if that row is a transition in the same episode.
     next_is_valid = jnp.concatenate([one.valid[1:], jnp.zeros_like(one.valid[:1])])
     continues = one.valid & next_is_valid & (one.next_step_type != np.int32(StepType.LAST))
     start = (one.reward, one.discount, tree.vary_like(rate, row))
@@ -156,8 +156,8 @@ def _one_step(owner: str, experience: Experience, last: TimeStep, mode: Trajecto
 class Trajectory:
     """Rows in the layout of TF-Agents' ``Trajectory``: leaves ``[T, B, ...]``.
 
-    Observation, action and ``step_type`` are those of row t; reward, discount and ``next_step_type`` those of row
-    t + 1, which the action of row t led to.
+    Observation, action and ``step_type`` come from row t; reward, discount and ``next_step_type`` from row t + 1, to
+    which the action of row t led.
     """
 
     step_type: Any
@@ -190,7 +190,7 @@ def to_trajectory(experience: Experience, last: TimeStep, mode: TrajectoryMode =
     """Converts the rows of an unroll to TF-Agents' layout: leaves ``[T, B, ...]``.
 
     LAST rows made in ``next_step`` mode are kept as boundaries. LAST rows made in ``same_step`` mode become FIRST: they
-    start an episode, and the layout has no field for the observation that ended the previous one. A learner that reads
+    start an episode, and the layout has no field for the last observation of the previous one. A learner that reads
     next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
     trajectory; use `to_transitions` there.
 

@@ -1,4 +1,4 @@
-"""Checks of the rows, lanes and keys that a replay buffer is given. They raise while the call is traced."""
+"""Checks the rows, lanes and priorities given to a replay buffer, while the call is traced."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""First and last rows of the episodes in a replay buffer: 8 bytes per row, one look-up for episodes of any length.
+"""Finds first and last rows of the episodes in a replay buffer: 8 bytes per row, one look-up for any length.
 
 The episodes of a lane are numbered consecutively. Each row stores the number of its episode, and a ring of C entries
 stores the last position of each episode. C entries suffice, since C rows belong to at most C episodes. An episode
@@ -21,7 +21,7 @@ class EpisodeIndex:
     """The index of C rows of B lanes.
 
     Attributes:
-        number: int32, the number of each row's episode, in a ring like that of the rows (`_ring`).
+        number: int32, the number of each row's episode, in a ring like the rows (`_ring`).
         end: int32 ``[C, B]``, the position of the newest row of episode e, in slot e % C.
         current: int32 ``[B]``, the number of the newest row's episode.
     """
@@ -54,7 +54,7 @@ class EpisodeIndex:
         num_starts = jax.lax.cumsum((step_type == np.int32(StepType.FIRST)).astype(jnp.int32), axis=0)
         number = jnp.asarray(self.current).at[env_id].get(mode="clip")[None] + num_starts
         lane = jnp.broadcast_to(env_id[None], number.shape)
-        # The maximum keeps the last row of each episode: what the slot held before is older.
+        # The maximum keeps the last row of each episode: the previous content of the slot is older.
         slot = number % np.int32(self.end.shape[0])
         end = jnp.asarray(self.end).at[slot, lane].max(jnp.broadcast_to(position, number.shape), mode="drop")
         current = jnp.asarray(self.current).at[env_id].set(number[-1], mode="drop")

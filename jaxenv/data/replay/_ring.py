@@ -38,7 +38,7 @@ class Bits:
 
     def pack(self, rows: jax.Array) -> jax.Array:
         """Packs bool ``[T, B, *row_shape]`` into uint8 ``[T, B, ceil(n / 8)]``."""
-        # In the kernel that computes the flags, packing took up to ten times as long (Freeway-MinAtar).
+        # Inside the kernel that computes the flags, packing took up to ten times as long (Freeway-MinAtar).
         return xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
 
     def unpack(self, rows: jax.Array) -> jax.Array:
@@ -106,7 +106,7 @@ def _write_buffer(buffer: jax.Array, rows: jax.Array, slot: jax.Array) -> jax.Ar
 def _write_one_by_one(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Array) -> jax.Array:
     """Copies row after row: on a CPU a scatter would move one byte at a time."""
     # The barrier hides the number of rows, or XLA:CPU (jaxlib 0.10.2) would unroll a loop over one row, fuse the write
-    # into the reads that follow it, and copy the whole buffer, because they then read what it held before.
+    # into the reads that follow it, and copy the whole buffer, because they read its previous content.
     num_rows = jax.lax.optimization_barrier(jnp.int32(rows.shape[0]))
     return jax.lax.fori_loop(0, num_rows, lambda t, buffer: _write_row(buffer, rows, page, offset, t), buffer)
 

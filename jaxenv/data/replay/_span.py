@@ -1,4 +1,4 @@
-"""Which rows a replay buffer holds of every lane."""
+"""Locates the rows that a replay buffer holds of every lane."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,7 @@ from jaxenv._util.checks import check_array, is_concrete
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """The stored positions of every lane: from ``begin``, the oldest one, up to ``end``, that of the next row.
+    """The stored positions of every lane: from ``begin``, the oldest one, up to ``end``, the next row's.
 
     Attributes:
         capacity: C, rows stored per lane.

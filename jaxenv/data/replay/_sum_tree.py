@@ -153,7 +153,7 @@ def _stratified_words(stream: random.Stream, number: int) -> jax.Array:
 def _choose_branch(node: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns the branch of each node ``[N, 8]`` that holds ``target``, the remainder in it, and its sum.
 
-    Sums of floats round, so the target may lie beyond the last branch. The last branch above 0 is then chosen.
+    Sums of floats round, so the target may lie beyond the last branch. Then the last branch above 0 is taken.
     """
     before = value = through = jnp.zeros_like(target)
     branch, is_found = jnp.zeros(target.shape, jnp.int32), jnp.zeros(target.shape, bool)

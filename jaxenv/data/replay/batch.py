@@ -1,4 +1,4 @@
-"""Windows of consecutive rows, as a replay buffer returns them."""
+"""Windows of consecutive rows from a replay buffer."""
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +75,7 @@ def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.
         mode: the ``AutoReset`` mode in which the rows were made.
 
     Raises:
-        ValueError: for what is no TimeStep of windows, or another mode.
+        ValueError: if ``timestep`` is no TimeStep of windows, or for another mode.
 
     >>> from jaxenv import TimeStep
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()

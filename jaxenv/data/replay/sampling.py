@@ -1,4 +1,4 @@
-"""The interface between a replay buffer and its way of choosing windows."""
+"""The interface between a replay buffer and the ways of choosing windows."""
 
 import abc
 from typing import Any, NamedTuple
@@ -27,9 +27,9 @@ class Draw(NamedTuple):
 
 
 class Sampling(abc.ABC):
-    """How a `Replay` chooses windows ``[N, L]``: `UniformSampling` or `PrioritizedSampling`.
+    """Chooses the windows ``[N, L]`` of a `Replay`: `UniformSampling` or `PrioritizedSampling`.
 
-    The object holds static options and is hashable. What changes is a tree of arrays, ``ReplayState.sampling``.
+    The object holds static options and is hashable. Its state is a tree of arrays, ``ReplayState.sampling``.
     """
 
     @abc.abstractmethod

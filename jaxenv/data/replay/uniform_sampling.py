@@ -1,4 +1,4 @@
-"""Windows drawn uniformly, or in part from the newest ones."""
+"""Draws windows uniformly, or in part from the newest ones."""
 
 import dataclasses
 import math
@@ -24,9 +24,9 @@ class UniformSampling(Sampling):
 
     Args:
         recent_fraction: fraction of the batch that is drawn from the newest windows only. These windows come first in
-            the batch. While a lane has at most ``recent_rows / recent_fraction`` windows all are drawn alike, since
-            that often are the newest among them.
-        recent_rows: how many of the newest windows of each lane that fraction is drawn from.
+            the batch. While a lane has at most ``recent_rows / recent_fraction`` windows, all are drawn alike, which
+            includes the newest often enough.
+        recent_rows: the number of newest windows of each lane that this fraction is drawn from.
 
     Raises:
         ValueError: for an argument out of range, or one of the two without the other.

@@ -1,4 +1,4 @@
-"""Replace goals by goals that the episode achieved later: hindsight experience replay."""
+"""Replaces goals by goals that the episode achieved later: hindsight experience replay."""
 
 import dataclasses
 import warnings
@@ -42,21 +42,20 @@ class Hindsight(Transformer):
     Andrychowicz et al. (2017), "Hindsight Experience Replay", arXiv:1707.01495, strategy "future". A window is
     relabelled with probability ``proportion``. Its new goal was achieved on a row drawn uniformly from those after the
     window's first row, up to the end of the episode, or to its newest row if it is unfinished. The rows of the window
-    in the same episode as the first row get this goal and, except for FIRST rows, its reward. Other windows, and those
-    that start with a LAST row, do not change. Rollouts see the environment's own goals.
+    in the same episode as the first row get this goal and, except for FIRST rows, its reward. Other windows, and
+    windows that start with a LAST row, do not change. Rollouts see the environment's goals.
 
-    Random numbers are drawn from the state: the stream of the key that ``init`` or ``wrap_policy`` is given, advanced
-    by one with every batch.
+    The state is a stream, made from the key given to ``init`` or ``wrap_policy`` and advanced by one with every batch.
 
-    Discounts do not change: a relabelled row that reaches its new goal has discount 1, and its value bootstraps. That
+    Discounts do not change: a relabelled row that reaches its new goal has discount 1, and its value bootstraps. This
     is correct if reaching a goal does not end the task. If it does, set the discount of such rows to 0 after
     ``transform_batch``, for the rewards of `within_reach` by
     ``jnp.where((reward >= 0) & ~timestep.is_first(), 0.0, discount)``.
 
     Args:
         reward: maps achieved and desired goals, trees of ``[R, ...]``, to rewards ``[R]``, cast to float32. It
-            must compute the environment's reward (``GoalConditioned.reward_fn``). Outside jitted code, where it can be
-            compared, `transform_batch` warns if it does not: call it there once.
+            must compute the environment's reward (``GoalConditioned.reward_fn``). Outside jitted code `transform_batch`
+            compares both and warns if they differ: call it there once.
         proportion: the probability that a window is relabelled, in [0, 1].
         achieved_goal: dotted path of the achieved goal, below the observation.
         desired_goal: dotted path of the goal to replace, with the same structure, shapes and dtypes.

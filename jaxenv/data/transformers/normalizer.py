@@ -1,4 +1,4 @@
-"""The base of transformers that normalise by running statistics, with three ways of weighting the past."""
+"""Base class of transformers that normalise by running statistics, with three ways of weighting the past."""
 
 import abc
 import dataclasses
@@ -28,7 +28,7 @@ class Estimate:
 
     Attributes:
         moments: count, mean and variance to normalise by.
-        memory: what later updates need: ``()`` (adaptive), the moments of the last updates ``[window, ...]`` and the
+        memory: data for later updates: ``()`` (adaptive), the moments of the last updates ``[window, ...]`` and the
             number of updates, int32 (window), or the sum of all weights so far, float32 (exponential).
     """
 
@@ -38,7 +38,7 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Normalizer(Transformer):
-    """Normalises by running statistics. Write ``init``, ``update_estimates`` and ``normalize``.
+    """Normalises by running statistics. Subclasses implement ``init``, ``update_estimates`` and ``normalize``.
 
     The state is a tree of `Estimate` in `jaxenv.tree.Shared`: all lanes share it and it continues over episodes. An
     update is one batch of rows: one step of all lanes, or all rows of the windows. Rows enter the statistics before
@@ -52,7 +52,7 @@ class Normalizer(Transformer):
 
     Args:
         mode: ``"adaptive"``, ``"window"`` or ``"exponential"``.
-        update: what updates the statistics: ``"rollout"``, ``"replay"``, or ``"never"`` (see ``frozen``).
+        update: the source of updates of the statistics: ``"rollout"``, ``"replay"``, or ``"never"`` (see ``frozen``).
         clip: bound on the magnitude of normalised values; ``None`` for no bound.
         epsilon: added to the variance.
         window: number of updates in the window, at least 1.
@@ -120,7 +120,7 @@ class Normalizer(Transformer):
         elif self.mode == "exponential":
             memory = jnp.zeros((), jnp.float32)
         estimate = Estimate(moments, memory)
-        # Statistics of one shard vary over the mesh from the start, so that they can be the carry of a loop.
+        # Statistics of a shard vary over the mesh from the start, as the carry of a loop must.
         return vary_like_rows(timestep, estimate) if self.axis_name is None else estimate
 
     def update_estimate(self, estimate: Estimate, x: jax.Array, valid: jax.Array | None = None) -> Estimate:

@@ -1,4 +1,4 @@
-"""Transformers of rewards."""
+"""Transforms rewards: clips, scales, shifts and normalises them, or applies a function."""
 
 import abc
 import dataclasses
@@ -21,7 +21,7 @@ from jaxenv.tree import Tree
 
 
 class RewardTransformer(RowTransformer):
-    """Maps the reward of every step. Write ``reward``, and ``reward_spec`` for its bounds.
+    """Maps the reward of every step. Subclasses implement ``reward``, and ``reward_spec`` for its bounds.
 
     The reward of FIRST rows, which are not steps, remains 0.
     """
@@ -197,7 +197,7 @@ class RewardFunction(RewardTransformer):
 class RewardNormalizer(Normalizer):
     """Divides the reward (``[B]``, or ``[B, R]`` per component) by its standard deviation.
 
-    The mean is not subtracted by default: that would add a constant to the reward of every step, which changes the
+    The mean is not subtracted by default: this would add a constant to the reward of every step, which changes the
     optimal policy if episodes differ in length. The reward of FIRST rows, which are not steps, remains 0 and never
     enters the statistics; nor do rewards that are not finite or beyond 1e15. `jaxenv.wrappers.NormalizeReward` divides
     by the standard deviation of the discounted return instead, and changes the stored reward.

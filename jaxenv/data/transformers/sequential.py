@@ -1,4 +1,4 @@
-"""Apply several transformers in a valid order."""
+"""Applies several transformers in a valid order."""
 
 import dataclasses
 from typing import Any
@@ -63,7 +63,7 @@ class Sequential(Transformer):
             own_key = None if key is None else jax.random.fold_in(key, index)
             states.append(transformer.init(timestep, own_key))
             timestep = jax.eval_shape(transformer.transform_timestep, states[-1], timestep)[1]
-            # Under shard_map only the real step type, not its shape, has the axes over which the rows vary.
+            # Under shard_map the step type itself, but not its shape, has the axes over which the rows vary.
             timestep = dataclasses.replace(timestep, step_type=step_type)
         return tuple(states)
 

@@ -160,7 +160,7 @@ def _chosen_observations(observation: Tree, spec: Tree, chosen: Any) -> list[tup
     leaves = jax.tree_util.tree_leaves_with_path(observation)
     specs = [None] * len(leaves) if spec is None else jax.tree.leaves(spec)
     if len(specs) != len(leaves):
-        raise ValueError(f"plot.trajectory: spec must be that of the observation, got {len(specs)} for {len(leaves)}")
+        raise ValueError(f"plot.trajectory: spec must fit the observation, got {len(specs)} leaves for {len(leaves)}")
     known: dict[str, tuple[str, np.ndarray]] = {}
     for (path, leaf), of in zip(leaves, specs, strict=True):
         if is_key(leaf):
