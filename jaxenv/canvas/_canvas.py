@@ -117,7 +117,7 @@ class Canvas:
         # One word per pixel, because XLA:CPU would recompute a pixel for each of its bytes.
         words = red | green << np.uint32(8) | blue << np.uint32(16)
         words = jnp.broadcast_to(words, (self.lanes, *self.size))
-        words = _once(words)
+        words = _computed_once(words)
         return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
     def zoom(self, factor: Number) -> "Canvas":
@@ -294,9 +294,9 @@ class Canvas:
         Range(low=0, high=len(painters) - 1).check("tiles", "kinds", kinds, np.ndim(kinds))
         side = _tiles.side("tiles", *self.size, *kinds.shape[1:])
         grounds = (Canvas.blank(1, side, np.full(3, light, np.float32)).view((0, 1), (0, 1)) for light in (0, 1))
-        words = _once(_tiles.pixels(kinds, _tiles.sheet(painters, *grounds), side, *self.size))
+        words = _computed_once(_tiles.pixels(kinds, _tiles.sheet(painters, *grounds), side, *self.size))
         *light, opacity = ((words >> i & np.uint32(255)).astype(np.float32) / np.float32(255) for i in (0, 8, 16, 24))
-        planes = tuple(p * (1 - opacity) + own for p, own in zip(self.planes, light, strict=True))
+        planes = tuple(p * (1 - opacity) + c for p, c in zip(self.planes, light, strict=True))
         return tree.rebuild(self, planes=planes)
 
     def picture(self, pixels: jax.Array) -> "Canvas":
@@ -313,7 +313,7 @@ class Canvas:
         shown, _, inside = _tiles.enlarged(pixels, side, *self.size)
         shown = shown.astype(np.float32) / np.float32(255)
         colours = [shown] * 3 if shown.ndim == 3 else [shown[..., i] for i in range(3)]
-        planes = tuple(_xp.where(inside, own, p) for own, p in zip(colours, self.planes, strict=True))
+        planes = tuple(_xp.where(inside, c, p) for c, p in zip(colours, self.planes, strict=True))
         return tree.rebuild(self, planes=planes)
 
     # --- text --------------------------------------------------------------------------------------------------------
@@ -353,13 +353,13 @@ class Canvas:
         value = jnp.asarray(value, jnp.int32)
         across, up = self.x - np.float32(x), self.y - np.float32(y)
         covered = _font.number(value, digits, across, up, height, self.scale, align)
-        return self._cover(_once(covered), colour, alpha)
+        return self._cover(_computed_once(covered), colour, alpha)
 
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     def where(self, mask: jax.Array, other: "Canvas") -> "Canvas":
         """Returns this canvas in the lanes of ``mask``, bool ``[B]``, and ``other`` in the rest."""
-        planes = tuple(jnp.where(mask[:, None, None], own, p) for own, p in zip(self.planes, other.planes, strict=True))
+        planes = tuple(jnp.where(mask[:, None, None], p, q) for p, q in zip(self.planes, other.planes, strict=True))
         return tree.rebuild(self, planes=planes)
 
     # --- painting ----------------------------------------------------------------------------------------------------
@@ -386,9 +386,9 @@ class Canvas:
 
     def _cover(self, covered: Any, colour: Colour, alpha: Number) -> "Canvas":
         """Mixes a colour into the fraction of each pixel that is ``covered``, float32 ``[B, H, W]``."""
-        share, channels = covered * _number(alpha), _channels(colour)
-        self._check_lanes(share, channels[0])
-        planes = tuple(p * (1 - share) + share * c for p, c in zip(self.planes, channels, strict=True))
+        opacity, channels = covered * _number(alpha), _channels(colour)
+        self._check_lanes(opacity, channels[0])
+        planes = tuple(p * (1 - opacity) + opacity * c for p, c in zip(self.planes, channels, strict=True))
         return tree.rebuild(self, planes=planes)
 
 
@@ -405,7 +405,7 @@ def check_size(owner: str, size: Any) -> tuple[int, int]:
     return int(both[0]), int(both[1])
 
 
-def _once(pixels: Any) -> Any:
+def _computed_once(pixels: Any) -> Any:
     """Computes an array apart from the kernels that read it, because table lookups are not vectorised."""
     return xla.computed_once(pixels) if isinstance(pixels, jax.core.Tracer) else pixels
 

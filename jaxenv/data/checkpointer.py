@@ -325,15 +325,15 @@ def _region(
 
 def _parts(arrays: dict[str, Any]) -> dict[str, list[_Part]]:
     """Returns the parts of all arrays; the first process returns those of every process. All processes call it."""
-    own = {number: list(_own_parts(x)) for number, x in arrays.items()}
-    found = _processes.collected(own)
+    local = {number: list(_local_parts(x)) for number, x in arrays.items()}
+    found = _processes.collected(local)
     return {
         number: [part for process in (found if _is_spread(x) else found[:1]) for part in process[number]]
         for number, x in arrays.items()
     }
 
 
-def _own_parts(x: Any) -> Iterator[_Part]:
+def _local_parts(x: Any) -> Iterator[_Part]:
     """Yields the parts of an array that this process writes."""
     if isinstance(x, np.ndarray):
         yield _crc32(x), [[0, size] for size in x.shape]

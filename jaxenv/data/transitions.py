@@ -26,8 +26,8 @@ class Transitions:
         action: the action.
         policy_info: the policy's ``PolicyStep.info``.
         reward: float32 (or ``[T, B, R]``), of this action.
-        discount: float32, 0 where the action ended the task. A learner's target is ``reward + gamma * discount *
-            V(next_observation)``, whatever the step types.
+        discount: float32, 0 where the action ended the task. The target of a learner is
+            ``reward + gamma * discount * V(next_observation)``, for all step types.
         next_step_type: int32, LAST where the episode ended, for either reason.
         next_observation: the observation that the action led to. Where the action ended the episode, it is the
             episode's final observation, in either mode.

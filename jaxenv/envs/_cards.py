@@ -45,8 +45,8 @@ def hand(canvas: Canvas, total: jax.Array, x: float, y: float) -> Canvas:
     canvas = card(canvas, x - 0.62, y - 0.12, 0.28, held)
     canvas = card(card(canvas, x + 0.62, y - 0.12, -0.28, held), x, y, 0.0, held)
     bust = (total > _LIMIT).astype(jnp.float32)
-    for colour, share in ((INK, 1 - bust), (RED, bust)):
-        canvas = canvas.number(total, x, y - 0.65, 1.3, colour, digits=2, align=0.5, alpha=held * share)
+    for colour, opacity in ((INK, 1 - bust), (RED, bust)):
+        canvas = canvas.number(total, x, y - 0.65, 1.3, colour, digits=2, align=0.5, alpha=held * opacity)
     return canvas
 
 

@@ -93,7 +93,7 @@ class Evaluation:
         number = _count(valid)
         moments = _moments.from_batch(returns, valid)
 
-        def of_at_least(minimum: Any, x: Any) -> Any:
+        def if_at_least(minimum: Any, x: Any) -> Any:
             return Statistic.where(number >= minimum, x)
 
         counted = tree.expand(valid, returns.ndim)
@@ -104,12 +104,12 @@ class Evaluation:
             "truncated": _count(valid & ~terminated),
             "abnormal": _count(finished & ~valid),
             "unfinished": _count(~finished),
-            "return_mean": of_at_least(1, moments.mean),
-            "return_std": of_at_least(1, jnp.sqrt(moments.variance)),
-            "return_max": of_at_least(1, jnp.max(jnp.where(counted, returns, -LARGEST), axis=0)),
-            "return_min": of_at_least(1, jnp.min(jnp.where(counted, returns, LARGEST), axis=0)),
-            "return_standard_error": of_at_least(2, standard_error),
-            "length_mean": of_at_least(
+            "return_mean": if_at_least(1, moments.mean),
+            "return_std": if_at_least(1, jnp.sqrt(moments.variance)),
+            "return_max": if_at_least(1, jnp.max(jnp.where(counted, returns, -LARGEST), axis=0)),
+            "return_min": if_at_least(1, jnp.min(jnp.where(counted, returns, LARGEST), axis=0)),
+            "return_standard_error": if_at_least(2, standard_error),
+            "length_mean": if_at_least(
                 1, _moments.from_batch(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean
             ),
         }
@@ -117,7 +117,7 @@ class Evaluation:
             random.check_one("summary", key)
             means = _resampled_means(key, returns - moments.mean[None], valid, number, num_resamples)
             for name, quantile in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
-                summary[name] = of_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
+                summary[name] = if_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
         return summary
 
 

@@ -40,17 +40,17 @@ class Span:
         """Rows stored per lane, int32."""
         return self.end - self.begin
 
-    def of(self, x: jax.Array, env_id: Any) -> jax.Array:
+    def at_lanes(self, x: jax.Array, env_id: Any) -> jax.Array:
         """Returns the entries of lanes ``[*S]`` of an array shaped as ``end``: ``()`` if aligned, else ``[*S]``."""
         return x if self.aligned else jnp.asarray(x).at[env_id].get(mode="clip")
 
     def begin_of(self, env_id: Any) -> jax.Array:
         """Returns ``begin`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
-        return self.of(self.begin, env_id)
+        return self.at_lanes(self.begin, env_id)
 
     def end_of(self, env_id: Any) -> jax.Array:
         """Returns ``end`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
-        return self.of(self.end, env_id)
+        return self.at_lanes(self.end, env_id)
 
     def num_windows(self, length: int) -> jax.Array:
         """Returns how many windows of ``length`` rows each lane has, uint32 in the shape of ``end``."""

@@ -158,10 +158,10 @@ def _choose_branch(node: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.A
     before = value = through = jnp.zeros_like(target)
     branch, is_found = jnp.zeros(target.shape, jnp.int32), jnp.zeros(target.shape, bool)
     for i in range(BRANCHES):
-        own = node[:, i]
-        candidate = (own > 0) & ~is_found
+        total = node[:, i]
+        candidate = (total > 0) & ~is_found
         branch = jnp.where(candidate, np.int32(i), branch)
-        before, value = jnp.where(candidate, through, before), jnp.where(candidate, own, value)
-        through = through + own
+        before, value = jnp.where(candidate, through, before), jnp.where(candidate, total, value)
+        through = through + total
         is_found = is_found | (candidate & (through > target))
     return branch, jnp.maximum(target - before, np.float32(0)), value

@@ -84,7 +84,7 @@ class UniformSampling(Sampling):
         is_small = num_windows.astype(jnp.float32) * np.float32(self.recent_fraction) <= np.float32(self.recent_rows)
         num_newest = jnp.where(is_small, num_windows, np.uint32(self.recent_rows))
         env_id, window = _uniform(span, random.fold_in(stream, "recent"), num_recent, num_newest)
-        window = window + span.of((num_windows - num_newest).astype(jnp.int32), env_id)
+        window = window + span.at_lanes((num_windows - num_newest).astype(jnp.int32), env_id)
         if num_recent == batch_size:
             return env_id, window
         other_env_id, other_window = _uniform(span, stream, batch_size - num_recent, num_windows)

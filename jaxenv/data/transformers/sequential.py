@@ -69,17 +69,17 @@ class Sequential(Transformer):
 
     def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         states = []
-        for transformer, own in zip(self.transformers, state, strict=True):
-            own, timestep = transformer.transform_timestep(own, timestep)
-            states.append(own)
+        for transformer, part in zip(self.transformers, state, strict=True):
+            part, timestep = transformer.transform_timestep(part, timestep)
+            states.append(part)
         return tuple(states), timestep
 
     def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         self._check_goals(batch.experience.timestep.observation)
         states = []
-        for transformer, own in zip(self.transformers, state, strict=True):
-            own, batch = transformer.transform_batch(own, batch, replay, stored)
-            states.append(own)
+        for transformer, part in zip(self.transformers, state, strict=True):
+            part, batch = transformer.transform_batch(part, batch, replay, stored)
+            states.append(part)
         return tuple(states), batch
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:

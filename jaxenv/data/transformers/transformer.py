@@ -52,8 +52,8 @@ def _checked(method: Callable[..., Any], argument: str, check: Callable[..., Any
 
 def _explain_state(error: Exception, transformer: "Transformer", state: Tree, timestep: TimeStep) -> None:
     """Raises a ``ValueError`` if a transformer failed because its state has the wrong structure."""
-    own = jax.eval_shape(transformer.init, timestep, jax.random.key(0))
-    if (fault := mismatch(own, state, "state")) is not None:
+    expected = jax.eval_shape(transformer.init, timestep, jax.random.key(0))
+    if (fault := mismatch(expected, state, "state")) is not None:
         raise ValueError(f"{type(transformer).__name__}: {fault}: pass the state of this transformer") from error
 
 
@@ -218,12 +218,12 @@ def _check_state(owner: str, state: Tree, start: Tree) -> None:
                 by_name[tree.path_name((*path, *inner)) or "the state"] = kind
         return by_name
 
-    given, own = kinds(state), kinds(start)
-    for name in (*own, *given):
-        if given.get(name) != own.get(name):
+    given, expected = kinds(state), kinds(start)
+    for name in (*expected, *given):
+        if given.get(name) != expected.get(name):
             raise ValueError(
                 f"{owner}: state has {given.get(name, 'nothing')} where this transformer has "
-                f"{own.get(name, 'nothing')} at {name}: pass the state of this transformer on rows like these"
+                f"{expected.get(name, 'nothing')} at {name}: pass the state of this transformer on rows like these"
             )
     if tree.structure(state) != tree.structure(start):
         raise ValueError(f"{owner}: state must have the structure of this transformer, got other types of nodes")

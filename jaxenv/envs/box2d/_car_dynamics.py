@@ -171,7 +171,7 @@ def _tyre(
     sliding = np.float32(_STIFFNESS) * -across
     size = jnp.sqrt(rolling * rolling + sliding * sliding)
     limit = jnp.where(on_road, np.float32(_ROAD_FRICTION), np.float32(_GRASS_FRICTION))
-    share = jnp.where(size > limit, limit / jnp.maximum(size, limit), 1)
-    rolling, sliding = rolling * share, sliding * share
+    ratio = jnp.where(size > limit, limit / jnp.maximum(size, limit), 1)
+    rolling, sliding = rolling * ratio, sliding * ratio
     omega = omega - np.float32(DT * WHEEL_RADIUS / _WHEEL_INERTIA) * rolling
     return motor, omega, phase, sliding * c - rolling * s, sliding * s + rolling * c

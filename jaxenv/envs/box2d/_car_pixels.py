@@ -176,10 +176,10 @@ def _lines(
         nx: jax.Array, ny: jax.Array, px: jax.Array, py: jax.Array, wider: np.float32 = np.float32(0)
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         a, b = nx * scale[0], -ny * scale[1]
-        share = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
+        norm = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
         first_x, first_y = scale[0] / 2 - _WIDTH / 2, _HEIGHT - _ABOVE - scale[1] / 2  # of the first pixel
         c = nx * (first_x - zoom * px) + ny * (first_y - zoom * py) + wider * jnp.sqrt(nx * nx + ny * ny)
-        return a * share, b * share, c * share + np.float32(0.5)
+        return a * norm, b * norm, c * norm + np.float32(0.5)
 
     ax, ay, ac, as_ = seen(*ahead)
     bx, by, bc, bs = seen(*behind)
@@ -264,17 +264,17 @@ def _painted(
             clip(numbers[i] * column + numbers[i + 1] * row + numbers[i + 2], 0, 1) for i in range(0, 15, 3)
         )
         along = jnp.maximum(front + back - 1, 0) * found
-        own, beside = jnp.maximum(near + other - 1, 0) * along, (far - near) * along
-        road, lighter = road + own, lighter + own * light
-        border, white = border + beside, white + beside * is_white
-    share = 1 / jnp.maximum(road + border, 1)
+        tile, edge = jnp.maximum(near + other - 1, 0) * along, (far - near) * along
+        road, lighter = road + tile, lighter + tile * light
+        border, white = border + edge, white + edge * is_white
+    weight = 1 / jnp.maximum(road + border, 1)
     rest = jnp.maximum(1 - road - border, 0)
     field, patch = _grass(row, column, camera, scale)
     channels = []
     for i in range(3):
         ground, patches, tarmac = (c[:, None, None, i] for c in (colours.ground, colours.patch, colours.road))
         over = road * tarmac + lighter + np.float32(255) * (border if i == 0 else white)
-        channels.append(rest * (field * ground + patch * (patches - ground)) + share * over)
+        channels.append(rest * (field * ground + patch * (patches - ground)) + weight * over)
     return _word(*channels)
 
 
@@ -329,8 +329,8 @@ def _with_car(words: jax.Array, car: Car, camera: _Camera, size: tuple[int, int]
     numbers = (c * dx + s * dy, c * dy - s * dx, *turn, *_stripe(car.phase))
     wheels = [tuple(v[:, i, None, None] for v in numbers) for i in range(4)]
     counts = jnp.sum(_sampled(samples[0], samples[1], wheels, camera.zoom[:, None, None]), axis=1)
-    share = np.float32(1 / _SAMPLES**2)
-    covered, red, grey = (((counts >> n) & 0x3FF).astype(jnp.float32) * share for n in (0, 10, 20))
+    weight = np.float32(1 / _SAMPLES**2)
+    covered, red, grey = (((counts >> n) & 0x3FF).astype(jnp.float32) * weight for n in (0, 10, 20))
 
     window = words[:, top:bottom, left:right]
     under = [(window >> n & np.uint32(255)).astype(jnp.float32) + np.float32(_DARKER) for n in (0, 8, 16)]

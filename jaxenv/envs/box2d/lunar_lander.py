@@ -137,7 +137,7 @@ class LunarLander(Task):
         world = world_of(state)
         flying = ~(world.touched[1] | world.touched[2])
         wind, torque, wind_index, torque_index = self._weather(state.wind_index, state.torque_index, flying)
-        world = _fired(world, main, side, direction, noise, self.params)
+        world = _fire_engines(world, main, side, direction, noise, self.params)
         world, step = self._step(world, state.heights, _on_hull(wind, jnp.zeros_like(wind), torque))
         state = State(physics2d.pack(world), state.heights, state.shaping, wind_index, torque_index)
         observation = _observed(state)
@@ -251,7 +251,7 @@ def _gust(index: jax.Array) -> jax.Array:
     return jnp.tanh(sin_cos(slow)[0] + sin_cos(turn * np.float32(math.pi * 0.01))[0])
 
 
-def _fired(
+def _fire_engines(
     world: World, main: jax.Array, side: jax.Array, direction: jax.Array, noise: jax.Array, params: Params
 ) -> World:
     """Returns the world after the engines' impulses on the hull."""
@@ -265,7 +265,7 @@ def _fired(
     origin = _origin(world)
     power = main * params.main_engine_power
     point = origin[0] + off[0] - hull[0], origin[1] + off[1] - hull[1]
-    velocity = _struck(velocity, (-off[0] * power, -off[1] * power), point)
+    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
     across = 3 * second + direction * np.float32(_SIDE_AWAY)
     off = s * first - c * across, -c * first - s * across
     power = side * params.side_engine_power
@@ -273,12 +273,12 @@ def _fired(
         origin[0] + off[0] - s * np.float32(_SIDE_LEVER) - hull[0],
         origin[1] + off[1] + c * np.float32(_SIDE_HEIGHT) - hull[1],
     )
-    velocity = _struck(velocity, (-off[0] * power, -off[1] * power), point)
+    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
     velocity = tuple(v.at[0].set(new) for v, new in zip(world.velocity, velocity, strict=True))
     return tree.rebuild(world, velocity=velocity)
 
 
-def _struck(
+def _apply_impulse(
     velocity: tuple[jax.Array, jax.Array, jax.Array],
     impulse: tuple[jax.Array, jax.Array],
     arm: tuple[jax.Array, jax.Array],

@@ -61,7 +61,7 @@ class MNISTBandit(Task):
         # are detected.
         if not isinstance(self.path, str):  # the constructor rejects it after this call
             return {}
-        return {"files": self._named(_digits.find, self.path)}
+        return {"files": self._with_owner(_digits.find, self.path)}
 
     def check(self) -> None:
         if int(self.fraction * self._shape[0]) < 1:
@@ -70,18 +70,18 @@ class MNISTBandit(Task):
     @property
     def _shape(self) -> tuple[int, ...]:
         # Does not need scikit-learn, so that the environment can be listed without it.
-        return self._named(_digits.shape, self.files)
+        return self._with_owner(_digits.shape, self.files)
 
     @property
     def _data(self) -> tuple[np.ndarray, np.ndarray, int]:
         """Images, labels and the value of white; the cache of `_digits.load` keeps one copy for all environments."""
-        images, labels, white = self._named(_digits.load, self.files)
+        images, labels, white = self._with_owner(_digits.load, self.files)
         count = int(self.fraction * len(labels))
         if self.signed_pixels:
             images = images.view(np.int8)
         return images[:count], labels[:count], white
 
-    def _named(self, read: Callable[..., Any], argument: Any) -> Any:
+    def _with_owner(self, read: Callable[..., Any], argument: Any) -> Any:
         """Returns ``read(argument)``; errors name the environment."""
         try:
             return read(argument)

@@ -82,7 +82,7 @@ class CellSet:
         return CellSet(rows, columns)
 
     @staticmethod
-    def of(cells: jax.Array, num_lines: int) -> "CellSet":
+    def from_cells(cells: jax.Array, num_lines: int) -> "CellSet":
         """Returns the cells of these numbers, x + 32 * y: int32 ``[B, K]``, distinct; negative ones are left out."""
         line = np.arange(num_lines, dtype=np.int32)[None, :, None]
         x, y = (cells & 31)[:, None, :], (cells >> 5)[:, None, :]

@@ -60,7 +60,7 @@ def _box(canvas: Canvas, colour: np.ndarray, size: float = 1.0) -> Canvas:
     return canvas.box(0.5, 0.5, 0.7 * size, 0.1 * size, mix(colour, INK, 0.6))
 
 
-def _of_all_colours(
+def _in_all_colours(
     paint: Callable[..., Any], on_floor: bool = False, **options: Any
 ) -> list[Callable[[Canvas], Canvas]]:
     def painter(colour: np.ndarray) -> Callable[[Canvas], Canvas]:
@@ -80,11 +80,11 @@ _CELLS = (
     *(
         painter
         for door in (_picture.open_door, _picture.closed_door, _picture.locked_door)
-        for painter in _of_all_colours(door)
+        for painter in _in_all_colours(door)
     ),
-    *(painter for thing in (_picture.key, _ball, _box) for painter in _of_all_colours(thing, on_floor=True)),
+    *(painter for thing in (_picture.key, _ball, _box) for painter in _in_all_colours(thing, on_floor=True)),
 )
 _CARRIED = (
     None,
-    *(painter for thing in (_picture.key, _ball, _box) for painter in _of_all_colours(partial(thing, size=0.5))),
+    *(painter for thing in (_picture.key, _ball, _box) for painter in _in_all_colours(partial(thing, size=0.5))),
 )

@@ -71,10 +71,10 @@ class KeyCorridor(RoomGrid):
         ball, key = random_code(BALL, words[:, 4]), encode(KEY, colour(doors.code_at(lock)))
         things = Objects.stack((cell(ball_x, ball_y), ball), (cell(key_x, key_y), key))
         agent = place_agent_clear_of(
-            CellSet.of(lock[:, None], self.num_lines), rooms & self.in_room(1, rows // 2, size), words[:, 5]
+            CellSet.from_cells(lock[:, None], self.num_lines), rooms & self.in_room(1, rows // 2, size), words[:, 5]
         )
         return start_state(
-            rooms | CellSet.of(doors.cell, self.num_lines),
+            rooms | CellSet.from_cells(doors.cell, self.num_lines),
             jax.tree.map(lambda *columns: jnp.concatenate(columns, axis=1), doors, things),
             agent,
             mission=_mission.phrase("pick up the", _mission.colour(ball), "ball"),

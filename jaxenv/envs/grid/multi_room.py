@@ -103,7 +103,7 @@ class MultiRoom(ObjectWorld):
         doors = Objects(rooms.door[:, 1:], encode(DOOR, colours.astype(jnp.uint32), CLOSED))
         goal = Objects.stack((cell(goal_x, goal_y), encode(GOAL, GREEN)))
         objects = jax.tree.map(lambda *columns: jnp.concatenate(columns, axis=1), doors, goal)
-        return start_state(floor | CellSet.of(objects.cell, self.num_lines), objects, agent)
+        return start_state(floor | CellSet.from_cells(objects.cell, self.num_lines), objects, agent)
 
     def _rooms(self, stream: random.Stream, size: jax.Array) -> _Room:
         """Draws the rooms ``[B, num_rooms]`` of every lane; if it has fewer, the last one is repeated."""

@@ -59,20 +59,20 @@ def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) ->
     points = corners_of_box(box)
     vertices = [transform.to_world(v) for v in corners.vertex]
     normals = [transform.turn(n) for n in corners.normal]
-    gaps = [_lowest(normal, point, vertices) for normal, point in zip(NORMALS, points, strict=True)]
-    body_gaps = [_lowest(normal, vertex, points) for normal, vertex in zip(normals, vertices, strict=True)]
+    gaps = [_edge_separation(normal, point, vertices) for normal, point in zip(NORMALS, points, strict=True)]
+    body_gaps = [_edge_separation(normal, vertex, points) for normal, vertex in zip(normals, vertices, strict=True)]
 
     half = np.float32(0.5)
     middle = half * (box.left + box.right), half * (box.low + box.high)
     away = minus(transform.to_world(centre), middle)
-    side, separation = _climbed(gaps, _most_along(away, NORMALS), np.int32(len(gaps)))
-    face, body_separation = _climbed(body_gaps, _most_along((-away[0], -away[1]), normals), corners.count)
+    side, separation = _max_separation(gaps, _best_normal(away, NORMALS), np.int32(len(gaps)))
+    face, body_separation = _max_separation(body_gaps, _best_normal((-away[0], -away[1]), normals), corners.count)
     near = (separation <= TOTAL_RADIUS) & (body_separation <= TOTAL_RADIUS)
     on_body = body_separation > np.float32(0.98) * separation + np.float32(0.001)
 
     out = vector.where(on_body, pick(face, normals), pick(side, NORMALS))
     inward = -out[0], -out[1]
-    opposed, opposed_side = _most_along(inward, normals), _most_along(inward, NORMALS)
+    opposed, opposed_side = _best_normal(inward, normals), _best_normal(inward, NORMALS)
     after = following(opposed, corners.count), following(opposed_side, np.int32(len(points)))
     incident = [
         vector.where(on_body, pick(second, points), pick(first, vertices))
@@ -95,17 +95,17 @@ def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) ->
     return clipped(near, reference, incident, keys, transform, corners, TOTAL_RADIUS)
 
 
-def _lowest(normal: Vector, origin: Vector, points: Any) -> Any:
+def _edge_separation(normal: Vector, origin: Vector, points: Any) -> Any:
     """Returns the smallest distance of points from the line through ``origin`` along ``normal`` (b2EdgeSeparation)."""
     return smallest([dot(normal, minus(p, origin)) for p in points])[0]
 
 
-def _most_along(direction: Vector, normals: Any) -> Any:
+def _best_normal(direction: Vector, normals: Any) -> Any:
     """Returns the index of the normal that points most in a direction."""
     return smallest([-dot(n, direction) for n in normals])[1]
 
 
-def _climbed(gaps: list[Any], start: Any, count: Any) -> tuple[Any, Any]:
+def _max_separation(gaps: list[Any], start: Any, count: Any) -> tuple[Any, Any]:
     """Returns the side with the largest gap found from ``start``, and that gap (b2FindMaxSeparation).
 
     Box2D walks from side to side while the gap grows, so it may stop at a local maximum.

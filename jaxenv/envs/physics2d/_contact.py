@@ -155,7 +155,7 @@ def solve_position(
     least = jnp.zeros_like(pose[0])
     mass, inertia = masses.inverse_mass, masses.inverse_inertia
     for i in range(2):
-        points, heights, _, normal = in_world(manifold, Transform.of_pose(pose, centre))
+        points, heights, _, normal = in_world(manifold, Transform.from_pose(pose, centre))
         separation = jnp.where(i < manifold.count, heights[i] - TOTAL_RADIUS, np.float32(1))
         arm = cross(minus(points[i], (pose[0], pose[1])), normal)
         least = jnp.minimum(least, separation)

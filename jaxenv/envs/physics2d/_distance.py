@@ -61,7 +61,7 @@ class Sweep:
     def transform(self, time: Any) -> Transform:
         """Returns the transform at a fraction of the motion."""
         pose = tuple((1 - time) * a + time * b for a, b in zip(self.motion.start, self.motion.end, strict=True))
-        return Transform.of_pose(pose, self.centre)
+        return Transform.from_pose(pose, self.centre)
 
 
 def _points(ground: Segment | Box) -> tuple[Vector, ...]:
@@ -74,7 +74,7 @@ def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.A
 
     def advance(carry: Any) -> Any:
         count, active, time, touching, when = carry
-        reached, active, axis = in_one_kernel(_look, scene, motion, time, active)
+        reached, active, axis = in_one_kernel(_classify, scene, motion, time, active)
         time, found, ended, later = _resolve(scene, motion, axis, time, active)
         when = jnp.where(reached, time, jnp.where(found, later, when))
         return count + 1, active & ~ended, time, touching | reached | found, when
@@ -85,7 +85,7 @@ def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.A
     return end[3], end[4]
 
 
-def _look(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, Any, Axis]:
+def _classify(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, Any, Axis]:
     """Returns which pairs are at the target distance, which are farther apart, and the axes of separation."""
     sweep = Sweep(scene, motion)
     closest = _closest_to_block if isinstance(motion.ground, Box) else _closest

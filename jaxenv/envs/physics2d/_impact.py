@@ -57,7 +57,7 @@ def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: S
     Corners stay within ``radius * (1 - cos(turn / 2))`` of a straight motion.
     """
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
-    transforms = [Transform.of_pose(pose, centre) for pose in (start, end)]
+    transforms = [Transform.from_pose(pose, centre) for pose in (start, end)]
     places = [transform.to_world(v) for transform in transforms for v in corners]
     turn = jnp.minimum(jnp.abs(end[2] - start[2]), np.float32(np.pi))
     sag = pick(body, list(scene.radius)) * (1 - jnp.cos(np.float32(0.5) * turn))
@@ -215,7 +215,7 @@ def _moved_on(
 def manifold_of(scene: Scene, body: jax.Array, pose: Triple, ground: Segment | Box) -> Manifold:
     """Returns the manifold of a body and an edge or a block. Elementwise."""
     corners, centre = corners_of(scene, body), scene.centre(body)
-    transform = Transform.of_pose(pose, centre)
+    transform = Transform.from_pose(pose, centre)
     if isinstance(ground, Box):
         return _block.collide(ground, transform, corners, centre)
     return _segment.collide(ground, transform, corners, centre)
@@ -327,7 +327,7 @@ def _entry(values: Any, s: jax.Array) -> Any:
 def _prepare(
     scene: Scene, body: jax.Array, manifolds: Sequence[Manifold], pose: Triple
 ) -> tuple[contact.Constraint, ...]:
-    transform = Transform.of_pose(pose, scene.centre(body))
+    transform = Transform.from_pose(pose, scene.centre(body))
     return tuple(contact.prepare(manifold, pose, transform) for manifold in manifolds)
 
 

@@ -98,8 +98,8 @@ class Solver:
         if slots is not None:
             contacts, kick = in_one_kernel(self._prepare, slots.body, start.poses, slots.manifold, slots.impulses)
             every = range(slots.manifold.count.shape[0])
-            owners, kicks = _owners(slots), tuple(_entry(kick, s) for s in every)
-            pushes = () if one_by_one else tuple(_entry(slots.impulses, s) for s in every)
+            owners, kicks = _owners(slots), tuple(_slot_entry(kick, s) for s in every)
+            pushes = () if one_by_one else tuple(_slot_entry(slots.impulses, s) for s in every)
             later = slots.impulses if one_by_one else None
         angles = tuple(pose[2] for pose in start.poses)
         bodies, kept, hinges = in_one_kernel(self._start, angles, start.velocities, start.joints, owners, kicks)
@@ -113,8 +113,8 @@ class Solver:
         impulses: Impulses,
     ) -> tuple[_contact.Constraint, Triple]:
         """Returns a contact's constraint, and how warm starting changes the velocity of its body."""
-        pose = self._of(body, poses)
-        constraint = _contact.prepare(manifold, pose, Transform.of_pose(pose, self.scene.centre(body)))
+        pose = self._body_entry(body, poses)
+        constraint = _contact.prepare(manifold, pose, Transform.from_pose(pose, self.scene.centre(body)))
         still = tuple(jnp.zeros_like(x) for x in pose)
         return constraint, _contact.warm_start(constraint, impulses, still, _contact.masses_of(self.scene, body))
 
@@ -128,7 +128,7 @@ class Solver:
     ) -> tuple[Any, ...]:
         bodies, hinges, kept = list(velocities), [], []
         for body, kick in zip(owners, kicks, strict=True):
-            self._put(bodies, body, tuple(x + y for x, y in zip(self._of(body, bodies), kick, strict=True)))
+            self._put(bodies, body, tuple(x + y for x, y in zip(self._body_entry(body, bodies), kick, strict=True)))
         for solver, old in zip(self.hinges, joints, strict=True):
             hinge, impulses = solver.prepare((angles[solver.a], angles[solver.b]), old)
             two = bodies[solver.a], bodies[solver.b]
@@ -146,7 +146,7 @@ class Solver:
         def step(_: jax.Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
             bodies, joints, pushes, later = moving
             owners = _owners(slots) if pushes else ()
-            together = [_entry(island.contacts, s) for s in range(len(pushes))]
+            together = [_slot_entry(island.contacts, s) for s in range(len(pushes))]
             bodies, joints, pushes = in_one_kernel(
                 self._velocity_iterations, at_once, bodies, joints, pushes, island.hinges, owners, together, motors
             )
@@ -156,7 +156,7 @@ class Solver:
 
         def one(s: jax.Array, moving: tuple[tuple[Triple, ...], Impulses]) -> tuple[tuple[Triple, ...], Impulses]:
             bodies, later = moving
-            body, constraint, push = _entry((slots.body, island.contacts, later), s)
+            body, constraint, push = _slot_entry((slots.body, island.contacts, later), s)
             bodies, push = in_one_kernel(self._one_velocity, bodies, body, constraint, push)
             write = functools.partial(lax.dynamic_update_index_in_dim, index=s, axis=0)
             return bodies, jax.tree.map(write, later, push)
@@ -201,7 +201,7 @@ class Solver:
     def _velocity(self, bodies: list[Triple], body: Any, constraint: _contact.Constraint, push: Impulses) -> Impulses:
         """Returns the impulses after an iteration of one contact, and replaces the velocity of its body."""
         masses = _contact.masses_of(self.scene, body)
-        push, velocity = _contact.solve_velocity(constraint, push, self._of(body, bodies), masses)
+        push, velocity = _contact.solve_velocity(constraint, push, self._body_entry(body, bodies), masses)
         self._put(bodies, body, velocity)
         return push
 
@@ -214,14 +214,14 @@ class Solver:
             count, done, poses = carry
             if island.later is None:
                 owners = _owners(slots) if island.pushes else ()
-                manifolds = [_entry(slots.manifold, s) for s in range(len(island.pushes))]
+                manifolds = [_slot_entry(slots.manifold, s) for s in range(len(island.pushes))]
                 moving = in_one_kernel(self._position_iteration, done, poses, island.hinges, owners, manifolds)
                 return count + 1, *moving
             good, moved = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
             return count + 1, *in_one_kernel(self._joint_positions, done, poses, good, moved, island.hinges)
 
         def one(s: jax.Array, moving: tuple[jax.Array, tuple[Triple, ...]]) -> tuple[jax.Array, tuple[Triple, ...]]:
-            body, manifold = _entry((slots.body, slots.manifold), s)
+            body, manifold = _slot_entry((slots.body, slots.manifold), s)
             return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
 
         start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
@@ -250,7 +250,7 @@ class Solver:
         bodies = list(poses)
         for body, manifold in zip(owners, manifolds, strict=True):
             masses, centre = _contact.masses_of(self.scene, body), self.scene.centre(body)
-            pose, least = _contact.solve_position(manifold, self._of(body, bodies), centre, masses, BAUMGARTE)
+            pose, least = _contact.solve_position(manifold, self._body_entry(body, bodies), centre, masses, BAUMGARTE)
             self._put(bodies, body, pose)
             good = good & (least >= np.float32(-3) * LINEAR_SLOP)
         return good, tuple(bodies)
@@ -272,7 +272,7 @@ class Solver:
             good = good & within
         return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
 
-    def _of(self, body: Any, bodies: Sequence[Triple]) -> Triple:
+    def _body_entry(self, body: Any, bodies: Sequence[Triple]) -> Triple:
         """Returns the entry of a solid body, an index or an array of them."""
         first = self.scene.solid[0]
         return pick(body - first, bodies[first : self.scene.solid[-1] + 1])
@@ -286,7 +286,7 @@ class Solver:
             bodies[i] = jax.tree.map(lambda new, old, i=i: jnp.where(body == i, new, old), value, bodies[i])
 
 
-def _entry(values: Any, s: Any) -> Any:
+def _slot_entry(values: Any, s: Any) -> Any:
     """Returns the entry of slot ``s``, a number or an int32 scalar."""
     if isinstance(s, int):
         return jax.tree.map(lambda x: x[s], values)
@@ -297,7 +297,7 @@ def _owners(slots: Any) -> tuple[Any, ...]:
     """Returns the bodies of the contacts: numbers, or int32 ``[B]``."""
     if isinstance(slots.body, np.ndarray):
         return tuple(slots.body[:, 0].tolist())
-    return tuple(_entry(slots.body, s) for s in range(slots.body.shape[0]))
+    return tuple(_slot_entry(slots.body, s) for s in range(slots.body.shape[0]))
 
 
 def _moved(

@@ -36,7 +36,7 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Arr
     Also returns the slots of pairs, int32 ``[m, K, B]`` for m solid bodies; S for a pair without one. Where a slot
     belongs to one body, slots are numbered per body.
     """
-    values, rank = jax.tree.map(lambda x: _of_solid(scene, x), ((manifold, impulses), rank))
+    values, rank = jax.tree.map(lambda x: _solid_rows(scene, x), ((manifold, impulses), rank))
     m, num, lanes = rank.shape
     if scene.slots is None:
         places = np.arange(num, dtype=np.int32)[None, :, None]
@@ -69,19 +69,19 @@ def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses)
     """Returns the impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
     m, num, lanes = place.shape
     if scene.slots is None:
-        own = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
-        new = in_one_kernel(pick, place, _apart(own))
+        by_body = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
+        new = in_one_kernel(pick, place, _apart(by_body))
     else:
         new = _gathered(solved, jnp.minimum(place, np.int32(scene.slots - 1)).reshape(m * num, lanes))
         new = jax.tree.map(lambda x: x.reshape(m, num, lanes), new)
-        old_own = jax.tree.map(lambda x: _of_solid(scene, x), old)
+        old_solid = jax.tree.map(lambda x: _solid_rows(scene, x), old)
         kept = place < np.int32(scene.slots)
-        new = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old_own)
+        new = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old_solid)
     first, end = scene.solid[0], scene.solid[-1] + 1
     return jax.tree.map(lambda x, y: jnp.concatenate([y[:first], x, y[end:]]), new, old)
 
 
-def _of_solid(scene: Scene, x: jax.Array) -> jax.Array:
+def _solid_rows(scene: Scene, x: jax.Array) -> jax.Array:
     """Returns the rows of the solid bodies, which are neighbours."""
     return x[scene.solid[0] : scene.solid[-1] + 1]
 

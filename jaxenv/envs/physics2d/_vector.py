@@ -73,7 +73,7 @@ class Transform:
     y: Any
 
     @classmethod
-    def of_pose(cls, pose: tuple[Any, Any, Any], centre: Vector) -> "Transform":
+    def from_pose(cls, pose: tuple[Any, Any, Any], centre: Vector) -> "Transform":
         """Converts a pose ``(x, y, angle)`` of the centre of mass, which lies at ``centre`` relative to the origin."""
         x, y, angle = pose
         s, c = sin_cos(angle)

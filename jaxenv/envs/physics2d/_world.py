@@ -141,7 +141,7 @@ def with_blocks(world: World, scene: Scene) -> World:
 def corners(scene: Scene, world: World, body: int) -> list[tuple[jax.Array, jax.Array]]:
     """Returns the corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
     centre = scene.centre_x[body], scene.centre_y[body]
-    transform = Transform.of_pose(tuple(x[body] for x in world.pose), centre)
+    transform = Transform.from_pose(tuple(x[body] for x in world.pose), centre)
     return [transform.to_world((np.float32(x), np.float32(y))) for x, y in scene.bodies[body].vertices]
 
 
@@ -357,7 +357,7 @@ def _slept(
 def _fat(scene: Scene, body: jax.Array, before: Triple, after: Triple, old: Box) -> Box:
     """Returns the fat bounding boxes after a step."""
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
-    start, end = (Transform.of_pose(pose, centre) for pose in (before, after))
+    start, end = (Transform.from_pose(pose, centre) for pose in (before, after))
     return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
 
 

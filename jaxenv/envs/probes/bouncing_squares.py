@@ -224,17 +224,17 @@ def _place_without_overlap(
 
 
 def _overlapping(
-    start: jax.Array, length: jax.Array, own_length: jax.Array, num_positions: jax.Array
+    start: jax.Array, length: jax.Array, other_length: jax.Array, num_positions: jax.Array
 ) -> tuple[Any, ...]:
     """Returns the first position along one axis at which the rectangles overlap, and the number of such positions.
 
     Args:
         start: position of the first rectangle.
         length: its length.
-        own_length: length of the second rectangle.
+        other_length: length of the second rectangle.
         num_positions: number of positions of the second rectangle.
     """
-    low = jnp.maximum(start - own_length + 1, 0)
+    low = jnp.maximum(start - other_length + 1, 0)
     return low, jnp.maximum(jnp.minimum(start + length, num_positions) - low, 0)
 
 

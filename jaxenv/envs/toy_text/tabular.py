@@ -128,13 +128,13 @@ class Tabular(Task):
     def initial(self, stream: Stream) -> State:
         first = self.first_states()
         if len(first) == 1:
-            return State(jnp.full(stream.shape, first[0]), self.kept(1, stream.shape))
+            return State(jnp.full(stream.shape, first[0]), self.stored_prob(1, stream.shape))
         index = jnp.asarray(first)[random.integers(stream, (), 0, len(first))]
-        return State(index, self.kept(1, stream.shape))
+        return State(index, self.stored_prob(1, stream.shape))
 
     def transition(self, state: Tree, action: jax.Array, stream: Stream) -> Transition:
         out = self.outcome(state.index, action, self.choose(stream))
-        return Transition(State(out.index, self.kept(out.prob, out.index.shape)), out.reward, out.terminated)
+        return Transition(State(out.index, self.stored_prob(out.prob, out.index.shape)), out.reward, out.terminated)
 
     def observe(self, state: State) -> jax.Array:
         return state.index
@@ -142,7 +142,7 @@ class Tabular(Task):
     def state_info(self, state: Tree) -> dict[str, Tree]:
         return {"prob": state.prob if self.is_random else jnp.ones(state.index.shape, jnp.float32)}
 
-    def kept(self, prob: Any, shape: tuple[int, ...]) -> Any:
+    def stored_prob(self, prob: Any, shape: tuple[int, ...]) -> Any:
         """Returns a probability in the form that the state keeps."""
         return jnp.broadcast_to(jnp.asarray(prob, jnp.float32), shape) if self.is_random else ()
 

@@ -81,7 +81,7 @@ class Taxi(Tabular):
         passenger, destination = div_mod(trip, 3)
         index = _encode(cell, passenger, _other_than(passenger, destination))
         is_fickle = random.unit(fickle) < self.params.fickle_probability
-        return State(index, self.kept(1, stream.shape), is_fickle if self.fickle_passenger else ())
+        return State(index, self.stored_prob(1, stream.shape), is_fickle if self.fickle_passenger else ())
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         out = self.outcome(state.index, action, self.choose(stream))
@@ -93,7 +93,7 @@ class Taxi(Tabular):
             new_destination = _other_than(destination, self.reconsider(stream))
             index = jnp.where(changes, _encode(new_cell, new_passenger, new_destination), index)
             fickle &= ~changes
-        return Transition(State(index, self.kept(out.prob, index.shape), fickle), out.reward, out.terminated)
+        return Transition(State(index, self.stored_prob(out.prob, index.shape), fickle), out.reward, out.terminated)
 
     def reconsider(self, stream: random.Stream) -> jax.Array:
         """Draws which of the other three stops, in order, a fickle passenger switches to: int32 ``[B]``, 0 to 2."""

@@ -68,17 +68,17 @@ def trajectory(
     figure, axes = _style.axes_of("plot.trajectory", axis, figure, rows=count, size=(7, 1.2 + 1.4 * count), sharex=True)
     shown: set[str] = set()
     for i, (panel, (name, values)) in enumerate(zip(axes, [*rewards, *numbers], strict=True)):
-        of_reward = i < len(rewards)
+        is_reward = i < len(rewards)
         panel.set_ylabel(name)
         for place, lane in enumerate(chosen):
             column, colour = values[:, lane].astype(np.float64), _style.colour(place)
-            line, marks = _marks(step_type[:, lane], discount[:, lane], column, of_reward)
+            line, marks = _marks(step_type[:, lane], discount[:, lane], column, is_reward)
             panel.plot(*line, color=colour, linewidth=1.4, label=f"lane {lane}")
             for kind, at in marks.items():
                 if len(at):
                     panel.plot(at, column[at], **{"color": colour, "linestyle": "none", "zorder": 3, **_MARKERS[kind]})
                     shown.add(kind)
-        if of_reward:
+        if is_reward:
             _with_zero(panel, values[:, chosen])
     axes[-1].set_xlabel("row")
     handles = axes[0].get_legend_handles_labels()[0] if len(chosen) > 1 else []
@@ -107,7 +107,7 @@ _MARKERS: dict[str, dict[str, Any]] = {
 
 
 def _marks(
-    step_type: np.ndarray, discount: np.ndarray, values: np.ndarray, of_reward: bool
+    step_type: np.ndarray, discount: np.ndarray, values: np.ndarray, is_reward: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, np.ndarray]]:
     """Returns the line of one lane, with a gap in front of every episode, and the rows to mark.
 
@@ -115,13 +115,13 @@ def _marks(
     """
     first, last = step_type == 0, step_type == 2
     restarted = last & ~np.append(first[1:], True)
-    starts = first | (np.append(False, last[:-1]) if of_reward else restarted)
-    line = np.where(first, np.nan, values) if of_reward else values
+    starts = first | (np.append(False, last[:-1]) if is_reward else restarted)
+    line = np.where(first, np.nan, values) if is_reward else values
     at = np.flatnonzero(starts)
     rows = np.arange(len(values), dtype=np.float64)
-    ended = last if of_reward else last & ~restarted
+    ended = last if is_reward else last & ~restarted
     marks = {"terminated": ended & (discount == 0), "truncated": ended & (discount > 0)}
-    marks = marks if of_reward else {"first row": starts, **marks}
+    marks = marks if is_reward else {"first row": starts, **marks}
     return (np.insert(rows, at, at), np.insert(line, at, np.nan)), {k: np.flatnonzero(m) for k, m in marks.items()}
 
 
