@@ -51,7 +51,7 @@ class Canvas:
     y: Any
     scale: Any
 
-    # --- from nothing to an image ------------------------------------------------------------------------------------
+    # --- creation, view, image ---------------------------------------------------------------------------------------
 
     @classmethod
     def blank(cls, lanes: int, size: int | tuple[int, int], colour: Colour = PAPER) -> "Canvas":

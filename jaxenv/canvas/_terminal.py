@@ -71,7 +71,7 @@ def fit(columns: int, lines: int, shape: tuple[int, int] = (1, 1)) -> tuple[int,
     Args:
         columns: free columns.
         lines: free lines, of two pixels each.
-        shape: height and width of the picture, of which only the ratio counts.
+        shape: height and width of the picture; only their ratio counts.
 
     Returns:
         Height, which is even, and width; at least 2 and 1.

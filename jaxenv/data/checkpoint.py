@@ -71,7 +71,7 @@ def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> Non
             file.flush()
             os.fsync(file.fileno())
     except OSError as fault:
-        raise OSError(fault.errno, f"save: {path} cannot be written, what it held is unchanged: {fault}") from fault
+        raise OSError(fault.errno, f"save: {path} cannot be written, its content is unchanged: {fault}") from fault
 
 
 def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> T:

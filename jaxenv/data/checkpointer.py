@@ -151,7 +151,7 @@ class Checkpointer:
     def _failed(self, fault: Exception) -> OSError:
         self._manager.reload()  # Orbax counts the step that failed
         number = fault.errno if isinstance(fault, OSError) else None
-        where = f"save: step {self._step} of {self._folder} cannot be written, what it held is unchanged"
+        where = f"save: step {self._step} of {self._folder} cannot be written, its content is unchanged"
         return OSError(number or errno.EIO, f"{where}: {fault}")
 
 

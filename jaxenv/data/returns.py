@@ -81,7 +81,7 @@ def discounted_return(
     for ``values`` it is the discounted sum of the rewards in the rows.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
@@ -112,7 +112,7 @@ def n_step_return(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: if ``n`` is not an integer of at least 1, for shapes other than those of the module's table, a
+        ValueError: if ``n`` is not an integer of at least 1, for shapes that differ from the module's table, a
             coefficient out of range, or rows that were made in the other restart mode.
     """
     check_integer("n_step_return", "n", n, 1)
@@ -137,7 +137,7 @@ def td_lambda(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
     """
     return _td_lambda("td_lambda", timestep, last, values, gamma, lambda_, final_values)
@@ -160,7 +160,7 @@ def gae(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
@@ -216,7 +216,7 @@ def vtrace(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
     """
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)

@@ -49,7 +49,7 @@ class Evaluation:
     def summary(
         self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
     ) -> dict[str, Any]:
-        """Returns statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
+        """Returns statistics of the finished episodes: scalars, or ``[R]`` for returns of a vector reward.
 
         Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones. If there are any,
         raise ``max_steps`` or give the environment a time limit. Episodes that ended on an abnormal row count only as

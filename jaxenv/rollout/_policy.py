@@ -66,7 +66,7 @@ def policy_stream(env: Environment, state: Any, words: KeyWords | None = None) -
     Args:
         env: the environment.
         state: its state.
-        words: two ``uint32[B]`` in place of the lanes' own keys.
+        words: two ``uint32[B]`` to use instead of the lanes' keys.
     """
     check_environment("policy_stream", env)
     with _checks.explained("policy_stream", env, state):

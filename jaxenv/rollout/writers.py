@@ -227,7 +227,7 @@ def _flatten(
         isinstance(step, bool | str)
         or not isinstance(step, SupportsInt)
         or (isinstance(step, SupportsFloat) and float(step) % 1 != 0)
-    ):  # NaN, too
+    ):  # also NaN
         raise ValueError(f"{writer}: step must be an integer, got {described(step)}")
     if not isinstance(metrics, Mapping):
         raise ValueError(f"{writer}: metrics must be a dict of names and numbers, got {described(metrics)}")

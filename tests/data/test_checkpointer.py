@@ -185,7 +185,7 @@ def test_a_full_disk_raises_and_leaves_the_checkpoint_before(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))  # no file may become longer
     try:
         checkpointer.save(2, {"x": np.random.default_rng(0).random(100_000)})
-        with pytest.raises(OSError, match=r"save: step 2 of .* cannot be written, what it held is unchanged") as raised:
+        with pytest.raises(OSError, match=r"save: step 2 of .* cannot be written, its content is unchanged") as raised:
             checkpointer.wait()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)

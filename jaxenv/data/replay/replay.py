@@ -336,7 +336,7 @@ class Replay:
     def episode_begin(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
         """Returns the position of the first row of the rows' episodes, or of the oldest row stored; int32 ``[*S]``.
 
-        Arguments and errors are those of `get`. Requires ``index_episodes``.
+        Takes the arguments of `get` and raises its errors. Requires ``index_episodes``.
         """
         span, env_id, position = self._locate_in_episode("episode_begin", state, env_id, position)
         begin = state.episodes.begin_of(env_id, span.slot_of(position))
@@ -346,7 +346,7 @@ class Replay:
     def episode_end(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
         """Returns the position of the LAST row of the rows' episodes, or of the newest row; int32 ``[*S]``.
 
-        Arguments and errors are those of `get`. Requires ``index_episodes``.
+        Takes the arguments of `get` and raises its errors. Requires ``index_episodes``.
         """
         span, env_id, position = self._locate_in_episode("episode_end", state, env_id, position)
         return state.episodes.end_of(env_id, span.slot_of(position))

@@ -29,7 +29,7 @@ _BEYOND = 3  # points beyond the ground where steps begin that rays can meet
 
 @tree.struct
 class Draws:
-    """Random numbers for the points of the ground, ``[B, 200]`` each, of which few are used."""
+    """Random numbers for the points of the ground, ``[B, 200]`` each; few of them are used."""
 
     bump: Any  # float32 in [-1, 1], on grass: changes the slope
     gap: Any  # int32, 5 to 9, at the last point of an obstacle: points of grass after it

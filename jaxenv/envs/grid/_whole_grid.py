@@ -22,7 +22,7 @@ def encode(
         floor: the cells without a wall.
         lava: the cells with lava, or None.
         things: cells, int32 ``[B]``, and codes, uint32 ``[B]`` or one for all lanes; negative cells are not shown.
-        agent: shown in place of what is in its cell; its state is its direction.
+        agent: hides the object in its cell; its state is its direction.
         extent: the number of columns and of rows.
     """
     columns, rows = (np.arange(n, dtype=np.int32) for n in extent)

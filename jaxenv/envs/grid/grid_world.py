@@ -134,7 +134,7 @@ class GridWorld(Task):
 
     @property
     def time_limit(self) -> jax.Array:
-        with jax.ensure_compile_time_eval():  # known also where a stack is made in traced code
+        with jax.ensure_compile_time_eval():  # known even if a stack is made in traced code
             return self.max_steps
 
     def _default_max_steps(self) -> jax.Array:

@@ -95,7 +95,7 @@ class KeyCorridor(RoomGrid):
             size: int32 ``[B]``.
 
         Returns:
-            The doors, of which some are ``GONE``, and the cell of the locked one, int32 ``[B]``.
+            The doors, some of them ``GONE``, and the cell of the locked one, int32 ``[B]``.
         """
         rows = self.num_rows
         first, second = _walls(rows)

@@ -52,7 +52,7 @@ class Bandit(Task):
         default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
     )
 
-    # --- what a bandit writes ----------------------------------------------------------------------------------------
+    # --- implemented by each bandit ----------------------------------------------------------------------------------
 
     @property
     @abc.abstractmethod
@@ -75,7 +75,7 @@ class Bandit(Task):
     def reward_bounds(self) -> tuple[float, float]:
         """Returns the lower and the upper bound of the rewards."""
 
-    # --- the environment ---------------------------------------------------------------------------------------------
+    # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial(self, stream: Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)

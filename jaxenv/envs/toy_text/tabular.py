@@ -100,7 +100,7 @@ class Tabular(Task):
     and 1 at the start of an episode, as in Gymnasium.
     """
 
-    # --- what an author writes ---------------------------------------------------------------------------------------
+    # --- implemented by each task ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
@@ -123,7 +123,7 @@ class Tabular(Task):
     def first_states(self) -> np.ndarray:
         """Returns the equally likely initial states in ascending order: int32 ``[N]``."""
 
-    # --- the environment ---------------------------------------------------------------------------------------------
+    # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial(self, stream: Stream) -> State:
         first = self.first_states()
