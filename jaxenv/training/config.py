@@ -96,7 +96,7 @@ class RunConfig:
     def check(self) -> None:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
-    def make_env(self, num_envs: int = 1, mode: str = "train", **options) -> Environment:
+    def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
         """The stack of this config, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:

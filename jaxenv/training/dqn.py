@@ -175,7 +175,7 @@ def make_train(
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True, sampling=sampling)
     normalized = data.TransformedReplay(replay, view)
 
-    def optimizer(max_gradient_norm) -> optax.GradientTransformation:
+    def optimizer(max_gradient_norm: Any) -> optax.GradientTransformation:
         # As one vector: a small network has six arrays, and an update of each is several kernels.
         clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
         return optax.flatten(optax.chain(clip_norm, adam))
@@ -200,7 +200,7 @@ def make_train(
         learner, rows = collect(learner, config.warmup_rows, np.float32(1))
         return dataclasses.replace(learner, buffer=replay.add(replay.init(rows), rows))
 
-    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
         settings = tree.rebuild(config, **learner.hyperparameters)
         progress = learner.update.astype(jnp.float32) / np.float32(config.num_updates)
         learner, rows = collect(learner, config.num_steps, _epsilon(settings, progress))
@@ -214,8 +214,8 @@ def make_train(
 
     # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
 
-    def explore(params, epsilon):
-        def policy(timestep, stream):
+    def explore(params: Any, epsilon: Any) -> Callable[[jaxenv.TimeStep, random.Stream], jax.Array]:
+        def policy(timestep: jaxenv.TimeStep, stream: random.Stream) -> jax.Array:
             observation, mask = see(timestep).observation
             return pi.to_action(_epsilon_greedy(q_values(params, observation), mask, epsilon, stream))
 
@@ -254,7 +254,7 @@ def make_train(
         value = _of_action(values, jnp.argmax(distributions.masked(chosen_by, mask), axis=-1))
         return transitions.reward + settings.gamma * transitions.discount * value
 
-    def loss(params, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
+    def loss(params: Any, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
         index = transitions.action.astype(jnp.int32) - np.int32(pi.first)
         q_value = _of_action(q_values(params, transitions.observation[0]), index)
         error = q_value - target
@@ -267,7 +267,7 @@ def make_train(
         adam = optimizer(settings.max_gradient_norm)
         rate = settings.learning_rate * (1 - progress)
 
-        def descend(learner: Learner, key) -> tuple[Learner, Losses]:
+        def descend(learner: Learner, key: jax.Array) -> tuple[Learner, Losses]:
             transitions, batch = sample(settings, learner, key, progress)
             target = targets(settings, learner, transitions)
             gradient, (losses, error) = jax.grad(loss, has_aux=True)(learner.params, transitions, target, batch.weight)
@@ -302,14 +302,14 @@ def make_policy(
     pi, network, see = _model(config, env)
     epsilon = jnp.float32(config.epsilon_end if explore else 0)
 
-    def policy(timestep, stream, carried):
+    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, _ = carried
         observation, mask = see(timestep).observation
         values: Any = network.apply(weights.value, observation)
         action = _epsilon_greedy(values, mask, epsilon, stream)
         return rollout.PolicyStep(pi.to_action(action), memory=carried)
 
-    def init(timestep):
+    def init(timestep: jaxenv.TimeStep) -> Any:
         return network.init(jax.random.key(0), see(timestep).observation[0])
 
     return evaluation.learned_policy(config, env, policy, init, params, statistics)
@@ -351,7 +351,7 @@ class QNetwork(nn.Module):
     initial_value: float = 0.0
 
     @nn.compact
-    def __call__(self, observation):
+    def __call__(self, observation: Any) -> jax.Array:
         x = Torso(self.reader)(observation)
         bias = bool(self.hidden)  # the entries of a table are independent
         q_values = MLP(self.hidden, self.num_actions, 0.01, nn.relu, bias, name="actions")(x)

@@ -94,7 +94,7 @@ class DeviceLanes:
     config: RunConfig
     mesh: Mesh | None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.mesh is not None:
             check_kind(self.config.owner, "mesh", self.mesh, (Mesh, AbstractMesh), f" with an axis {AXIS!r}")
             if AXIS not in self.mesh.shape:
@@ -171,10 +171,10 @@ class DeviceLanes:
             over_mesh = functools.partial(jax.shard_map, mesh=self.mesh, check_vma=False)
             of_device, next_of_device = init, iteration
 
-            def joined_init(key, hyperparameters):
+            def joined_init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> L:
                 return _with_sampling(of_device(key, hyperparameters), lambda x: x[None])
 
-            def joined_iteration(learner):
+            def joined_iteration(learner: L) -> tuple[L, Any]:
                 learner, evaluation = next_of_device(_with_sampling(learner, lambda x: x[0]))
                 return _with_sampling(learner, lambda x: x[None]), evaluation
 

@@ -23,7 +23,7 @@ import numpy as np
 import optax
 
 import jaxenv
-from jaxenv import data, rollout, tree
+from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
@@ -145,7 +145,7 @@ def make_train(
     num_envs = lanes.per_device("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
 
-    def optimizer(max_gradient_norm) -> optax.GradientTransformation:
+    def optimizer(max_gradient_norm: Any) -> optax.GradientTransformation:
         # As one vector: a small network has twelve arrays, and an update of each is several kernels.
         clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
         return optax.flatten(optax.chain(clip_norm, adam))
@@ -168,7 +168,7 @@ def make_train(
             update=jnp.zeros((), jnp.int32),
         )
 
-    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
         settings = tree.rebuild(config, **learner.hyperparameters)
         collected, rows, last_observation = collect(learner)
         batch = advantages(settings, learner.memory, collected, rows, last_observation)
@@ -181,8 +181,8 @@ def make_train(
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
-    def explore(params):
-        def policy(timestep, stream, memory=()):
+    def explore(params: Any) -> rollout.Policy:
+        def policy(timestep: jaxenv.TimeStep, stream: random.Stream, memory: Any = ()) -> rollout.PolicyStep:
             observation, mask = read(timestep.observation), legal(timestep)
             inputs, _, memory = _step(heads, params, observation, mask, memory)
             sample = pi.sample(inputs, stream)
@@ -219,7 +219,9 @@ def make_train(
 
     # === 2. Advantages: a time limit bootstraps, a termination does not ===============================================
 
-    def advantages(settings: Config, memory, learner: Learner, rows: rollout.Experience, last_observation) -> "_Batch":
+    def advantages(
+        settings: Config, memory: Any, learner: Learner, rows: rollout.Experience, last_observation: Any
+    ) -> "_Batch":
         last, info = learner.timestep, rows.policy_info
         observation = data.with_last(info["observation"], last_observation)
         starts = env.episode_starts(rows.timestep), env.episode_starts(last)
@@ -242,7 +244,7 @@ def make_train(
 
     # === 3. Optimise: several epochs of minibatches ===================================================================
 
-    def loss(params, settings: Config, batch: "_Batch") -> tuple[jax.Array, Losses]:
+    def loss(params: Any, settings: Config, batch: "_Batch") -> tuple[jax.Array, Losses]:
         if config.recurrent:
             rows = jax.tree.map(lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, memory=()))
             batch = dataclasses.replace(rows, memory=batch.memory)
@@ -278,14 +280,14 @@ def make_train(
             settings = tree.rebuild(settings, entropy_cost=settings.entropy_cost * remaining)
         adam = optimizer(settings.max_gradient_norm)
 
-        def descend(fitted, minibatch: "_Batch"):
+        def descend(fitted: tuple[Any, Any], minibatch: "_Batch") -> tuple[tuple[Any, Any], Losses]:
             params, state = fitted
             gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, minibatch))
             direction, state = adam.update(gradient, state)
             rate = settings.learning_rate * remaining
             return (jax.tree.map(lambda p, d: p - rate * d, params, direction), state), losses
 
-        def epoch(fitted, key):
+        def epoch(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], Losses]:
             return jax.lax.scan(descend, fitted, data.minibatches(key, batch, config.num_minibatches))
 
         shuffle_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
@@ -306,7 +308,7 @@ def make_policy(
     evaluation.check_acting(Config, config, env, explore)
     pi, network, read, legal = _model(config, env)
 
-    def policy(timestep, stream, carried):
+    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, memory = carried
         inputs, _, memory = _step(network.apply, weights.value, read(timestep.observation), legal(timestep), memory)
         action = pi.to_action(pi.sample(inputs, stream) if explore else pi.mode(inputs))
@@ -314,7 +316,7 @@ def make_policy(
 
     start = network.start(env.num_envs)
 
-    def init(timestep):
+    def init(timestep: jaxenv.TimeStep) -> Any:
         return network.init(jax.random.key(0), *_one_row(read(timestep.observation), start))
 
     return evaluation.learned_policy(config, env, policy, init, params, statistics, start)
@@ -356,7 +358,7 @@ class ActorCritic(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, observation, memory=(), starts=()):
+    def __call__(self, observation: Any, memory: Any = (), starts: Any = ()) -> tuple[jax.Array, jax.Array, Any]:
         activation = getattr(nn, self.activation)
         x = Torso(self.reader)(observation)
         if self.recurrent:

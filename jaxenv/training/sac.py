@@ -206,13 +206,13 @@ def make_train(
         rows = jax.eval_shape(lambda learner: collect(learner, uniform=True)[1], learner)
         learner = dataclasses.replace(learner, buffer=replay.init(rows))
 
-        def warm_up(learner, _):
+        def warm_up(learner: Learner, _: None) -> tuple[Learner, None]:
             return store(*collect(learner, uniform=True)), None
 
         # Here and not in the first updates, which would need a branch.
         return jax.lax.scan(warm_up, learner, length=config.num_warmups)[0]
 
-    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
         learner, losses = learn(store(*collect(learner)))
         return dataclasses.replace(learner, update=learner.update + 1), losses
 
@@ -222,8 +222,8 @@ def make_train(
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
-    def explore(learner: Learner, uniform: bool):
-        def policy(timestep, stream, noise):
+    def explore(learner: Learner, uniform: bool) -> rollout.Policy:
+        def policy(timestep: jaxenv.TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
             noise = _next_noise(
                 noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"]
             )
@@ -273,12 +273,14 @@ def make_train(
 
     # === 3. Learn: critics, actor and temperature at once =============================================================
 
-    def loss(params: Weights, target, settings: Config, batch: data.Transitions, key) -> tuple[jax.Array, Losses]:
+    def loss(
+        params: Weights, target: Any, settings: Config, batch: data.Transitions, key: jax.Array
+    ) -> tuple[jax.Array, Losses]:
         fixed = jax.lax.stop_gradient(params)
         temperature: Any = jnp.exp(fixed.log_temperature) if config.learn_temperature else settings.temperature
         next_noise, noise = jax.random.normal(key, (2, batch_size, pi.num_log_std))
 
-        def act(weights, observation, noise):
+        def act(weights: Any, observation: Any, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
             inputs = policy_inputs(weights, observation)
             chosen = pi.displaced(inputs, noise)
             return jnp.tanh(chosen), pi.log_probability(inputs, chosen)
@@ -304,7 +306,7 @@ def make_train(
         settings = tree.rebuild(config, **learner.hyperparameters)
         rate = settings.learning_rate * (1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates))
 
-        def descend(fitted, key):
+        def descend(fitted: tuple[Weights, Any, Any], key: jax.Array) -> tuple[tuple[Weights, Any, Any], Losses]:
             params, target, state = fitted
             sample_key, noise_key = jax.random.split(key)
             batch = sample(learner, sample_key)
@@ -337,21 +339,23 @@ def make_policy(
         raise ValueError(f"{config.learner}: params must be the Weights of one seed, learner.params, got a {kind}")
     pi, actor, _, read = _model(config, env)
 
-    def policy(timestep, stream, carried):
+    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, noise = carried
         noise = _next_noise(noise, env.episode_starts(timestep), stream, config.noise_correlation)
         inputs: Any = actor.apply(weights.value, read(timestep.observation))
         chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
         return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))
 
-    def init(timestep):
+    def init(timestep: jaxenv.TimeStep) -> Any:
         return actor.init(jax.random.key(0), read(timestep.observation))
 
     noise = jnp.zeros((env.num_envs, pi.num_log_std), jnp.float32)
     return evaluation.learned_policy(config, env, policy, init, params.actor, statistics, noise)
 
 
-def soft_target(batch: data.Transitions, next_values: jax.Array, log_p: jax.Array, temperature: Any, gamma: Any):
+def soft_target(
+    batch: data.Transitions, next_values: jax.Array, log_p: jax.Array, temperature: Any, gamma: Any
+) -> jax.Array:
     """What the critics should say of transitions, float32 ``[N]``: a termination has no next value, a time limit has.
 
     Args:
