@@ -80,7 +80,7 @@ class RewardScale(RewardWrapper):
 
 
 def stack(id: str, num_episodes: int, **changes: Any) -> bsuite_logs.Log:
-    """The environment of a setting, one lane, with its log.
+    """Makes the environment of a setting, one lane, with its log.
 
     It has the task of ``jaxenv.load("bsuite:ID")``. But its name is that of the environment, and scales are leaves, so
     that settings which differ in numbers alone have the same structure.
@@ -95,12 +95,12 @@ def stack(id: str, num_episodes: int, **changes: Any) -> bsuite_logs.Log:
 
 
 def trained(id: str, num_episodes: int) -> bsuite_logs.Log:
-    """The same without what only the first start reads: a bandit keeps its arms in its state."""
+    """Makes the same `stack` without what only the first start reads: a bandit keeps its arms in its state."""
     return stack(id, num_episodes, **({"mapping_seed": None} if id.startswith("bandit") else {}))
 
 
 def groups(name: str) -> list[list[str]]:
-    """The ids of an experiment, those that one program trains together, short episodes first.
+    """Groups the ids of an experiment that one program trains together, short episodes first.
 
     They differ in params alone, and where the setting decides how long an episode is, by at most a factor of two.
     """
@@ -112,7 +112,7 @@ def groups(name: str) -> list[list[str]]:
 
 
 def functions(config: ppo.Config | None, env: bsuite_logs.Log) -> tuple[Callable, Callable]:
-    """``start(key)`` and ``advance(learner)`` of an agent. Without a config, it acts at random and learns nothing."""
+    """Returns ``start(key)`` and ``advance(learner)`` of an agent; without a config it acts at random."""
     if config is not None:
         train = ppo.make_train(config, env, env)
         init, iteration = train.init, train.iteration
@@ -208,7 +208,7 @@ def _add_seconds(folder: pathlib.Path, id: str, seconds: float) -> None:
 
 
 def results(agent: str, folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of the result file: the experiments of which all settings have been logged."""
+    """Returns the rows of the result file: one per experiment whose settings have all been logged."""
     logged = {path.name for path in folder.glob("*.csv")}
     complete = [
         name

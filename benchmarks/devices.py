@@ -83,7 +83,7 @@ def compare_processes(id: str, what: str, num_envs: int, counts: Sequence[int], 
 
 
 def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Contestant:
-    """Random actions and metrics. Every run plays the same episodes."""
+    """Runs random actions with metrics. Every run plays the same episodes."""
     env = jaxenv.make(id, num_envs=num_envs)
     rollout = jaxenv.rollout.ChunkedRollout(env, num_steps, jax.random.key(0), devices=devices)
 
@@ -95,7 +95,7 @@ def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Co
 
 
 def ppo_contestant(id: str, num_envs: int, devices: int) -> measure.Contestant:
-    """PPO on the first devices: whole runs of a few updates, with one evaluation of short episodes."""
+    """Runs PPO on the first devices: a few updates and one evaluation of short episodes."""
     config = ppo.Config(
         env_id=id,
         num_envs=num_envs,

@@ -28,12 +28,12 @@ class Work(NamedTuple):
     open_loops: int = 0
 
     def plus(self, other: "Work", times: int = 1) -> "Work":
-        """The sum of this and ``times`` the other."""
+        """Adds ``times`` the other work."""
         return Work(*(a + times * b for a, b in zip(self, other, strict=True)))
 
 
 def work(text: str) -> Work:
-    """The work of ``compiled.as_text()``."""
+    """Counts the work of a program from ``compiled.as_text()``."""
     computations: dict[str, list[str]] = {}
     entry, lines = "", []
     for line in text.splitlines():
@@ -79,7 +79,7 @@ def _named(attribute: str, text: str) -> str:
 
 
 def _bytes(shapes: str) -> int:
-    """The size of the arrays of a type, such as ``(f32[64,1]{1,0}, pred[])``."""
+    """Returns the size of the arrays of a type, such as ``(f32[64,1]{1,0}, pred[])``."""
     return sum(
         math.prod(int(n) for n in sizes.split(",") if n) * (max(int(bits) // 8, 1) if bits else 1)
         for _, bits, sizes in _ARRAY.findall(shapes)

@@ -44,7 +44,7 @@ class Assumptions(NamedTuple):
     latency_per_doubling_of_nodes: float = 10e-6
 
     def all_reduce_seconds(self, count: float, size: float, accelerators: int) -> float:
-        """The time of ``count`` all-reduces of ``size`` bytes together, as rings whose slowest link limits them."""
+        """Estimates the time of ``count`` all-reduces of ``size`` bytes as rings, bound by their slowest link."""
         if accelerators == 1:
             return 0.0
         nodes = math.ceil(accelerators / self.node)
@@ -54,7 +54,7 @@ class Assumptions(NamedTuple):
 
 
 def rollout(id: str, num_envs: int, given: Assumptions) -> dict[str, Any]:
-    """A row of the result file: a step of ``num_envs`` lanes on each accelerator, with actions as an argument."""
+    """Returns a row of the result file: a step of ``num_envs`` lanes on each accelerator; actions are an argument."""
     env = jaxenv.make(id, num_envs=num_envs)
     state, _ = env.start_shapes()
     action = jax.eval_shape(lambda: jaxenv.specs.zeros(env.action_spec(), (num_envs,)))
@@ -79,7 +79,7 @@ def rollout(id: str, num_envs: int, given: Assumptions) -> dict[str, Any]:
 
 
 def learner(id: str, num_envs: int, bytes_per_step: float, given: Assumptions) -> list[dict[str, Any]]:
-    """Two rows of the result file: an update of PPO with default settings, under weak and under strong scaling.
+    """Returns two rows of the result file: a default PPO update under weak and under strong scaling.
 
     Args:
         id: the environment.
@@ -117,7 +117,7 @@ def _expected(
     bytes_per_step: float,
     given: Assumptions,
 ) -> dict[str, Any]:
-    """Seconds of an update and steps per second on each number of accelerators."""
+    """Estimates the seconds of an update and the steps per second on each number of accelerators."""
     seconds, steps = {}, {}
     for n in ACCELERATORS:
         steps[str(n)] = num_envs * config.num_steps * (SHARED if scaling == "strong" else n)

@@ -72,7 +72,7 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
 
 
 def check(id: str) -> dict[str, Any]:
-    """The outcome of ``jaxenv check``: names of properties by status, and seconds."""
+    """Runs ``jaxenv check`` and returns the names of the properties by status, and the seconds."""
     started = time.perf_counter()
     line = [sys.executable, "-W", "ignore", "-m", "jaxenv", "check", id, "--json"]
     done = subprocess.run(line, capture_output=True, text=True)
@@ -109,7 +109,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def names_of(properties: Sequence[str]) -> str:
-    """The properties as text; those that no environment outside JAX has are counted."""
+    """Lists properties as text; those that no environment outside JAX has are only counted."""
     host = [name for name in properties if name in HOST_OPT_OUTS]
     if len(host) == len(HOST_OPT_OUTS):
         properties = [name for name in properties if name not in host]

@@ -46,7 +46,7 @@ class Published:
 
 
 def _minatar(gymnax: float | None, pgx: float, limit: int = 1000) -> tuple[Published, ...]:
-    """The table of pgx, with the rules of MinAtar, and that of gymnax-blines."""
+    """Returns the results published by pgx, under MinAtar's rules, and by gymnax-blines."""
     # gymnax's games have no sticky actions and a time limit.
     rules = {"sticky_action_prob": 0.0, "max_episode_steps": limit}
     blines = [] if gymnax is None else [Published(gymnax, 10_000_000, "PPO", "gymnax-blines", rules)]
@@ -101,7 +101,7 @@ def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequentia
 
 
 def _under_rules(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> dict[str, list[float]]:
-    """Mean returns of all seeds, by published table, under the rules of the tables that have rules of their own."""
+    """Returns the mean returns of all seeds under the rules of each published table that differ from ours."""
     found = {}
     for table in PUBLISHED.get((id, algorithm), ()):
         if table.options is not None:
@@ -112,7 +112,7 @@ def _under_rules(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) 
 
 
 def _evaluated(trained: training.Trained, **options) -> dict[str, Any]:
-    """The summary of 1000 whole episodes."""
+    """Evaluates 1000 whole episodes and returns their summary."""
     env = trained.make_env(_EPISODES, **options)
     policy = trained.explore if trained.config.eval_explore else trained.policy
 
@@ -144,12 +144,12 @@ def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequenti
 
 
 def load_results() -> list[dict[str, Any]]:
-    """All results, in the order of their ids."""
+    """Loads all results, in the order of their ids."""
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """The results as a Markdown table."""
+    """Formats the results as a Markdown table."""
     lines = [
         "| id | learner | steps | return | 95% interval | wall time | published | seeds that reach it |",
         "|---|---|---|---|---|---|---|---|",
@@ -172,7 +172,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str]:
-    """Return, interval, wall time, published value and how many seeds reach it."""
+    """Formats return, interval, wall time, published value and how many seeds reach it."""
     low, high = _interval(final)
     digits = 2 if abs(final.mean()) < 10 else 1
     if known is not None:  # at least those of the value that it is compared with
@@ -187,7 +187,7 @@ def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str
 
 
 def _interval(values: np.ndarray) -> tuple[float, float]:
-    """The 95% percentile bootstrap interval of the mean over the seeds."""
+    """Returns the 95% percentile bootstrap interval of the mean over the seeds."""
     draws = np.random.default_rng(0).choice(values, (10_000, len(values)))
     low, high = np.quantile(draws.mean(axis=1), [0.025, 0.975])
     return float(low), float(high)

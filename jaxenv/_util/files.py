@@ -79,11 +79,11 @@ class FolderLock:
             os.close(descriptor)
 
     def holds(self, folder: pathlib.Path) -> bool:
-        """Whether it is the lock of ``folder``."""
+        """Returns whether this is the lock of ``folder``."""
         return self._path == folder.absolute() / LOCK
 
     def _acquired(self, owner: str) -> int:
-        """The descriptor of the file, locked."""
+        """Opens and locks the file; returns its descriptor."""
         while True:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -104,7 +104,7 @@ _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
 def is_held_elsewhere(folder: pathlib.Path) -> bool:
-    """Whether another process has the lock of a folder."""
+    """Returns whether another process has the lock of a folder."""
     if any(lock.holds(folder) for lock in list(_held)):
         return False
     try:
@@ -144,7 +144,7 @@ def lock(owner: str, path: pathlib.Path, descriptor: int) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """The process that has a lock, and what to do, as text."""
+    """Describes the process that has a lock, and what to do."""
     try:
         os.lseek(descriptor, 0, os.SEEK_SET)
         found = json.loads(os.read(descriptor, 1000))
@@ -166,7 +166,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _is_at(descriptor: int, path: pathlib.Path) -> bool:
-    """Whether an open file is still that of a path."""
+    """Returns whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
@@ -174,7 +174,10 @@ def _is_at(descriptor: int, path: pathlib.Path) -> bool:
 
 
 def _temporary(path: pathlib.Path) -> tuple[pathlib.Path, int | None]:
-    """A new file of its own name next to ``path``, and its descriptor, which tells others that its writer lives."""
+    """Creates a file of a unique name next to ``path``; returns it and its descriptor.
+
+    While the descriptor is open, other processes see that the writer lives.
+    """
     while True:
         temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -215,7 +218,7 @@ def _remove_unlocked(path: pathlib.Path) -> None:
 
 
 def _free(path: pathlib.Path) -> pathlib.Path:
-    """``path``, or the first name after it that no file has; an empty file takes it."""
+    """Returns ``path`` or the next free name after it, and creates an empty file there."""
     for number in itertools.count(1):
         free = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
         with contextlib.suppress(FileExistsError):
@@ -225,7 +228,7 @@ def _free(path: pathlib.Path) -> pathlib.Path:
 
 
 def _leave_locks() -> None:
-    """In a forked process: the locks are those of the process before."""
+    """Forgets the locks in a forked process: they belong to its parent."""
     for held in list(_held):
         held._close()
     _held.clear()

@@ -72,7 +72,7 @@ WORDS = {
 
 
 def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names most like ``name``, best first; none if all are far from it.
+    """Returns the known names most like ``name``, best first; none if no name is close.
 
     Case and a version at the end do not count. Names that contain ``name`` come after those that are spelt alike.
 
@@ -91,7 +91,7 @@ def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The end of a sentence about an unknown name: a question with the closest names, or ``otherwise`` if none is.
+    """Ends a sentence about an unknown name: asks for the closest names, or returns ``otherwise`` if none is close.
 
     >>> did_you_mean("auto_reset", ["mode", "autoreset"])
     "did you mean 'autoreset'?"
@@ -104,7 +104,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) -> str:
-    """The message about an unknown keyword, with the known ones by group.
+    """Returns the message about an unknown keyword, with the known ones by group.
 
     >>> unknown_keyword("Pendulum-v1", "gravitas", {"params": ["gravity", "mass"], "arguments": ["max_torque"]})
     "Pendulum-v1: unknown keyword 'gravitas', did you mean 'gravity'? params: gravity, mass; arguments: max_torque"
@@ -119,7 +119,7 @@ def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) 
 
 
 def missing_attribute(obj: Any, name: str) -> Any:
-    """The body of a ``__getattr__``. Raises an ``AttributeError``: Python's own, unless the name is in `WORDS`."""
+    """Raises the ``AttributeError`` of a ``__getattr__``: Python's own, unless the name is in `WORDS`."""
     if name in WORDS:
         raise AttributeError(f"{type(obj).__name__} has no attribute {name!r}: use {WORDS[name]}", name=name, obj=obj)
     return object.__getattribute__(obj, name)  # the error of a property that failed must not be hidden
@@ -130,6 +130,6 @@ def _stem(name: str) -> str:
 
 
 def is_redefinition(old: Any, new: Any) -> bool:
-    """Whether both are equal, or a class or function of the same module and name, other than a lambda."""
+    """Returns whether both are equal, or a class or function of the same module and name, but not a lambda."""
     names = [(getattr(x, "__module__", None), getattr(x, "__qualname__", "<lambda>")) for x in (old, new)]
     return old == new or (names[0] == names[1] and "<lambda>" not in names[0][1])

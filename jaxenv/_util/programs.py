@@ -59,7 +59,7 @@ class Programs:
         return self
 
     def result(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The result of ``make``, which is called once for equal keys; the newest ones are kept."""
+        """Returns the result of ``make``, which is called once for equal keys; the newest results are kept."""
         if (found := self._results.get(key, self)) is not self:
             return found
         with self.owning():
@@ -71,7 +71,7 @@ class Programs:
         return found
 
     def jitted(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """``jax.jit`` of ``function(env, ...)`` as a function of the leaves of ``env`` in its place.
+        """Jits ``function(env, ...)`` as a function of the leaves of ``env`` in its place.
 
         Args:
             function: a function of a module or of a class, so that it does not hold an environment.
@@ -90,7 +90,7 @@ class Programs:
         return jax.jit(on_leaves, **options)
 
     def owning(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which this keeps the programs of other environments that are used, such as a stack's levels."""
+        """Opens a context in which this keeps the programs of other environments, such as the levels of a stack."""
         return owning(self)
 
     def keep(self) -> None:
@@ -106,7 +106,7 @@ class Programs:
                     newest.popitem(last=False)
 
     def compiled(self, key: Hashable, make: Callable[[], T]) -> T:
-        """As `result`, for compiled programs."""
+        """Acts as `result`, for compiled programs."""
         if not self._is_compiled:
             with _lock:
                 stays = _newest[False].pop(self, self) is None
@@ -125,7 +125,7 @@ _owner: "contextvars.ContextVar[Programs | None]" = contextvars.ContextVar("owne
 
 
 def programs_of(env: Any) -> Programs:
-    """The programs of an environment, which holds them; environments of equal structure have the same ones."""
+    """Returns the programs of an environment, which holds them; environments of equal structure share them."""
     if (own := env.__dict__.get("_programs")) is None:
         new = Programs(jax.tree.structure(env))
         with _lock:
@@ -148,7 +148,7 @@ def forget(env: Any) -> None:
 
 @contextlib.contextmanager
 def owning(programs: Programs | None) -> Iterator[None]:
-    """As `Programs.owning`; nothing is kept for ``None``."""
+    """Acts as `Programs.owning`; keeps nothing for ``None``."""
     token = _owner.set(programs)
     try:
         yield
@@ -157,7 +157,7 @@ def owning(programs: Programs | None) -> Iterator[None]:
 
 
 def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Decorates a function of a module whose first argument is an environment: ``jax.jit`` per structure of it."""
+    """Jits a module-level function whose first argument is an environment, once per structure of it."""
 
     @functools.wraps(function)
     def call(env: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +167,7 @@ def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
-    """``jax.eval_shape`` of ``function(env, *args)``, after which JAX does not keep the environment."""
+    """Evaluates ``jax.eval_shape`` of ``function(env, *args)`` without leaving the environment in JAX's caches."""
     leaves: list[Any]
     structure: Any
     leaves, structure = jax.tree.flatten(env)
@@ -175,7 +175,7 @@ def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
 
 
 def can_be_made_again(structure: Any) -> bool:
-    """Whether a structure can become equal to one that is made later: static fields are values, no object's identity.
+    """Returns whether a later structure can equal this one: its static fields compare by value, not by identity.
 
     Functions and classes of modules are values; closures, lambdas and objects that equal themselves alone are not.
     """
@@ -187,7 +187,7 @@ def can_be_made_again(structure: Any) -> bool:
 
 @functools.lru_cache(maxsize=_MAX_STRUCTURES[False])
 def _is_made_again(structure: Any) -> bool:
-    """True, or an error: the cache keeps no structure that cannot be made again, nor what its functions capture."""
+    """Returns True or raises: so the cache never keeps a structure that cannot be made again, nor what it captures."""
     fields = list(_fields(structure))
     pickle.Pickler(file := _Limited()).dump(fields)
     if pickle.loads(file.getvalue()) != fields:
@@ -213,4 +213,4 @@ def _fields(structure: Any) -> Iterator[Any]:
 
 
 def _unknown() -> None:
-    """What takes the place of programs in a pickle."""
+    """Replaces programs in a pickle."""

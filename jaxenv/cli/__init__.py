@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> Parser:
-    """The parser with all commands, whose own arguments are added when they parse."""
+    """Builds the parser with all commands, which add their own arguments when they parse."""
     parser = Parser(
         prog="jaxenv", description="Batched reinforcement learning environments under JAX, from the command line."
     )

@@ -65,7 +65,7 @@ def add_time_limit(command: Parser) -> None:
 
 
 def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]:
-    """The assignments of an environment, and its time limit if one is given, as keywords of `jaxenv.load`.
+    """Returns the assignments of an environment, and its time limit if given, as keywords of `jaxenv.load`.
 
     ``num_envs`` is refused unless the command lets it choose the ``lanes``.
     """
@@ -85,7 +85,7 @@ def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]
 
 
 def integer(minimum: int, maximum: int = INT32_MAX) -> Callable[[str], int]:
-    """An argument type: an integer in [minimum, maximum]."""
+    """Returns an argument type that accepts integers in [minimum, maximum]."""
 
     def integer(text: str) -> int:
         try:
@@ -100,12 +100,12 @@ def integer(minimum: int, maximum: int = INT32_MAX) -> Callable[[str], int]:
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error without line breaks."""
+    """Returns the message of an error without line breaks."""
     return " ".join(str(error).split())
 
 
 def assignment(text: str, parser: argparse.ArgumentParser, option: str) -> tuple[str, Any]:
-    """Name and value of a ``NAME=VALUE``. A value that is no number stays a string, which the receiver may refuse."""
+    """Splits ``NAME=VALUE`` into name and value. A value that is not a number stays a string."""
     name, equals, value = text.partition("=")
     if not (all(part.isidentifier() for part in name.split(".")) and equals and value):
         parser.error(f"argument {option}: must be NAME=VALUE, got {text!r}")
@@ -129,13 +129,13 @@ def _value(text: str) -> bool | int | float | str:
 
 
 def bold(text: str) -> str:
-    """Bold text, where stdout is a terminal and the user did not set ``NO_COLOR``."""
+    """Makes text bold, where stdout is a terminal and the user did not set ``NO_COLOR``."""
     plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain else f"\x1b[1m{text}\x1b[0m"
 
 
 def cut(text: str, width: int) -> str:
-    """The text, shortened to a number of columns.
+    """Shortens text to a number of columns.
 
     >>> cut("Walk to the goal.", 10)
     'Walk to t…'

@@ -193,7 +193,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def default_folder(id: str) -> pathlib.Path:
-    """The folder of a run, with a name that every system takes: ids of suites have a colon."""
+    """Returns the folder of a run under a name that every system accepts: ids of suites contain a colon."""
     return pathlib.Path("runs") / re.sub(r"[^\w.-]", "-", id)
 
 
@@ -201,7 +201,7 @@ def default_folder(id: str) -> pathlib.Path:
 
 
 def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
-    """The learner's name, its config, and where the settings come from, as text."""
+    """Returns the name of the learner, its config, and a description of where the settings come from."""
     wrappers = [_wrappers(x, args.parser) for n, _, x in (t.partition("=") for t in args.set) if n == "wrappers" and x]
     options = settings_of(args)
     env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else (), **options)
@@ -230,7 +230,7 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
 
 
 def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
-    """The config for ``steps``, rounded up to the next update.
+    """Returns the config for ``steps``, rounded up to the next update.
 
     A run has equally many updates before each evaluation. The number of evaluations is one of ``counts``, by default
     of those from half to twice the config's: the closest one that adds at most 1% of updates, or the one that adds the
@@ -246,7 +246,7 @@ def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
 
 
 def _setting(text: str, cls: type, parser: argparse.ArgumentParser) -> tuple[str, Any]:
-    """Name and value of one ``--set``: a tuple where the default is one; wrappers with options are written as calls."""
+    """Splits one ``--set`` into name and value: a tuple where the default is one; wrappers with options are calls."""
     name, equals, value = text.partition("=")
     if name == "wrappers" and equals:
         return name, tuple(_wrappers(value, parser))
@@ -260,7 +260,7 @@ def _setting(text: str, cls: type, parser: argparse.ArgumentParser) -> tuple[str
 
 
 def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
-    """Names, and pairs of a name and its options: ``A,B(size=64)`` is ``["A", ("B", {"size": 64})]``."""
+    """Parses names, and calls with options: ``A,B(size=64)`` becomes ``["A", ("B", {"size": 64})]``."""
     wrappers: list[Any] = []
     try:
         listed = ast.parse(f"[{text}]", mode="eval").body
@@ -301,7 +301,7 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _resumed(folder: pathlib.Path) -> tuple[str, int]:
-    """Where a run with ``--resume`` starts, and after how many evaluations."""
+    """Describes where a run with ``--resume`` starts, and counts the evaluations before it."""
     newest = _checkpoints.newest(folder)
     if newest is None:
         return f", from the start: {folder} holds no checkpoint", 0
@@ -310,7 +310,7 @@ def _resumed(folder: pathlib.Path) -> tuple[str, int]:
 
 
 def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
-    """What a run says when a signal ends it."""
+    """Returns the message of a run that a signal ends."""
     from jaxenv.training import seeds
 
     if _checkpoints.newest(folder) is None:
@@ -324,7 +324,7 @@ def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
 
 
 def _by_seed(evaluations: list[dict[str, Any]]) -> dict[str, Any]:
-    """The metrics of each seed, for writers: ``seed0/eval_return``."""
+    """Names the metrics of each seed for writers: ``seed0/eval_return``."""
     return {
         f"seed{found['seed']}/{name}": value
         for found in evaluations
@@ -338,7 +338,7 @@ def _number(value: float | None) -> str:
 
 
 def _summary(evaluations: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:
-    """Means and extremes over the seeds, given one evaluation of each."""
+    """Returns the means and extremes over the seeds, given one evaluation of each."""
     trained, returns = (
         [found[name] for found in evaluations if found[name] is not None] for name in ("train_return", "eval_return")
     )

@@ -164,7 +164,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, lanes: int, width: int, height: int) -> "Layout":
-        """The layout for a terminal of ``width`` columns and ``height`` lines."""
+        """Returns the layout for a terminal of ``width`` columns and ``height`` lines."""
 
         def side(lanes: int, columns: int) -> int:
             rows = math.ceil(lanes / columns)
@@ -180,7 +180,7 @@ class Layout(NamedTuple):
 
 
 def frame(trained: Trained, moment: Moment, layout: Layout, episode: int, depth: int) -> str:
-    """The whole screen as text."""
+    """Formats the whole screen as text."""
     steps = f"{trained.steps:,} of {trained.config.total_steps:,} steps"
     title = f"{trained.config.env_id}  seed {trained.seed}, trained for {steps}, return {trained.eval_return:.5g}"
     lines = ["\x1b[1m" + cut(title, layout.width) + "\x1b[0m"]

@@ -45,7 +45,7 @@ def self_compiling(function: F, check: Callable | None = None) -> F:
 
 
 def _known_leaves(env: Any) -> list[Any] | None:
-    """The leaves of an environment, which never change; ``None`` if they are not all arrays with known values."""
+    """Returns the leaves of an environment, which never change; ``None`` unless all are arrays with known values."""
     if (leaves := env.__dict__.get("_leaves")) is None:
         if not all(map(is_known_array, leaves := tree.flatten(env)[0])):
             return None
@@ -59,13 +59,13 @@ compiled_once = functools.partial(jax.jit, inline=True)
 
 
 def _is_cut(x: Any) -> bool:
-    """Whether ``x`` is NumPy's and JAX would cut its integers to fewer bits, as those of int64."""
+    """Returns whether ``x`` is a NumPy array whose integers JAX would cut to fewer bits, as for int64."""
     is_integer = isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu"
     return is_integer and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype
 
 
 def _saturated(x: Any) -> Any:
-    """``x`` in the dtype of JAX; integers beyond its range become the nearest of it instead of wrapping around."""
+    """Casts ``x`` to the dtype of JAX; integers beyond its range become the nearest ones instead of wrapping around."""
     if not _is_cut(x):
         return x
     dtype = jax.dtypes.canonicalize_dtype(x.dtype)

@@ -34,7 +34,7 @@ class Declared:
 
 
 def _declaration(field: dataclasses.Field[Any]) -> Mapping[str, Any] | None:
-    """Rank, dtype, range and unit of a numeric field: as declared by ``leaf``, else rank and dtype of its default."""
+    """Returns rank, dtype, range and unit of a numeric field: from ``leaf``, else rank and dtype of its default."""
     if "rank" in field.metadata:
         return field.metadata
     dtype = number_dtype(field.default)
@@ -69,7 +69,7 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
 
 
 def declared_leaves(obj: Any) -> list[Declared]:
-    """Every declared numeric leaf of an environment, inner ones included."""
+    """Returns every declared numeric leaf of an environment, inner ones included."""
     collected: list[Declared] = []
 
     def collect(d: Declared) -> jax.Array:
@@ -81,7 +81,7 @@ def declared_leaves(obj: Any) -> list[Declared]:
 
 
 def hashable(value: Any) -> Any:
-    """Arrays and lists as nested tuples, so that they can be part of a tree's structure."""
+    """Converts arrays and lists to nested tuples, so that they can be part of a tree's structure."""
     if isinstance(value, np.ndarray | jax.Array):
         value = np.asarray(value).tolist()
     return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value

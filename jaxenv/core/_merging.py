@@ -15,7 +15,7 @@ from jaxenv.core.timestep import TimeStep
 
 
 def merging_batches(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function(env, lanes, *values)`` with a rule for ``vmap``: S batches of B lanes become one of S * B lanes.
+    """Gives ``function(env, lanes, *values)`` a rule for ``vmap``: S batches of B lanes become one of S * B lanes.
 
     ``lanes`` is an array ``[B]``; the leaves of ``values`` and of the result lead with ``[B]``. JAX's own rule would
     turn ``cond`` into a selection between both branches, and would run a loop for all batches until the last one is
@@ -34,7 +34,7 @@ def merging_batches(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
-    """As `merging_batches`, for environments of one structure, whose leaves take their place.
+    """Acts as `merging_batches` for environments of one structure, whose leaves take their place.
 
     The function is jitted, so that the constants of its program stay inside: JAX (0.10) turns constants of a function
     with a rule into arguments, and ``vmap`` of a ``cond`` around it would batch them, which the rule cannot know. Keep
@@ -72,7 +72,7 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[...
 
 
 def for_one_lane(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes calls it with all N.
+    """Calls ``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes makes one call.
 
     The environment holds no value per lane, but ``vmap`` may run over its leaves as well. Derivatives are
     computed lane by lane, under JAX's own rule.

@@ -65,7 +65,7 @@ class Module:
 
 
 def _annotated(cls: type) -> Iterable[str]:
-    """The names that the body of a class annotates; no annotation is evaluated."""
+    """Returns the names that the body of a class annotates; no annotation is evaluated."""
     if sys.version_info >= (3, 14):
         import annotationlib
 

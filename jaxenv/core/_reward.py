@@ -14,7 +14,7 @@ from jaxenv.tree._structure import is_array
 
 
 def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
-    """The rows ``[B]`` with ``reward`` (any numbers, ``[B]`` or ``[B, R]``, R > 1) as float32, and 0 at FIRST.
+    """Puts ``reward`` (any numbers, ``[B]`` or ``[B, R]``, R > 1) on the rows ``[B]`` as float32, with 0 at FIRST.
 
     Raises:
         ValueError: if ``reward`` has another shape; the message starts with ``owner``.
@@ -25,7 +25,7 @@ def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
 
 
 def checked_reward(owner: str, reward: Any, lanes: tuple[int, ...]) -> jax.Array:
-    """The rewards of ``lanes`` as float32; raises a ``ValueError`` unless they are ``[B]``, or ``[B, R]`` of R > 1.
+    """Returns rewards as float32; raises a ``ValueError`` unless they are ``[B]``, or ``[B, R]`` with R > 1.
 
     A column ``[B, 1]`` is a scalar reward by mistake, which would broadcast with ``[B]`` to ``[B, B]``.
     """
@@ -39,7 +39,7 @@ def checked_reward(owner: str, reward: Any, lanes: tuple[int, ...]) -> jax.Array
 
 
 def bounded_reward(spec: specs.Array, low: Any, high: Any) -> specs.Bounded:
-    """The spec of a reward in [low, high] with the shape of ``spec``. Its bounds include 0, the reward at FIRST."""
+    """Returns a reward spec in [low, high] with the shape of ``spec``. The bounds include 0, the reward at FIRST."""
     return specs.Bounded(spec.shape, np.float32, np.minimum(low, 0), np.maximum(high, 0), "reward")
 
 

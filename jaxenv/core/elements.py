@@ -212,7 +212,7 @@ class Composed(Task):
         return self.env.params
 
     def with_params(self, **values: Any) -> Self:
-        """A copy with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""
+        """Copies the composition with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""
         weights = values.pop("weights", None) if self.rewards is not None else None
         changed = tree.rebuild(self, env=self.env.with_params(**values)) if values else self
         if weights is None:
@@ -291,7 +291,7 @@ def _element(group: str, name: str, spec: Tree, fn: Callable[..., Any] | str, we
 
 
 def _own_termination(state: Tree, action: Tree, out: Transition) -> jax.Array:
-    """The termination of the dynamics."""
+    """Returns the termination of the dynamics."""
     return out.terminated
 
 
@@ -351,7 +351,7 @@ _GROUPS: dict[str, Callable[[Any], Any]] = {
 
 
 def _stacked(names: tuple[str, ...], weights: Mapping[str, Any], num_envs: int) -> Any:
-    """The leaf ``[R]`` or ``[B, R]`` for weights by name, in the order of ``names``."""
+    """Stacks weights by name to a leaf ``[R]`` or ``[B, R]``, in the order of ``names``."""
     if unknown := [name for name in weights if name not in names]:
         known = ", ".join(names) or "(none)"
         raise ValueError(f"Composed: weight {unknown[0]!r} belongs to no reward, the rewards are {known}")
@@ -375,7 +375,7 @@ def _weight(name: str, value: Any, num_envs: int) -> Any:
 
 
 def _values(kind: str, elements: Mapping[str, Any], state: Tree, action: Tree, out: Transition) -> dict[str, jax.Array]:
-    """The results of the elements of one group for a step, ``[B]`` each, checked at trace time."""
+    """Computes the elements of one group for a step, ``[B]`` each, checked at trace time."""
     lanes, found = jnp.shape(out.reward)[:1], {}
     for name, element in elements.items():
         if isinstance(element, str) and element not in out.env_info:

@@ -102,7 +102,7 @@ def step_where(
 
 
 def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
-    """The partition spec of every leaf: what leads with the lanes is sharded, what all lanes share is replicated.
+    """Returns the partition spec of every leaf: leaves that lead with the lanes are sharded, shared leaves replicated.
 
     Of an `Environment` the values per lane are sharded, and of any other tree every leaf that is not in a
     `jaxenv.tree.Shared`, such as the statistics of ``NormalizeObservation``. For a trajectory ``[T, B]`` without

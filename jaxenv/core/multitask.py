@@ -112,7 +112,7 @@ class Multitask(Environment):
         return tuple(self.names)
 
     def _label(self, number: int) -> str:
-        """The number of a task, with its name if that says more."""
+        """Returns the number of a task, with its name if that says more."""
         name = self.names[number]
         return str(number) if name == str(number) else f"{number} ({name})"
 
@@ -239,7 +239,7 @@ class Multitask(Environment):
         )
 
     def _row(self, task_id: jax.Array, rows: list[TimeStep]) -> TimeStep:
-        """The row of the task that each lane plays."""
+        """Selects the row of the task that each lane plays."""
         row = _played(task_id, rows)
         return dataclasses.replace(row, env_info={**row.env_info, "task_id": jnp.copy(task_id)})
 

@@ -68,18 +68,18 @@ class Task(Environment):
 
     @abc.abstractmethod
     def initial(self, stream: Stream) -> Tree:
-        """The task state at the start of an episode, every leaf ``[B, ...]``; ``stream`` holds one stream per lane."""
+        """Draws the task state at the start of an episode, leaves ``[B, ...]``; ``stream`` has one stream per lane."""
 
     @abc.abstractmethod
     def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
-        """One step of the task in all lanes. ``action`` fits ``action_spec``; discrete leaves are within bounds."""
+        """Steps the task in all lanes. ``action`` fits ``action_spec``; discrete leaves are within bounds."""
 
     @abc.abstractmethod
     def observe(self, state: Tree) -> Tree:
-        """The observation of a task state: a tree of arrays ``[B, ...]``."""
+        """Observes a task state: returns a tree of arrays ``[B, ...]``."""
 
     def state_info(self, state: Tree) -> dict[str, Tree]:
-        """``env_info`` entries that describe the state and are valid on every row, FIRST included. None by default."""
+        """Returns ``env_info`` entries that describe the state, valid on every row, FIRST included; none by default."""
         return {}
 
     def draw(self, state: Tree, picture: Canvas) -> Canvas:
@@ -87,7 +87,7 @@ class Task(Environment):
         raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
 
     def carry(self, old: Tree, new: Tree) -> Tree:
-        """The state that an episode starts with, given the last task state and a fresh one; ``new`` by default."""
+        """Combines the last task state and a fresh one to the state that an episode starts with; ``new`` by default."""
         return new
 
     # --- what an author may declare, by a plain class attribute or a property ----------------------------------------
@@ -142,7 +142,7 @@ class Task(Environment):
         return False
 
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-        """The lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
+        """Returns lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
 
         Tests compare ``initial`` with it. Each bound is one number or ``[B]``; ``None``, the default, states nothing.
         """

@@ -62,15 +62,15 @@ class TimeStep:
     env_info: EnvInfo = _UNSET
 
     def is_first(self) -> jax.Array:
-        """Rows that start an episode, bool in the shape of ``step_type``."""
+        """Marks rows that start an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.FIRST)
 
     def is_mid(self) -> jax.Array:
-        """Rows inside an episode."""
+        """Marks rows inside an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.MID)
 
     def is_last(self) -> jax.Array:
-        """Rows that end an episode."""
+        """Marks rows that end an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.LAST)
 
     @property
@@ -120,7 +120,7 @@ def check_timestep(owner: str, name: str, value: Any) -> None:
 
 
 def end_abnormal(abnormal: jax.Array, timestep: TimeStep) -> TimeStep:
-    """Rows in which the lanes of ``abnormal``, bool ``[B]``, are LAST with discount 1 and reward 0."""
+    """Ends the lanes of ``abnormal``, bool ``[B]``: their rows become LAST with discount 1 and reward 0."""
     reward = timestep.reward
     return dataclasses.replace(
         timestep,
@@ -159,7 +159,7 @@ def restart(
     env_id: jax.Array = _UNSET,
     env_info: EnvInfo = _UNSET,
 ) -> TimeStep:
-    """The FIRST row of an episode: reward 0, discount 1.
+    """Makes the FIRST row of an episode: reward 0, discount 1.
 
     Args:
         observation: tree of arrays ``[B, ...]``.
@@ -227,7 +227,7 @@ def transition(
     batch_shape: tuple[int, ...] | None = None,
     **fields: Any,
 ) -> TimeStep:
-    """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar applies to all lanes.
+    """Makes a MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; scalars apply to all lanes.
 
     Other fields of `TimeStep` are passed by keyword. A discount outside (0, 1] raises a ``ValueError``.
     """
@@ -238,7 +238,7 @@ def transition(
 def termination(
     observation: Tree, reward: jax.typing.ArrayLike, *, batch_shape: tuple[int, ...] | None = None, **fields: Any
 ) -> TimeStep:
-    """A LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
+    """Makes a LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
     return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
 
 
@@ -250,7 +250,7 @@ def truncation(
     batch_shape: tuple[int, ...] | None = None,
     **fields: Any,
 ) -> TimeStep:
-    """A LAST row on which something other than the task, such as a time limit, ended the episode.
+    """Makes a LAST row on which something other than the task, such as a time limit, ended the episode.
 
     Its value still bootstraps the previous one.
 

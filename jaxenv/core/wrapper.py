@@ -85,11 +85,11 @@ class Wrapper(Environment):
         super().__post_init__()
 
     def inner(self, state: Tree) -> Tree:
-        """The state of ``env`` in a state of the wrapper."""
+        """Returns the state of ``env`` in a state of the wrapper."""
         return state
 
     def _stream(self, clock: Clock, purpose: str) -> Stream:
-        """A stream of this wrapper, distinct from those of other wrappers in the stack, for one ``purpose``.
+        """Returns a stream for one ``purpose`` of this wrapper, distinct from those of other wrappers in the stack.
 
         It depends on the class and on the number of wrappers of this class further inside, not on other wrappers.
         """
@@ -108,7 +108,7 @@ class Wrapper(Environment):
         return self.env.proceed(state, action)
 
     def observation_spec(self) -> Tree:
-        """The spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps its spec."""
+        """Returns the spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps it."""
         if "observation" in self.owns - self.keeps_specs:
             return specs.unbatched(self._first_shapes().observation)
         return self.env.observation_spec()
@@ -117,7 +117,7 @@ class Wrapper(Environment):
         return self.env.action_spec()
 
     def reward_spec(self) -> specs.Array:
-        """The spec of ``env``; for an owned reward the shape only, unless the wrapper keeps its spec."""
+        """Returns the spec of ``env``; only the shape of an owned reward, unless the wrapper keeps its spec."""
         return super().reward_spec() if "reward" in self.owns - self.keeps_specs else self.env.reward_spec()
 
     def discount_spec(self) -> specs.Bounded:
@@ -196,7 +196,7 @@ class Wrapper(Environment):
 
 
 def layers(env: Environment) -> list[Environment]:
-    """The levels of a stack, outermost first and the task last."""
+    """Returns the levels of a stack, outermost first and the task last."""
     check_environment("layers", env)
     found = [env]
     while isinstance(env, Wrapper):

@@ -34,7 +34,7 @@ def batch(
     name: str = "batch",
     **options: Any,
 ) -> Environment:
-    """A batched environment of two pure functions that were written for one lane.
+    """Makes a batched environment of two pure functions that were written for one lane.
 
     The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
     ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected.
@@ -130,7 +130,7 @@ class SingleLane(Task):
 
 
 def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ...]:
-    """The results of a function of one lane for all lanes, the state with the words of its keys."""
+    """Maps a function of one lane over all lanes; typed keys in its state become words."""
     # Weak types are dropped under the same settings: others would read a weak int32 as an int64.
     with default_types():
         state, *rest = jax.vmap(lambda *arguments: function(*arguments))(*arguments)
@@ -166,7 +166,7 @@ def _checked_lane(
 
 
 def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, Tree]:
-    """The kinds of the keys in the state, and the shapes of state and observation."""
+    """Checks ``reset``; returns the kinds of the keys in the state, and the shapes of state and observation."""
     kinds = None
 
     def checked(key: jax.Array) -> Any:
@@ -215,7 +215,7 @@ def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: 
 
 
 def _shapes(function: Callable[..., Any], *arguments: Tree) -> Tree:
-    """Shapes and dtypes of the results, without weak types, for further arguments and a key."""
+    """Returns shapes and dtypes of the results, without weak types, for further arguments and a key."""
     with default_types():
         found = jax.eval_shape(lambda *given: function(*given, jax.random.key(0, impl="threefry2x32")), *arguments)
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), found)
@@ -239,7 +239,7 @@ def _noted(note: str) -> Iterator[None]:
 
 
 def _alike(a: Tree, b: Tree) -> bool:
-    """Whether structures, shapes and dtypes of two trees of specs or shapes are equal."""
+    """Returns whether structures, shapes and dtypes of two trees of specs or shapes are equal."""
     leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False)
     return tree.structure(a) == tree.structure(b) and all((x.shape, x.dtype) == (y.shape, y.dtype) for x, y in leaves)
 

@@ -8,7 +8,7 @@ from jaxenv.wrappers.stack._make import load
 
 
 def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: dict[str, Any]) -> Environment:
-    """The environment of an id with the options of `jaxenv.load`, or the given one.
+    """Loads the environment of an id with the options of `jaxenv.load`, or returns the given one.
 
     Args:
         owner: the start of error messages.

@@ -30,7 +30,7 @@ class Fixed:
 
 
 def not_settable(owner: str, env: Environment, name: str, value: Any) -> str:
-    """The message about an attribute that a program sets."""
+    """Returns the message about an attribute that a program tries to set."""
     options = {field.name for field in dataclasses.fields(env.unwrapped)} - {"num_envs", "name"}
     if hasattr(params_of(env), name) or name in options:
         how = f"give it where the environment is made: {owner}({env.name!r}, {name}={value!r})"

@@ -47,7 +47,7 @@ def to_gymnasium_vector(
     render_mode: Literal["rgb_array"] | None = None,
     **options: Any,
 ) -> "JaxenvVectorEnv":
-    """A batch as a ``gymnasium.vector.VectorEnv``.
+    """Exports a batch as a ``gymnasium.vector.VectorEnv``.
 
     Args:
         env_or_id: an environment, or an id.
@@ -177,7 +177,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         raise AttributeError(not_settable(_OWNER, self.env, name, values), name=name, obj=self)
 
     def render(self) -> tuple[np.ndarray, ...]:
-        """The picture of each lane, uint8 ``[256, 256, 3]``.
+        """Renders each lane, uint8 ``[256, 256, 3]``.
 
         Raises:
             ValueError: without ``render_mode="rgb_array"``, or for an environment without pictures.
@@ -200,7 +200,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
             self._ended = row.ended
 
     def _final(self, row: StepResult) -> dict[str, Any]:
-        """The last observations and infos, in the form of ``SyncVectorEnv``; with arrays of JAX, those of all lanes."""
+        """Returns the last observations and infos like ``SyncVectorEnv``; with JAX arrays, of all lanes."""
         if not self._numpy:
             return {
                 "final_obs": row.final_observation,
@@ -218,7 +218,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         return {"final_obs": final, "final_info": info, "_final_obs": row.ended.copy(), "_final_info": row.ended.copy()}
 
     def _episode(self, row: StepResult) -> dict[str, Any]:
-        """The statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
+        """Returns statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
         if not row.episode or (self._numpy and not row.ended.any()):
             return {}
         episode = {**row.episode, "t": self._times.ended(row.ended)}
@@ -255,7 +255,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
 
 
 def _infos(info: dict[str, Tree], mask: Any) -> dict[str, Any]:
-    """Infos in Gymnasium's form: each entry, and the lanes that have it under the same name with a leading ``_``."""
+    """Converts infos to Gymnasium's form: each entry, and under ``_NAME`` the lanes that have it."""
     infos: dict[str, Any] = {}
     for name, value in info.items():
         infos[name] = _infos(value, mask) if isinstance(value, dict) else value

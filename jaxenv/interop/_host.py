@@ -26,7 +26,7 @@ def host(
     fields: Sequence[str] | None = None,
     **options: Any,
 ) -> "Host":
-    """A batch with its state inside, which Python steps call by call.
+    """Wraps a batch together with its state, for Python code that steps it call by call.
 
     ``reset`` and ``step`` are compiled once, at their first call. The state stays inside and its memory is reused; the
     TimeSteps that are returned are never overwritten. Where the whole loop can be compiled, `jaxenv.unroll` is faster.

@@ -41,7 +41,7 @@ class HostActions:
         return HostActions, (self._spec, self._num_lanes, self._owner)  # structures of trees cannot all be pickled
 
     def __call__(self, action: Tree) -> Tree:
-        """The cast actions, with the axis of the lanes.
+        """Returns the cast actions, with the axis of the lanes.
 
         Raises:
             ValueError: for another structure, shape or kind of dtype, or for a discrete action out of range.

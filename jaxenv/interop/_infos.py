@@ -60,7 +60,7 @@ def _check_masks(owner: str, place: str, found: Mapping[str, Tree]) -> None:
 
 
 def without_episode(env_info: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict[str, Any]]:
-    """The other entries, and return and length of the episodes that ended under the names that clients read.
+    """Splits off return and length of the episodes that ended, under the names that clients read.
 
     The second is empty without ``EpisodeStatistics``; it is 0 in other lanes.
     """
@@ -70,12 +70,12 @@ def without_episode(env_info: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict
 
 
 def has_action_mask(env: Environment) -> bool:
-    """Whether ``env_info["action_mask"]`` is one array of flags."""
+    """Returns whether ``env_info["action_mask"]`` is one array of flags."""
     return specs.is_spec(env.env_info_spec().get("action_mask"))
 
 
 def flat_masks(info: Mapping[str, Any]) -> np.ndarray:
-    """A copy of the masks of actions, bool ``[B, n]``."""
+    """Copies the action masks, bool ``[B, n]``."""
     mask = info["action_mask"]
     return mask.reshape(len(mask), -1).astype(bool)
 
@@ -97,7 +97,7 @@ class EpisodeTimes:
         self._starts = self._where(mask, self._now(), self._starts)
 
     def ended(self, mask: Any) -> Any:
-        """The seconds of the episodes that end in the lanes of ``mask``, 0 in others; the next ones start."""
+        """Returns the seconds of the episodes that end in the lanes of ``mask``, 0 in others; starts the next ones."""
         seconds = self._where(mask, self._now() - self._starts, self._starts.dtype.type(0))
         self.start(mask)
         return seconds

@@ -38,7 +38,7 @@ class Packing:
             ends[array] += math.prod(leaf.shape)
 
     def pack(self, values: Tree) -> tuple[jax.Array, ...]:
-        """The arrays of a tree, in a traced function."""
+        """Packs a tree into its arrays, in a traced function."""
         leaves = jax.tree.leaves(values)
         if not self._flat:
             return tuple(leaves)
@@ -46,7 +46,7 @@ class Packing:
         return tuple(map(jnp.concatenate, sizes))
 
     def unpack(self, arrays: Sequence[jax.Array]) -> Tree:
-        """The tree of the arrays, in a traced function."""
+        """Unpacks the arrays to a tree, in a traced function."""
         if not self._flat:
             return self._structure.unflatten(arrays)
         leaves = []
@@ -56,7 +56,7 @@ class Packing:
         return self._structure.unflatten(leaves)
 
     def views(self, arrays: Sequence[np.ndarray]) -> Tree:
-        """The tree of NumPy arrays: its leaves are views of them."""
+        """Unpacks NumPy arrays to a tree whose leaves are views of them."""
         if not self._flat:
             return self._structure.unflatten(arrays)
         return self._structure.unflatten(

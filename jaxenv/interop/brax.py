@@ -32,7 +32,7 @@ _FIRST = ("first_pipeline_state", "first_obs")
 
 
 def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
-    """An environment with Brax's methods, for ``train`` of its agents.
+    """Exports an environment with Brax's methods, for ``train`` of its agents.
 
     Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
     is the trainer's ``episode_length``, which replaces that of the environment, unless the limit is a part of the task,
@@ -226,7 +226,7 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree, first:
 
 
 def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) -> Tree:
-    """State and observation of the next episode, given what AutoResetWrapper would restore.
+    """Returns state and observation of the next episode, given what AutoResetWrapper would restore.
 
     The inner environment does not know which step is the last one, so it starts the next episode ahead of time, on the
     first step of the current one.
@@ -240,7 +240,7 @@ def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) 
 
 
 def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict[str, jax.Array]]:
-    """Observation, reward and metrics of a batch of rows; metrics are the entries of ``env_info`` of one number."""
+    """Returns observation, reward and metrics of rows; metrics are the ``env_info`` entries of one number."""
     numbers = {
         name: value.astype(jnp.float32)
         for name, value in timestep.env_info.items()
@@ -250,7 +250,7 @@ def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict
 
 
 def _vectors(spec: Tree, observation: Tree) -> Any:
-    """An observation ``[B, ...]`` as float32 vectors ``[B, n]``."""
+    """Converts an observation ``[B, ...]`` to float32 vectors ``[B, n]``."""
     if isinstance(spec, Mapping):
         return {name: _entry(name, spec[name], observation[name]) for name in spec}
     return specs.flatten(spec, observation, dtype=np.float32)

@@ -21,7 +21,7 @@ from jaxenv.wrappers import AutoReset
 
 
 def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
-    """One lane as a ``dm_env.Environment``, with NumPy arrays.
+    """Exports one lane as a ``dm_env.Environment``, with NumPy arrays.
 
     Rows, episodes and rewards are those of a batch of one lane. A ``FIRST`` row has no reward and no discount, as
     dm_env demands. A time limit ends an episode with discount 1.
@@ -55,7 +55,7 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
 
 
 def to_dm_timestep(timestep: TimeStep) -> Any:
-    """The row of one lane as a ``dm_env.TimeStep`` of NumPy arrays; ``FIRST`` has no reward and no discount.
+    """Converts the row of one lane to a ``dm_env.TimeStep`` of NumPy arrays; ``FIRST`` has no reward and no discount.
 
     ``prev_action``, ``env_id`` and ``env_info`` have no place there.
 
@@ -71,7 +71,7 @@ def to_dm_timestep(timestep: TimeStep) -> Any:
 
 
 def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> TimeStep:
-    """The row of a ``dm_env.TimeStep``: reward 0 and discount 1 at ``FIRST``.
+    """Converts a ``dm_env.TimeStep`` to a row: reward 0 and discount 1 at ``FIRST``.
 
     A LAST row with discount 0 is a termination, one with another discount a truncation.
 
@@ -151,19 +151,19 @@ class DmEnv(Fixed):
         return self._row(stepper.step(self._actions(action)))
 
     def observation_spec(self) -> Any:
-        """Specs of dm_env for the arrays of an observation."""
+        """Returns dm_env's specs for the arrays of an observation."""
         return self._specs["observation"]
 
     def action_spec(self) -> Any:
-        """Specs of dm_env for the arrays of an action: ``DiscreteArray`` for one integer that starts at 0."""
+        """Returns dm_env's specs for the arrays of an action: ``DiscreteArray`` for one integer that starts at 0."""
         return self._specs["action"]
 
     def reward_spec(self) -> Any:
-        """The spec of the reward, float32."""
+        """Returns the spec of the reward, float32."""
         return _dm_spec("to_dm_env: reward", self._env.reward_spec())
 
     def discount_spec(self) -> Any:
-        """The spec of the discount, float32 in [0, 1]."""
+        """Returns the spec of the discount, float32 in [0, 1]."""
         return _dm_spec("to_dm_env: discount", self._env.discount_spec())
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class DmEnv(Fixed):
 
 
 def _dm_spec(owner: str, spec: Tree) -> Any:
-    """A tree of specs as specs of dm_env."""
+    """Converts a tree of specs to specs of dm_env."""
     if isinstance(spec, Mapping):
         return {name: _dm_spec(owner, inner) for name, inner in spec.items()}
     if isinstance(spec, list):

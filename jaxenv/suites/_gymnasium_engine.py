@@ -83,7 +83,7 @@ class GymnasiumEngine(Engine):
     # --- specs -------------------------------------------------------------------------------------------------------
 
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
-        """Read from an environment that is made and closed for that; infos have no fixed structure."""
+        """Reads the specs from an environment that is made and closed for it; infos have no fixed structure."""
         native = self.vectorization == "native"
         env = self._native(1) if native else self._single()()
         observation = env.single_observation_space if native else env.observation_space
@@ -177,7 +177,7 @@ class GymnasiumEngine(Engine):
         return str(error) if isinstance(error, _WorkerError) else super()._reason(error)
 
     def _start_fault(self) -> str:
-        """Why the workers did not start, of those that have or have not run so far."""
+        """Explains why the workers did not start."""
         late = [lane for lane, begun in enumerate(self._begun) if begun == _LATE]
         waiting = [lane for lane, begun in enumerate(self._begun) if begun == 0]
         if late:
@@ -318,7 +318,7 @@ def _watched_start(begun: Any) -> Iterator[None]:
 
 
 def _as_space(space: Any, action: Tree) -> Any:
-    """A batch of actions in the dtypes of the space of one lane."""
+    """Casts a batch of actions to the dtypes of one lane's space."""
     if isinstance(action, dict):
         return {name: _as_space(space[name], inner) for name, inner in action.items()}
     if isinstance(action, tuple):

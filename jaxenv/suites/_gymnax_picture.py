@@ -25,7 +25,7 @@ _DPI = 100
 
 
 def picture(owner: str, env: Any, env_state: Tree, observation: Tree, params: Tree, size: tuple[int, int]) -> jax.Array:
-    """The pictures of all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host.
+    """Renders all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host.
 
     Args:
         owner: the environment, for errors.

@@ -154,7 +154,7 @@ class HostEnvironment(Environment):
             raise ValueError(f"{self} cannot run under vmap: {_WHOLE}; load more lanes instead") from None
 
     def _shapes(self, batch: tuple[int, ...]) -> tuple[Tree, dict[str, Tree]]:
-        """Shapes of a batch of observations and of the entries of ``env_info``."""
+        """Returns the shapes of a batch of observations and of the ``env_info`` entries."""
         observation, _, info = self.engine.specs
         return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), (observation, info))
 
@@ -228,7 +228,7 @@ class HostEnvironment(Environment):
 
 
 def _to_bytes(leaves: list[jax.Array]) -> jax.Array:
-    """Arrays ``[B, ...]`` as one array of bytes, uint8 ``[B, N]``."""
+    """Concatenates arrays ``[B, ...]`` to one array of bytes, uint8 ``[B, N]``."""
 
     def rows(x: jax.Array) -> jax.Array:
         x = x.astype(np.uint8) if x.dtype == bool else x

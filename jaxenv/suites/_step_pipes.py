@@ -88,7 +88,7 @@ class _WorkerPipe:
 
 
 def worker(begun: Any) -> Any:
-    """The ``worker`` of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`.
+    """Returns the ``worker`` function of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`.
 
     Args:
         begun: shared memory of a number per lane, 1 once its worker runs: it has imported the script by then.

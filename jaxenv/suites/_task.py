@@ -94,7 +94,7 @@ class SuiteTask(Task):
         return importlib.import_module(registry.SUITES[self.suite]).single(self.id, self.options)
 
     def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """The numbers that the suite's functions get, by name, and the ranks of those that all lanes share."""
+        """Returns the numbers that the suite's functions receive, by name, and the ranks of the shared ones."""
         return values_of(self.params), ranks_of(self.params)
 
     def _map_lanes(self, function: Callable[..., Any], *arguments: Tree) -> Tree:
@@ -109,7 +109,7 @@ class SuiteTask(Task):
 
 
 def _cast(shapes: Tree, arrays: Tree) -> Tree:
-    """The arrays in the dtypes of ``shapes``."""
+    """Casts the arrays to the dtypes of ``shapes``."""
     return jax.tree.map(lambda s, x: jax.lax.convert_element_type(x, s.dtype), shapes, arrays)
 
 

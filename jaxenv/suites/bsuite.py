@@ -47,7 +47,7 @@ _ALIKE: tuple[dict[str, Any], ...] = ({},) * 20  # bsuite's differ in their seed
 
 
 def _swept(**settings: Any) -> tuple[dict[str, Any], ...]:
-    """A setting for each value of one of the settings, which is a sequence."""
+    """Returns one setting for each value of the setting that is a sequence."""
     ((name, values),) = [(name, values) for name, values in settings.items() if isinstance(values, range | tuple)]
     return tuple({**settings, name: value} for value in values)
 
@@ -94,12 +94,12 @@ for _name, _basic in list(EXPERIMENTS.items())[:5]:
 
 
 def ids() -> list[str]:
-    """The 468 ids that ``load`` accepts, ``experiment/setting``."""
+    """Returns the 468 ids that ``load`` accepts, ``experiment/setting``."""
     return [f"{name}/{i}" for name, experiment in EXPERIMENTS.items() for i in range(len(experiment.settings))]
 
 
 def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment of an id, and its setting.
+    """Returns the experiment of an id, and its setting.
 
     Raises:
         ValueError: for an unknown id.
@@ -119,7 +119,7 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
 
 
 def docstring(name: str) -> str:
-    """The setting, and the first sentence of its environment's own docstring."""
+    """Returns the setting, and the first sentence of its environment's docstring."""
     found, setting = experiment(name)
     given = ", ".join(f"{key}={value}" for key, value in setting.items()) or "default settings"
     summary = f"{found.env_id} with {given}; a run has {found.num_episodes:,} episodes."
@@ -128,7 +128,7 @@ def docstring(name: str) -> str:
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment."""
+    """Returns the action spec and the time limit of an environment."""
     found, _ = experiment(name)
     return registry.spec(found.env_id).make().action_spec(), registry.spec(found.env_id).max_episode_steps
 

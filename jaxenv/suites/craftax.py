@@ -33,19 +33,19 @@ _IDS = ("Craftax-Classic-Pixels-v1", "Craftax-Classic-Symbolic-v1", "Craftax-Pix
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: those of Craftax without auto-reset."""
+    """Returns the ids that ``load`` accepts: Craftax's environments without auto-reset."""
     _craftax()
     return list(_IDS)
 
 
 def docstring(name: str) -> str:
-    """What Craftax says about one of its environments: nothing."""
+    """Returns an empty text: Craftax documents no environment."""
     check_known("craftax", name, ids())
     return ""
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step or loading textures."""
+    """Returns the action spec and the time limit of an environment without tracing a step or loading textures."""
     check_known("craftax", name, ids())
     built = single(name.replace("Pixels", "Symbolic"), ())
     return built.action_spec.value, built.limit
@@ -136,7 +136,7 @@ class CraftaxSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> CraftaxSingle:
-    """The environment of an id and its options; the same object for equal arguments."""
+    """Returns the environment of an id and its options; equal arguments give the same object."""
     check_known("craftax", id, ids())
     return CraftaxSingle(id, options)
 

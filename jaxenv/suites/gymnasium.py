@@ -27,12 +27,12 @@ Vectorization = Literal["async", "sync", "native"]
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with Gymnasium, but for this library's own."""
+    """Returns the ids that ``load`` accepts: all ids registered with Gymnasium except this library's own."""
     return sorted(id for id in gymnasium().registry if not id.startswith("jaxenv/"))
 
 
 def docstring(name: str) -> str:
-    """What Gymnasium says about one of its environments; empty if its package is not installed."""
+    """Returns Gymnasium's docstring of an environment; empty if its package is not installed."""
     spec = _spec(name)
     entry = spec.entry_point
     try:
@@ -44,7 +44,7 @@ def docstring(name: str) -> str:
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment.
+    """Returns the action spec and the time limit of an environment.
 
     The environment is made and closed for that. The spec is ``None`` if this fails, as where its package is missing.
     """

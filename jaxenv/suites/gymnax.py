@@ -34,17 +34,17 @@ from jaxenv.wrappers.stack._make import OPTIONS, make
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with gymnax."""
+    """Returns the ids that ``load`` accepts: all ids registered with gymnax."""
     return sorted(_gymnax_single.gymnax().registered_envs)
 
 
 def docstring(name: str) -> str:
-    """What gymnax says about one of its environments."""
+    """Returns gymnax's docstring of an environment."""
     return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -100,7 +100,7 @@ def _checked_limit(owner: str, limit: Any, num_envs: int) -> Any:
 def _is_terminal(
     owner: str, id: str, horizon_terminates: bool | None, limit: Any, unlimited: bool, own_limit: int
 ) -> bool:
-    """Whether the time limit is a termination."""
+    """Returns whether the time limit is a termination."""
     if not isinstance(horizon_terminates, bool | None):
         raise ValueError(f"{owner}: horizon_terminates must be True, False or None, got {horizon_terminates!r}")
     if horizon_terminates and unlimited:

@@ -52,17 +52,17 @@ _LEFT_OUT = ("time_limit", "viewer")
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with Jumanji."""
+    """Returns the ids that ``load`` accepts: all ids registered with Jumanji."""
     return sorted(_registry())
 
 
 def docstring(name: str) -> str:
-    """What Jumanji says about one of its environments."""
+    """Returns Jumanji's docstring of an environment."""
     return inspect.cleandoc(vars(_constructor(name)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -137,7 +137,7 @@ class JumanjiSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> JumanjiSingle:
-    """The Jumanji environment of an id and its options; the same object for equal arguments."""
+    """Returns the Jumanji environment of an id and its options; equal arguments give the same object."""
     check_known("jumanji", id, _registry())
     return JumanjiSingle(id, options)
 
@@ -156,7 +156,7 @@ def _constructor(name: str) -> type:
 
 
 def _as_dicts(value: Any) -> Tree:
-    """Named tuples and dataclasses as dicts, at every depth."""
+    """Converts named tuples and dataclasses to dicts, at every depth."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     elif dataclasses.is_dataclass(value):

@@ -35,19 +35,19 @@ _KEYS_REUSED = tuple(
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with NAVIX."""
+    """Returns the ids that ``load`` accepts: all ids registered with NAVIX."""
     return sorted(_navix().registry())
 
 
 def docstring(name: str) -> str:
-    """What NAVIX says about one of its environments; dataclasses without a text of their own show their signature."""
+    """Returns NAVIX's docstring of an environment; empty for a dataclass that only shows its signature."""
     cls = type(single(name, ()).env)
     text = inspect.cleandoc(vars(cls).get("__doc__") or "")
     return "" if text.startswith(f"{cls.__name__}(") else text
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -125,7 +125,7 @@ class NavixSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> NavixSingle:
-    """The environment of an id and its options; the same object for equal arguments."""
+    """Returns the environment of an id and its options; equal arguments give the same object."""
     check_known("navix", id, _navix().registry())
     return NavixSingle(id, options)
 

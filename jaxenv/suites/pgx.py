@@ -29,17 +29,17 @@ _AGENT = np.int32(0)
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that ``pgx.make`` does."""
+    """Returns the ids that ``load`` accepts: all ids of ``pgx.make``."""
     return sorted(_pgx().available_envs())
 
 
 def docstring(name: str) -> str:
-    """What Pgx says about one of its games."""
+    """Returns Pgx's docstring of a game."""
     return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit, which no game has, found without tracing a step."""
+    """Returns the action spec without tracing a step, and no time limit."""
     return single(name, ()).action_spec.value, None
 
 
@@ -121,11 +121,11 @@ class PgxSingle(Single):
         return specs.discrete(self.env.num_actions, name="action")
 
     def _observed(self, state: Any) -> jax.Array:
-        """What the agent sees, also where another player would move next because the game is over."""
+        """Observes as the agent, even if another player would move next because the game is over."""
         return state.observation if self.alone else self.env._observe(state, _AGENT)
 
     def _others_move(self, state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
-        """The state at the agent's turn or at the end of the game, and the rewards ``[players]`` until then."""
+        """Plays until the agent's turn or the end of the game; returns the state and the rewards ``[players]``."""
 
         def others_turn(carry: Any) -> Any:
             state, _, _ = carry
@@ -159,7 +159,7 @@ def _is_one_integer(x: Any) -> bool:
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> PgxSingle:
-    """The game of an id and its options; the same object for equal arguments."""
+    """Returns the game of an id and its options; equal arguments give the same object."""
     check_known("pgx", id, _pgx().available_envs())
     return PgxSingle(id, options)
 

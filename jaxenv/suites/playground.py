@@ -34,21 +34,21 @@ _KEYS_REUSED = ("Cartpole", "Finger")
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with Playground."""
+    """Returns the ids that ``load`` accepts: all ids registered with Playground."""
     registry = _registry()
     parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
     return sorted(name for part in parts for name in part.ALL_ENVS)
 
 
 def docstring(name: str) -> str:
-    """What Playground says about one of its environments."""
+    """Returns Playground's docstring of an environment."""
     check_known("playground", name, ids())
     entry = _part(name)._envs[name]
     return inspect.cleandoc(vars(getattr(entry, "func", entry)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -115,7 +115,7 @@ class PlaygroundSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> PlaygroundSingle:
-    """The Playground environment of a name and its options; the same object for equal arguments."""
+    """Returns the Playground environment of a name and its options; equal arguments give the same object."""
     check_known("playground", id, ids())
     return PlaygroundSingle(id, options)
 
@@ -130,14 +130,14 @@ def _check_models(name: str) -> None:
 
 
 def _part(name: str) -> Any:
-    """The module of Playground with the environment's entry."""
+    """Returns Playground's module that holds the environment's entry."""
     registry = _registry()
     parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
     return next(part for part in parts if name in part.ALL_ENVS)
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The entries of a config by dotted names."""
+    """Flattens a config to dotted names."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         inner = isinstance(value, Mapping) or hasattr(value, "items")

@@ -21,7 +21,7 @@ _MAX_RANK = 8  # of a leaf, the lanes included
 
 
 def checked(env: Environment) -> "Checked":
-    """An environment that steps like ``env`` and raises at the first invalid action, reward or observation.
+    """Wraps an environment so that it raises at the first invalid action, reward or observation.
 
     Jitted code cannot raise errors, so environments contain invalid values: they clip actions, and they end lanes
     whose values diverge. This suits training but hides mistakes. The checked environment raises an error if
@@ -173,7 +173,7 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Arr
 
 
 def _within(spec: specs.Array, x: jax.Array) -> jax.Array:
-    """Whether ``x`` (``[B, ...]``, with the dtype of the spec) is finite and within bounds, with the shape of ``x``."""
+    """Returns where ``x`` (``[B, ...]``, in the dtype of the spec) is finite and within bounds, in its shape."""
     holds = jnp.isfinite(x) if spec.is_continuous else jnp.ones(x.shape, bool)
     if isinstance(spec, specs.Bounded):
         holds &= (x >= specs.aligned(spec.minimum, x.ndim)) & (x <= specs.aligned(spec.maximum, x.ndim))
@@ -222,5 +222,5 @@ def _check(
 
 
 def _escaped(part: object) -> str:
-    """Text with braces escaped for ``str.format``."""
+    """Escapes braces for ``str.format``."""
     return str(part).replace("{", "{{").replace("}", "}}")

@@ -78,7 +78,7 @@ class Reply:
 
 
 def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) -> Reply:
-    """The reply of another process about ``env`` (its modules are ``modules``), lane keys ``[B]`` and actions."""
+    """Asks another process about ``env`` (defined in ``modules``), lane keys ``[B]`` and actions; returns its reply."""
     try:
         pickled, known, reason = _pickled(env), digests(env, keys), ""
     except Exception as error:
@@ -148,7 +148,7 @@ def _step(env: Wrapper, state: Tree, action: Tree) -> tuple[Any, TimeStep]:
 
 
 def defaults(env: Environment) -> dict[str, str]:
-    """The numeric defaults of the fields of all layers and their params, by class and field, as text."""
+    """Returns the numeric defaults of the fields of all layers and their params, by class and field, as text."""
     found: dict[str, str] = {}
 
     def collect(obj: Any) -> None:
@@ -165,7 +165,7 @@ def defaults(env: Environment) -> dict[str, str]:
 
 
 def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndarray]:
-    """The leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
+    """Returns the leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
     state, timestep = start(env, keys, lane_numbers(len(keys)))
     rollout = run(env, state, timestep, actions)
     return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(rollout)]

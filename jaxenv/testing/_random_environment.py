@@ -76,7 +76,7 @@ def random_environment(
     max_steps: Any = 0,
     reward_fn: Callable[[Any, Any], jax.Array] | None = None,
 ) -> RandomEnvironment:
-    """A `RandomEnvironment` for any trees of specs.
+    """Makes a `RandomEnvironment` for any trees of specs.
 
     Args:
         observation_spec: tree of specs to sample observations from.

@@ -91,6 +91,6 @@ class EagerRun:
 
 
 def attributes(env: Environment) -> list[dict[str, Any]]:
-    """The current attributes of every layer and of its class, without caches."""
+    """Returns the current attributes of every layer and of its class, without caches."""
     every = [{**vars(type(layer)), **vars(layer)} for layer in layers(env)]
     return [{name: x for name, x in found.items() if name not in CACHES} for found in every]

@@ -81,7 +81,7 @@ def _num_lanes(env: Environment) -> int:
 
 
 def _env_id(keys: jax.Array) -> jax.Array:
-    """The number of lanes may differ from that of the environment."""
+    """Returns the lane numbers of as many lanes as keys, which may be more than ``env.num_envs``."""
     return jnp.arange(keys.shape[0], dtype=jnp.int32)
 
 
@@ -96,7 +96,7 @@ def _play(env: Environment, state: Any, timestep: TimeStep) -> Any:
 
 
 def _spec(env: Environment) -> TimeStep:
-    """The specs that rows must match: ``prev_action`` without bounds, the final observation with bounds."""
+    """Returns the specs that rows must match: ``prev_action`` without bounds, the final observation with bounds."""
     spec = env.time_step_spec()
     env_info = dict(spec.env_info)
     if env.autoreset == "same_step" and "final_observation" in env_info:

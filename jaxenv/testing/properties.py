@@ -146,7 +146,7 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
 
 
 def select_properties(properties: Iterable[str] | None) -> list[str]:
-    """The given names without duplicates, in the order of `PROPERTIES`; all for None.
+    """Returns the given names without duplicates, in the order of `PROPERTIES`; all for None.
 
     Raises:
         ValueError: for an unknown name.

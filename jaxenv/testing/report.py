@@ -133,7 +133,7 @@ def print_result(result: Result) -> None:
 
 
 def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str:
-    """Columns of name, number, status and evidence; long evidence wraps within its column."""
+    """Formats columns of name, number, status and evidence; long evidence wraps within its column."""
     if not results:
         return "  nothing was checked"
     names, statuses = max(names, *(len(r.name) for r in results)), max(len(r.status) for r in results)

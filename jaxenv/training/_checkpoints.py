@@ -14,20 +14,20 @@ FORMATS = ("npz", "orbax")
 
 
 def newest(folder: pathlib.Path) -> pathlib.Path | None:
-    """What `jaxenv.data.restore` reads of a run's folder, ``None`` where no checkpoint is complete."""
+    """Returns the path in a run's folder that `jaxenv.data.restore` reads, ``None`` without a complete checkpoint."""
     if (folder / FILE).exists():
         return folder / FILE
     return None if checkpointer.newest_step(folder / FOLDER) is None else folder / FOLDER
 
 
 def version(folder: pathlib.Path) -> int | None:
-    """A number that changes when a newer checkpoint of a run's folder is complete."""
+    """Returns a number that changes when a newer checkpoint of a run's folder is complete."""
     file = folder / FILE
     return file.stat().st_mtime_ns if file.exists() else checkpointer.newest_step(folder / FOLDER)
 
 
 def of_format(name: str | None, folder: pathlib.Path) -> "Checkpoints":
-    """The checkpoints of a run in a format; without a name in that of the folder, ``"npz"`` for a new one.
+    """Returns the checkpoints of a run in a format; by default in the folder's, ``"npz"`` for a new one.
 
     Raises:
         ValueError: for another format than that of the folder.
@@ -48,7 +48,7 @@ class Checkpoints(Protocol):
         """Saves a run after iteration ``number``."""
 
     def restore(self, shapes: R, start: Any, keys: jax.Array) -> R:
-        """The last `Run` that was saved, given its shapes, and how the jitted ``start(keys)`` shards its learner."""
+        """Restores the last saved `Run`, given its shapes; its learner is sharded like the one of ``start(keys)``."""
 
     def close(self) -> None:
         """Waits until the last save is complete."""

@@ -32,13 +32,13 @@ class Baseline(Trained):
 
 
 def baseline_ids() -> list[tuple[str, str]]:
-    """Id and learner of every `baseline`, such as ``("CartPole-v1", "ppo")``."""
+    """Returns id and learner of every `baseline`, such as ``("CartPole-v1", "ppo")``."""
     names = [path.stem.rpartition("-") for path in _FOLDER.glob("*.npz")]
     return sorted((env_id, algorithm) for env_id, _, algorithm in names)
 
 
 def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
-    """A trained policy for an environment: to watch, to compare with, to start from.
+    """Loads a trained policy for an environment: to watch, to compare with, to start from.
 
     Args:
         env_id: the id of the environment.

@@ -97,7 +97,7 @@ class RunConfig:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
     def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
-        """The stack of this config, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
+        """Makes ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
             num_envs: the number of lanes.
@@ -143,7 +143,7 @@ class RunConfig:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if "rank" in field.metadata}
 
     def arrays(self, given: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
-        """The hyperparameters as float32 ``()``, for a learner to carry.
+        """Returns the hyperparameters as float32 ``()``, for a learner to carry.
 
         Args:
             given: values for some of them, numbers or traced arrays; the others are those of this config.
@@ -172,7 +172,7 @@ class RunConfig:
         return arrays
 
     def _data(self, name: str, rule: str, convert: Callable) -> Any:
-        """The converted value of a setting that the file of a run holds: JSON."""
+        """Converts a setting to the form in which the JSON file of a run stores it."""
         value = getattr(self, name)
         try:
             converted = convert(value)
@@ -183,7 +183,7 @@ class RunConfig:
 
 
 def learner_name(kind: type[RunConfig]) -> str:
-    """The name of the learner whose settings are of a class, that of its module: ``"ppo"``."""
+    """Returns the name of the learner with this class of settings, from its module: ``"ppo"``."""
     return kind.__module__.rpartition(".")[2]
 
 
@@ -195,5 +195,5 @@ def check_config(config: Any, kind: type[RunConfig]) -> None:
 
 
 def _as_tuples(value: Any) -> Any:
-    """Lists, as JSON has them, as tuples, which are hashable."""
+    """Converts lists, which JSON has, to tuples, which are hashable."""
     return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value

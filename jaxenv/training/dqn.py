@@ -162,7 +162,7 @@ def make_train(
     eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Train[Learner]:
-    """DQN as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    """Makes DQN as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
@@ -293,7 +293,7 @@ def make_train(
 def make_policy(
     config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
+    """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
     Actions are the best ones; with ``explore`` they are random with probability ``config.epsilon_end``, as at the end
     of training.
@@ -316,13 +316,13 @@ def make_policy(
 
 
 def _epsilon(settings: Config, progress: jax.Array) -> jax.Array:
-    """The probability of a random action: from start to end over the exploration fraction, then constant."""
+    """Returns the probability of a random action: it falls from start to end over the exploration fraction."""
     left = jnp.maximum(1 - progress / settings.exploration_fraction, 0)
     return settings.epsilon_end + (settings.epsilon_start - settings.epsilon_end) * left
 
 
 def _epsilon_greedy(q_values: jax.Array, mask: Any, epsilon: Any, stream: random.Stream) -> jax.Array:
-    """Indices of actions, int32 ``[B]``: with probability epsilon any legal one, else the best legal one."""
+    """Chooses indices of actions, int32 ``[B]``: with probability epsilon any legal one, else the best legal one."""
     legal = jnp.ones_like(q_values) if isinstance(mask, tuple) else mask.astype(jnp.float32)
     best = jnp.argmax(distributions.masked(q_values, mask), axis=-1)
     weights = epsilon * legal / jnp.maximum(legal.sum(axis=-1, keepdims=True), 1)
@@ -330,7 +330,7 @@ def _epsilon_greedy(q_values: jax.Array, mask: Any, epsilon: Any, stream: random
 
 
 def _of_action(values: jax.Array, index: jax.Array) -> jax.Array:
-    """The entries ``[N]`` of values ``[N, n]``."""
+    """Selects the entries ``[N]`` of values ``[N, n]`` by index."""
     return jnp.take_along_axis(values, index[:, None], axis=-1)[:, 0]
 
 
@@ -362,7 +362,7 @@ class QNetwork(nn.Module):
 
 
 def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
-    """The choice of actions, the network, and a function that makes the observation of rows ``[B]`` a pair.
+    """Returns the distribution, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
     The pair is what the network reads and the mask of legal actions. Transitions made of such rows have both of the
     row that the action led to.

@@ -47,7 +47,7 @@ class Curve:
 def environments(
     kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None
 ) -> tuple[Environment, Environment]:
-    """The stacks to train and to evaluate on, as `Train` describes them: those given, or those of ``config.env_id``.
+    """Returns the stacks to train and to evaluate on, as given, or made from ``config.env_id``.
 
     Raises:
         ValueError: if the config is not of the class ``kind``, that of the learner, if one stack is missing, or if they
@@ -83,7 +83,7 @@ def environments(
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:
-    """The transformer through which policy and learner see observations, with statistics over a mesh axis."""
+    """Returns the transformer of observations for policy and learner, with statistics over a mesh axis."""
     if not config.normalize_observation:
         return transformers.Identity()
     return transformers.ObservationNormalizer(clip=10.0, axis_name=axis_name)
@@ -105,7 +105,7 @@ def learned_policy(
     statistics: Any = (),
     memory: Any = (),
 ) -> tuple[Callable, Any]:
-    """A policy for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`, which has its weights in its memory.
+    """Makes a policy for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record` that carries its weights in its memory.
 
     ``make_policy(config, env, params, statistics, explore)`` of every learner returns it: of the stack to act in, and
     of ``learner.params`` and ``learner.statistics`` of one seed. With ``explore`` it acts as in training.

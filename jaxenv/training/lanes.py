@@ -113,7 +113,7 @@ class DeviceLanes:
         return 1 if self.mesh is None else self.mesh.shape[AXIS]
 
     def per_device(self, name: str) -> int:
-        """What one device has of a setting that counts lanes, rows or episodes.
+        """Divides a setting that counts lanes, rows or episodes among the devices.
 
         Raises:
             ValueError: if the devices cannot share it equally.
@@ -124,12 +124,12 @@ class DeviceLanes:
         return number // self.devices
 
     def on_device(self, env: Environment) -> Environment:
-        """The stack of one device's lanes."""
+        """Returns the stack with the lanes of one device."""
         numbers = self.numbers(env)
         return env if numbers is None else summed_over(env, AXIS).take(numbers)
 
     def numbers(self, env: Environment) -> jax.Array | None:
-        """The numbers of one device's lanes among all, int32 ``[B]``; ``None`` without a mesh."""
+        """Returns the global numbers of one device's lanes, int32 ``[B]``; ``None`` without a mesh."""
         if self.mesh is None:
             return None
         check_devices(self.config.owner, env, self.devices)
@@ -139,15 +139,15 @@ class DeviceLanes:
         return jax.lax.axis_index(AXIS) * np.int32(count) + jnp.arange(count, dtype=jnp.int32)
 
     def own(self, key: jax.Array) -> jax.Array:
-        """Another key on every device, to draw from rows that differ."""
+        """Folds the number of the device into a key, so that devices draw different rows."""
         return key if self.mesh is None else jax.random.fold_in(key, jax.lax.axis_index(AXIS))
 
     def mean(self, values: T) -> T:
-        """Means over the devices, such as that of gradients; values that do not depend on the weights, in a loss."""
+        """Averages over the devices: gradients, or values in a loss that do not depend on the weights."""
         return values if self.mesh is None else jax.lax.pmean(values, AXIS)
 
     def weights(self, valid: jax.Array) -> jax.Array:
-        """Weights ``[N]`` of rows for which sums, averaged over the devices, are means over all valid rows."""
+        """Weights rows ``[N]`` so that sums, averaged over the devices, are means over all valid rows."""
         weight = valid.astype(jnp.float32)
         count = self.mean(weight.sum())
         return weight / jnp.where(count > 0, count, np.float32(1))
@@ -155,7 +155,7 @@ class DeviceLanes:
     def train(
         self, env: Environment, learner: type[L], curve: type, init: Callable[..., L], iteration: Callable[..., Any]
     ) -> Train[L]:
-        """The run of a learner over the whole mesh, of two functions of one device's lanes.
+        """Builds the run of a learner over the whole mesh from two functions of one device's lanes.
 
         Args:
             env: the stack to train on.
@@ -193,13 +193,13 @@ class DeviceLanes:
 
 
 def _specs(cls: Any) -> Any:
-    """The partition specs of the fields of a learner, or of its evaluations."""
+    """Returns the partition specs of the fields of a learner, or of its evaluations."""
     hints = get_type_hints(cls, include_extras=True)
     return cls(**{name: getattr(hint, "__metadata__", [P()])[0] for name, hint in hints.items()})
 
 
 def _with_sampling(learner: Any, change: Callable) -> Any:
-    """The learner with another layout of its priorities, which span the lanes of a device: ``[1, ...]`` on a mesh."""
+    """Changes the layout of the learner's priorities, which span the lanes of a device: ``[1, ...]`` on a mesh."""
     if not hasattr(learner, "buffer"):
         return learner
     sampling = jax.tree.map(change, learner.buffer.sampling)

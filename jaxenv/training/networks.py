@@ -52,7 +52,7 @@ class Reader:
 
     @classmethod
     def of(cls, owner: str, spec: Any, torso: str = "auto") -> "Reader":
-        """Chooses by the spec of the observation.
+        """Chooses how to read each leaf of the observation by its spec.
 
         Args:
             owner: the learner, for errors.
@@ -76,7 +76,7 @@ class Reader:
         )
 
     def __call__(self, observation: Any) -> tuple[jax.Array, ...]:
-        """The observations ``[B, ...]`` as a network reads and a buffer stores them.
+        """Converts observations ``[B, ...]`` to the form that a network reads and a buffer stores.
 
         Returns:
             Every image ``[B, H, W, C]`` in its own dtype, every category ``[B]`` as int32 from 0, and all other numbers
@@ -123,7 +123,7 @@ def _convolve(image: jax.Array, filters: tuple[Filters, ...]) -> jax.Array:
 
 
 def patches(image: jax.Array, side: int, stride: int) -> jax.Array:
-    """All square patches of an image ``[..., H, W, C]``, ``stride`` apart: ``[..., h, w, side * side * C]``."""
+    """Cuts an image ``[..., H, W, C]`` into square patches, ``stride`` apart: ``[..., h, w, side * side * C]``."""
     *batch, height, width, channels = image.shape
     rows, columns, blocks = height // stride, width // stride, side // stride
     # The image is cut into blocks of stride * stride pixels. A patch is blocks * blocks of them.
@@ -152,13 +152,13 @@ def _is_category(spec: Any) -> bool:
 
 
 def orthogonal(scale: float) -> Any:
-    """Orthogonal weights, which seeds that are vmapped draw one after another."""
+    """Returns an initialiser of orthogonal weights; seeds under ``vmap`` draw one after another."""
     initializer = nn.initializers.orthogonal(scale)
     return lambda key, shape, dtype=jnp.float32: in_sequence(lambda key: initializer(key, shape, dtype))(key)
 
 
 def dense(width: int, scale: float = float(np.sqrt(2)), **options: Any) -> nn.Dense:
-    """A dense layer with orthogonal weights; ``options`` are those of ``nn.Dense``."""
+    """Makes a dense layer with orthogonal weights; ``options`` go to ``nn.Dense``."""
     return nn.Dense(width, kernel_init=orthogonal(scale), **options)
 
 
@@ -214,6 +214,6 @@ class GRU(nn.Module):
         return jax.lax.scan(step, memory, (inputs, starts))
 
     def _biases(self, key: jax.Array, shape: Any, dtype: Any = jnp.float32) -> jax.Array:
-        """Of the gates reset and update, and of the new memory."""
+        """Initialises the biases of the gates (reset, update) and of the new memory."""
         of_update = jnp.log(jnp.linspace(1.0, _LONGEST - 1.0, self.width, dtype=dtype))
         return jnp.concatenate([jnp.zeros_like(of_update), of_update, jnp.zeros_like(of_update)])

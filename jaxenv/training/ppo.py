@@ -137,7 +137,7 @@ def make_train(
     eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Train[Learner]:
-    """PPO as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    """Makes PPO as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
@@ -301,7 +301,7 @@ def make_train(
 def make_policy(
     config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
+    """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
     Actions are the most probable ones; with ``explore`` they are sampled.
     """
@@ -372,12 +372,12 @@ class ActorCritic(nn.Module):
         return jnp.concatenate([inputs, log_std], axis=-1), values, memory
 
     def start(self, num_envs: int) -> Any:
-        """The memory at the start of an episode, float32 ``[B, recurrent]``; ``()`` without a GRU."""
+        """Returns the memory at the start of an episode, float32 ``[B, recurrent]``; ``()`` without a GRU."""
         return jnp.zeros((num_envs, self.recurrent), jnp.float32) if self.recurrent else ()
 
 
 def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any) -> tuple[jax.Array, jax.Array, Any]:
-    """Inputs, values and memory for one row of all lanes, ``[B, ...]``. Rollouts have restarted the memory."""
+    """Returns inputs, values and memory for one row of all lanes, ``[B, ...]``. Rollouts have restarted the memory."""
     inputs, values, new_memory = heads(params, *_one_row(observation, memory))
     if not isinstance(memory, tuple):
         inputs, values = inputs[0], values[0]
@@ -385,14 +385,14 @@ def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any
 
 
 def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
-    """The arguments of the network for one row: a GRU reads a time axis."""
+    """Returns the arguments of the network for one row: a GRU reads a time axis."""
     if isinstance(memory, tuple):
         return (observation,)
     return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
 
 
 def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distribution, ActorCritic, Reader, Callable]:
-    """The distribution over actions, the network, what turns observations into its input, and the legal actions."""
+    """Returns the distribution, the network, its reader of observations, and a function that finds legal actions."""
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec, config.squash)
     if config.squash and not isinstance(pi, distributions.TanhNormal):

@@ -220,7 +220,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def preset(env_id: str, algorithm: str | None = None) -> Any:
-    """The settings of a learner that were tuned for an environment.
+    """Returns the settings of a learner that were tuned for an environment.
 
     Args:
         env_id: the id of the environment.

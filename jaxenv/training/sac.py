@@ -166,7 +166,7 @@ def make_train(
     eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Train[Learner]:
-    """SAC as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    """Makes SAC as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, actor, critics, read = _model(config, env)
     policy_inputs: Callable[..., Any] = actor.apply
@@ -329,7 +329,7 @@ def make_train(
 def make_policy(
     config: Config, env: jaxenv.Environment, params: Weights, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
+    """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
     Actions are those of the mean before the tanh; with ``explore`` they are sampled, with the noise of training.
     """
@@ -356,7 +356,7 @@ def make_policy(
 def soft_target(
     batch: data.Transitions, next_values: jax.Array, log_p: jax.Array, temperature: Any, gamma: Any
 ) -> jax.Array:
-    """What the critics should say of transitions, float32 ``[N]``: a termination has no next value, a time limit has.
+    """Computes the critics' targets, float32 ``[N]``: they bootstrap past a time limit, not past a termination.
 
     Args:
         batch: the transitions, ``[N, ...]``.
@@ -369,7 +369,7 @@ def soft_target(
 
 
 def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, correlation: Any) -> jax.Array:
-    """Standard normal numbers ``[B, n]`` that correlate with those of the previous step of the episode."""
+    """Draws standard normal numbers ``[B, n]`` that correlate with those of the previous step of the episode."""
     correlation = jnp.where(starts, np.float32(0), correlation)[:, None]
     fresh = random.normal(stream, noise.shape[1:])
     return correlation * noise + jnp.sqrt(1 - correlation**2) * fresh
@@ -411,7 +411,7 @@ Critics: Any = nn.vmap(Critic, variable_axes={"params": 0}, split_rngs={"params"
 
 
 def _model(config: Config, env: jaxenv.Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
-    """The distribution over actions, the networks, and what turns observations into their input."""
+    """Returns the distribution, actor, critics, and the reader of observations."""
     spec = env.action_spec()
     continuous = isinstance(spec, specs.Bounded) and not spec.is_discrete
     if not (continuous and np.isfinite([spec.minimum, spec.maximum]).all()):

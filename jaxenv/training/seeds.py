@@ -160,7 +160,7 @@ def train(
 
 
 def can_resume(config: RunConfig) -> bool:
-    """Whether a checkpoint holds all of a run: not if the lanes of its environment live outside JAX."""
+    """Returns whether a checkpoint holds the whole run: it does not if the lanes live outside JAX."""
     check_kind("can_resume", "config", config, RunConfig)
     return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
 
@@ -168,7 +168,7 @@ def can_resume(config: RunConfig) -> bool:
 def _over_seeds(
     function: Callable[..., Any], num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool
 ) -> Callable[..., Any]:
-    """The function of one seed, for all seeds: without communication between the groups of devices."""
+    """Maps a function of one seed over all seeds, without communication between the groups of devices."""
     if num_seeds == 1:  # no vmap: environments on the host cannot run under it
         return lambda x: jax.tree.map(lambda y: y[None], function(jax.tree.map(lambda y: jnp.squeeze(y, 0), x)))
     if mesh.shape[lanes.AXIS] > 1:
@@ -212,7 +212,7 @@ def _train(
 
 
 def _unplayed(shape: jax.ShapeDtypeStruct) -> jax.Array:
-    """What a curve holds in place of evaluations still to come."""
+    """Fills the part of a curve whose evaluations are still to come."""
     fill: Any = {"f": np.nan, "i": -1}.get(np.dtype(shape.dtype).kind, 0)
     with jax.debug_nans(False):
         return jnp.full(shape.shape, fill, shape.dtype)
@@ -248,7 +248,7 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
 
 @jax.jit
 def _all_finite(leaves: list[jax.Array]) -> list[jax.Array]:
-    """Whether each of the leaves ``[N, ...]`` is finite, bool ``[N]``."""
+    """Returns whether each of the leaves ``[N, ...]`` is finite, bool ``[N]``."""
     return [jnp.isfinite(x).reshape(x.shape[0], -1).all(axis=1) for x in leaves]
 
 
@@ -334,7 +334,7 @@ class _Files:
         self.lock = FolderLock("train", self.folder)
 
     def _release(self) -> None:
-        """In the first process; waits for nobody, since a process that failed alone is here alone."""
+        """Releases the folder in the first process. It waits for no other: a process that failed is here alone."""
         if self.lock is not None:
             forget(self.folder)
             self.lock.release()
@@ -384,7 +384,7 @@ def forget(folder: pathlib.Path) -> None:
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
-    """The curve so far: one dict of scalars per seed and evaluation.
+    """Returns the curve so far: one dict of scalars per seed and evaluation.
 
     ``train_return`` is the mean return of the exploring episodes that ended since the previous evaluation, in the
     rewards of the training stack (``None`` where none ended). ``eval_return`` is the mean return of whole episodes

@@ -50,7 +50,7 @@ class Trained:
     statistics: Any = dataclasses.field(repr=False)
 
     def make_env(self, num_envs: int = 1, **options: Any) -> Environment:
-        """The environment in which the run was evaluated, with ``num_envs`` lanes.
+        """Makes the environment in which the run was evaluated, with ``num_envs`` lanes.
 
         Args:
             num_envs: the number of lanes.
@@ -90,7 +90,7 @@ class Trained:
         return memory
 
     def make_memory(self, num_envs: int = 1) -> Any:
-        """The ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, memory of a lane.
+        """Makes the ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, memory per lane.
 
         Raises:
             ValueError: for a ``num_envs`` that is not an integer of at least 1.
@@ -114,7 +114,7 @@ class Trained:
         return checked(policy), checked(make(explore=True)[0]), memory
 
     def _checked(self, spec: Any, policy: Policy) -> Policy:
-        """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
+        """Makes the policy refuse, when it is traced, observations whose shape differs from ``spec``."""
 
         def checked(timestep: TimeStep, stream: Stream, memory: Any) -> Any:
             shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
@@ -180,7 +180,7 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
 
 
 def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, int]:
-    """The algorithm, the config and the number of seeds of a checkpoint."""
+    """Returns the algorithm, the config and the number of seeds of a checkpoint."""
     settings = dict(info.config) if isinstance(info.config, dict) else {}
     algorithm, num_seeds = settings.pop("algorithm", None), settings.pop("num_seeds", None)
     for name in ("seed", "figures"):
@@ -198,7 +198,7 @@ def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any
 def _restored(
     path: pathlib.Path, info: data.CheckpointInfo, init: Callable[..., Any], num_seeds: int
 ) -> dict[str, Any]:
-    """Weights, statistics and the curve of all seeds."""
+    """Restores weights, statistics and the curve of all seeds."""
     learner = jax.eval_shape(init, jax.random.key(0))
     weights = {"params": learner.params, "statistics": learner.statistics}
     shapes = {name: np.empty(shape, dtype) for name, dtype, shape in info.leaves if name.startswith(("curve.", "iter"))}
@@ -217,5 +217,5 @@ def _restored(
 
 
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
-    """The start of errors about a run that does not fit this version."""
+    """Starts errors about a run that does not fit this version."""
     return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {version.__version__}"

@@ -22,7 +22,7 @@ class RowRewardWrapper(Wrapper):
 
     @abc.abstractmethod
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
-        """The new reward for a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
+        """Computes the reward of a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
 
     def begin(
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None

@@ -80,7 +80,7 @@ class ActionRepeat(Wrapper):
         return state, timestep
 
     def _repeat(self, state: Tree, action: Tree, two_frames: bool) -> tuple[Tree, TimeStep, Any]:
-        """State and row after the repeats, and with ``two_frames`` the observation of the last step but one.
+        """Repeats the action: returns state and row, and with ``two_frames`` the observation of the last step but one.
 
         If only one step was taken, that observation is the step's own.
         """
@@ -106,5 +106,5 @@ class ActionRepeat(Wrapper):
 
 
 def _counted(timestep: TimeStep, frames: jax.Array) -> TimeStep:
-    """The row with the number of environment steps that it covers."""
+    """Adds the number of environment steps that a row covers."""
     return dataclasses.replace(timestep, env_info={**timestep.env_info, "num_env_frames": frames})

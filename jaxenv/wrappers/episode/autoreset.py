@@ -148,7 +148,7 @@ class AutoReset(Wrapper):
         return start_episodes(self.env, mask, state, timestep, self.reset_strategy, self.block)
 
     def _observation_where(self, mask: jax.Array, inner: Any, first: TimeStep, timestep: TimeStep) -> Any:
-        """The observation of ``first`` under the mask, else of ``timestep``."""
+        """Returns the observation of ``first`` under the mask, else of ``timestep``."""
         if self.env.observes_state:  # Observing the selected state once is cheaper than selecting between observations.
             return self.env.observation_of(inner)
         return tree.where(mask, first.observation, timestep.observation)
@@ -156,7 +156,7 @@ class AutoReset(Wrapper):
     def _info_of_state_where(
         self, mask: jax.Array, state: Tree, first: TimeStep, timestep: TimeStep
     ) -> dict[str, jax.Array]:
-        """The entries of ``env_info`` that describe the state, of ``first`` under the mask, else of ``timestep``."""
+        """Selects ``env_info`` entries that describe the state: of ``first`` under the mask, else of ``timestep``."""
         names = self.env.env_info_of(state).keys()
         return tree.where(mask, *({name: row.env_info[name] for name in names} for row in (first, timestep)))
 

@@ -59,7 +59,7 @@ class NoopReset(Wrapper):
             raise ValueError("NoopReset: AutoReset inside would restart without no-ops, put NoopReset inside AutoReset")
 
     def _noop(self) -> Any:
-        """The no-op of one lane, in NumPy."""
+        """Returns the no-op of one lane, in NumPy."""
         spec = self.action_spec()
         if self.noop is None:
             return jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), spec)

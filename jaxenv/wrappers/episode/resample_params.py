@@ -106,7 +106,7 @@ class ResampleParams(Wrapper):
         return self.env._with_num_envs(num_lanes).with_params(**values)
 
     def _of(self, state: LaneState) -> Environment:
-        """The environment with the params of the lanes in a state."""
+        """Returns the environment with the params of the lanes in a state."""
         return self._with(state.own, self.clock(state).env_id.shape[0])
 
     @property
@@ -136,11 +136,11 @@ class ResampleParams(Wrapper):
 
 
 def _shape(declared: Declared) -> tuple[int, ...]:
-    """The shape of one lane's value."""
+    """Returns the shape of one lane's value."""
     shape = np.shape(declared.value)
     return shape[len(shape) - declared.rank :]
 
 
 def _shown(env_info: dict[str, Any], own: dict[str, jax.Array]) -> dict[str, Any]:
-    """``env_info`` with the current params, including those drawn further inside. Copies allow donating the state."""
+    """Adds the current params to ``env_info``, also those drawn further inside. Copies allow donating the state."""
     return {**env_info, "params": {**jax.tree.map(jnp.copy, own), **env_info.get("params", {})}}

@@ -53,7 +53,7 @@ class ObstructView(ImageNoise):
         return show_noise(image, replaced, stream, self.grayscale)
 
     def _covered(self, stream: Stream, count: int, height: int, width: int) -> jax.Array:
-        """The pixels under ``count`` patches, bool ``[B, H, W]``."""
+        """Marks the pixels under ``count`` patches, bool ``[B, H, W]``."""
         centre = random.integers(stream, (count,), 0, height * width)
         rows = self._spans(centre // np.int32(width), height)
         columns = self._spans(centre % np.int32(width), width)
@@ -61,7 +61,7 @@ class ObstructView(ImageNoise):
         return jnp.einsum("bph,bpw->bhw", rows, columns) > 0
 
     def _spans(self, centre: jax.Array, size: int) -> jax.Array:
-        """The rows or columns of each patch as 0 and 1, float32 ``[B, count, size]``."""
+        """Marks the rows or columns of each patch by 0 and 1, float32 ``[B, count, size]``."""
         first = centre[..., None] - np.int32(self.width // 2)
         at = jnp.arange(size, dtype=jnp.int32)[None, None]
         return ((at >= first) & (at < first + np.int32(self.width))).astype(jnp.float32)

@@ -58,12 +58,12 @@ class ScaleImage(LeafObservationWrapper):
 
 
 def scaled(x: jax.Array, spec: specs.Array, minimum: float, maximum: float) -> jax.Array:
-    """Bytes ``[B, ...]`` that fit ``spec`` as float32: 0 becomes ``minimum`` and 255 ``maximum``."""
+    """Scales bytes ``[B, ...]`` that fit ``spec`` to float32: 0 becomes ``minimum`` and 255 ``maximum``."""
     return fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))
 
 
 def scaled_spec(spec: specs.Array, minimum: float, maximum: float) -> specs.Bounded:
-    """The spec of one lane's bytes after `scaled`."""
+    """Returns the spec of one lane's bytes after `scaled`."""
     low, high = (np.clip(_affine(bound, minimum, maximum), minimum, maximum) for bound in bounds(spec))
     return specs.Bounded(spec.shape, np.float32, low, high, spec.name)
 

@@ -44,7 +44,7 @@ class FlattenObservation(ObservationWrapper):
         select("FlattenObservation", self.env.observation_spec(), self.fields)
 
     def _parts(self, observation: Tree) -> list[Any]:
-        """The leaves of the vector, in its order."""
+        """Returns the leaves of the vector, in its order."""
         paths = field_paths("FlattenObservation", self.fields)
         return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, path))]
 

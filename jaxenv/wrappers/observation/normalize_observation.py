@@ -65,11 +65,11 @@ class NormalizeObservation(BatchWrapper):
         return jax.tree.map(lambda mark, s: normalized_spec(s, self.clip) if mark else s, self._marks(spec), spec)
 
     def normalize(self, state: Any, observation: Any) -> Any:
-        """A batch of raw observations ``[B, ...]``, normalised by the statistics in ``state``."""
+        """Normalises a batch of raw observations ``[B, ...]`` by the statistics in ``state``."""
         return self._shown(state.shared.value, observation)
 
     def inverse(self, state: Any, observation: Any) -> Any:
-        """The raw observations for a batch of normalised ones; clipping cannot be undone."""
+        """Restores raw observations from a batch of normalised ones; clipping cannot be undone."""
         return self._map(
             lambda x, running: moments.denormalize(running, x, self.epsilon), observation, state.shared.value
         )
@@ -114,7 +114,7 @@ class NormalizeObservation(BatchWrapper):
 
 
 def normalized_spec(spec: specs.Array, clip: float | None) -> specs.Array:
-    """The spec of one lane's normalised array, bounded by ``clip``."""
+    """Returns the spec of one lane's normalised array, bounded by ``clip``."""
     if clip is None:
         return specs.Array(spec.shape, spec.dtype, spec.name)
     return specs.Bounded(spec.shape, spec.dtype, -clip, clip, spec.name)

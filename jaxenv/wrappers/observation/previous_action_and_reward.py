@@ -71,10 +71,10 @@ class PreviousActionAndReward(LaneWrapper):
 
 
 def shown_action_spec(spec: tree.Tree) -> tree.Tree:
-    """The spec of actions as part of an observation: zero at FIRST, and unbounded if continuous."""
+    """Returns the spec of actions as part of an observation: zero at FIRST, and unbounded if continuous."""
     return jax.tree.map(lambda s: with_zero(s) if s.is_discrete else specs.Array(s.shape, s.dtype, s.name), spec)
 
 
 def shown_action(spec: tree.Tree, action: tree.Tree) -> tree.Tree:
-    """A batch of actions ``[B, ...]`` as part of an observation, within `shown_action_spec`."""
+    """Converts actions ``[B, ...]`` to a part of an observation, within `shown_action_spec`."""
     return clip_discrete(shown_action_spec(spec), action)

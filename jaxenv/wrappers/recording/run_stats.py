@@ -139,7 +139,7 @@ class RunStats(Wrapper):
     def _with_episode(
         self, recent: RecentEpisodes, timestep: TimeStep, steps: jax.Array, starts: jax.Array
     ) -> RecentEpisodes:
-        """The last episodes with those that end on these rows; ``steps`` are their lengths, int32 ``[B]``."""
+        """Adds the episodes that end on these rows; ``steps`` are their lengths, int32 ``[B]``."""
         ended = timestep.is_last() & ~jnp.asarray(timestep.env_info.get("abnormal", False))
         total = recent.total.add(timestep.reward)
         lane = jnp.arange(ended.shape[0], dtype=jnp.int32)

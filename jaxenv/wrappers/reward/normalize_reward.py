@@ -64,11 +64,11 @@ class NormalizeReward(BatchWrapper):
         return specs.Bounded(spec.shape, np.float32, low, high, "reward")
 
     def normalize(self, state: Any, reward: jax.Array) -> jax.Array:
-        """A batch of raw rewards (``[B]`` or ``[B, R]``), normalised by the statistics in ``state``."""
+        """Normalises a batch of raw rewards (``[B]`` or ``[B, R]``) by the statistics in ``state``."""
         return self._paid(state.shared.value, reward)
 
     def inverse(self, state: Any, reward: jax.Array) -> jax.Array:
-        """The raw rewards for a batch of normalised ones; clipping cannot be undone."""
+        """Restores raw rewards from a batch of normalised ones; clipping cannot be undone."""
         return reward * moments.scale(state.shared.value, reward.ndim, self.epsilon)
 
     def init(self, timestep: TimeStep) -> Tree:

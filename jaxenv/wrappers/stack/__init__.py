@@ -52,7 +52,7 @@ def add_guards(env: Environment, clip_action: bool = True) -> Environment:
 
 
 def _has(env: Environment, guard: type[Wrapper]) -> bool:
-    """Whether ``env``, or each of its tasks, has a wrapper of this class."""
+    """Returns whether ``env``, or each of its tasks, has a wrapper of this class."""
     tasks = env.unwrapped.envs if isinstance(env.unwrapped, Multitask) else ()
     all_tasks = bool(tasks) and all(_has(task, guard) for task in tasks)
     return all_tasks or any(isinstance(level, guard) for level in layers(env))
@@ -69,7 +69,7 @@ def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wra
 
 
 def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
-    """The wrappers (innermost first) as their classes declare them for evaluations, by ``Wrapper.in_evaluation``.
+    """Returns the wrappers, innermost first, in the form that ``Wrapper.in_evaluation`` declares for evaluations.
 
     Raises:
         ValueError: if the observation shows a reward that is left out, or if the policy would not fit without a wrapper
@@ -99,7 +99,7 @@ def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
 
 
 def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mapping[str, Any]:
-    """What an evaluation makes of a wrapper: its declaration, or the default that `Wrapper` states.
+    """Returns the role of a wrapper in an evaluation: as it declares, or the default that `Wrapper` states.
 
     A wrapper that changes the shape of the reward is never left out: what is outside was built for that shape.
     """
@@ -141,7 +141,7 @@ def assemble(
     reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
     follows_params: bool = False,
 ) -> Environment:
-    """The stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
+    """Builds the stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
 
     Args:
         env: the innermost levels, without ``TimeLimit`` and ``AutoReset``.
@@ -172,24 +172,24 @@ NEVER = 2**31 - 1
 
 
 def limit_place(added: Sequence[Wrapper]) -> int:
-    """The number of wrappers, innermost first, that stand inside the time limit."""
+    """Counts the wrappers, innermost first, that stand inside the time limit."""
     places = [place for place, wrapper in enumerate(added) if stands_inside_limit(wrapper)]
     return places[-1] + 1 if places else 0
 
 
 def restart_place(added: Sequence[Wrapper]) -> int:
-    """The number of wrappers, innermost first, that stand inside ``AutoReset``."""
+    """Counts the wrappers, innermost first, that stand inside ``AutoReset``."""
     places = [place for place, wrapper in enumerate(added) if wrapper.place == "batch"]
     return places[0] if places else len(added)
 
 
 def stands_inside_limit(level: Environment) -> bool:
-    """Whether a time limit must stand outside a level, so that it counts the agent's steps and its end is kept."""
+    """Returns whether a time limit must stand outside a level, to count the agent's steps and keep its end."""
     return isinstance(level, Wrapper) and level.place in ("task", "several_steps", "hides_ends")
 
 
 def _moves_ends(wrapper: Wrapper) -> bool:
-    """Whether a wrapper changes where episodes end, by itself or because the time limit must stand outside it."""
+    """Returns whether a wrapper moves the ends of episodes, itself or because the time limit must stand outside it."""
     return stands_inside_limit(wrapper) or "step_type" in wrapper.owns
 
 
@@ -230,7 +230,7 @@ def _limited(env: Environment, limit: Any, terminal: bool, follows_params: bool)
 
 
 def _moved(wrapper: Wrapper, env: Environment) -> Wrapper:
-    """The wrapper around ``env``; it is checked again if ``env`` is new to it."""
+    """Moves a wrapper around ``env``; it is checked again if ``env`` is new to it."""
     if wrapper.env is env:
         return wrapper
     moved = tree.rebuild(wrapper, env=env)

@@ -16,7 +16,7 @@ _FIELDS = ("id", "num_envs", "params", "wrappers")
 
 
 def to_data(env: Environment) -> dict[str, Any]:
-    """An environment made from a registered id, as data that `from_data` rebuilds it from.
+    """Converts an environment made from a registered id to plain data, from which `from_data` rebuilds it.
 
     ``id`` and ``num_envs`` are those of `make`. ``params`` holds the params and constructor arguments that differ from
     the registered ones; an array with one value per lane (``[B]``) becomes a list. ``wrappers`` holds the whole stack,
@@ -48,7 +48,7 @@ def to_data(env: Environment) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any], modules: Sequence[str] = ()) -> Environment:
-    """The environment that `to_data` described: the same stack, params and number of lanes ``B``.
+    """Rebuilds the environment that `to_data` described: the same stack, params and number of lanes ``B``.
 
     Ids and names of wrappers are looked up among the registered ones: data cannot cause an import of other code.
 
@@ -82,7 +82,7 @@ def from_data(data: Mapping[str, Any], modules: Sequence[str] = ()) -> Environme
 
 
 def _changes(owner: str, obj: Any, registered: Any) -> dict[str, Any]:
-    """The fields of an environment or of its params that differ from the registered ones, as plain data."""
+    """Returns the fields of an environment or of its params that differ from the registered ones, as plain data."""
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(obj):
         value, default = getattr(obj, field.name), getattr(registered, field.name)

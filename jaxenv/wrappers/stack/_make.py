@@ -85,7 +85,7 @@ def make(
 
 
 def _own_limit(spec: EnvSpec, env: Environment) -> Any:
-    """The ``time_limit`` of the task."""
+    """Returns the ``time_limit`` of the task."""
     limit = getattr(env.unwrapped, "time_limit", None)
     if limit is None:
         raise ValueError(f"{spec.id}: limit_follows_params must be False for a task without a time_limit, got True")
@@ -96,7 +96,7 @@ OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind
 
 
 def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
-    """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
+    """Makes an environment of any suite: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
 
     Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
 
@@ -131,7 +131,7 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
 
 
 def _is_foreign(id: Any) -> bool:
-    """Whether ``id`` is an environment of Gymnasium or dm_env, or a function that makes one."""
+    """Returns whether ``id`` is an environment of Gymnasium or dm_env, or a function that makes one."""
     if isinstance(id, str | EnvSpec | Environment):
         return False
     is_made = isinstance(id, type) and issubclass(id, Environment)
@@ -143,7 +143,7 @@ load.batched = True  # type: ignore[attr-defined]
 
 
 def wrapped(env: Environment, wrappers: Any, owner: str) -> Environment:
-    """``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
+    """Wraps ``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
     _check_wrappers(owner, wrappers)
     for place, wrapper in enumerate(wrappers):
         env = _wrapped(env, wrapper, f"{owner}: wrappers[{place}]")
@@ -159,7 +159,7 @@ def _check_wrappers(owner: str, wrappers: Any) -> None:
 
 
 def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
-    """``env`` in a `WrapperLike`; errors start with ``owner``."""
+    """Wraps ``env`` in a `WrapperLike`; errors start with ``owner``."""
     if isinstance(wrapper, Environment):
         raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
     kind, arguments = wrapper if isinstance(wrapper, tuple | list) and len(wrapper) == 2 else (wrapper, {})
@@ -204,7 +204,7 @@ def _load_tasks(
 
 
 def _with_limits(tasks: list[Environment]) -> list[Environment]:
-    """The tasks with a `TimeLimit` each if one of them has one, since a limit adds an entry to ``env_info``."""
+    """Gives each task a `TimeLimit` if one of them has one, since a limit adds an entry to ``env_info``."""
     limited = [any(isinstance(level, TimeLimit) for level in layers(env)) for env in tasks]
     if not any(limited):
         return tasks
@@ -212,7 +212,7 @@ def _with_limits(tasks: list[Environment]) -> list[Environment]:
 
 
 def _num_inside_limit(env: Environment, wrappers: Sequence[WrapperLike]) -> int:
-    """The number of ``wrappers`` up to the last one that a time limit must be outside of."""
+    """Counts the ``wrappers`` up to the last one that a time limit must stand outside of."""
     below = 0
     for place, wrapper in enumerate(wrappers):
         inner, env = env, _wrapped(env, wrapper, f"load: wrappers[{place}]")

@@ -16,7 +16,7 @@ PRESETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 
 
 def preset(name: Literal["default", "control", "image"]) -> list[tuple[str, dict[str, Any]]]:
-    """The usual wrappers for a kind of environment, as names and arguments for ``make(wrappers=...)``.
+    """Returns the usual wrappers for a kind of environment, as names and arguments for ``make(wrappers=...)``.
 
     ``"default"`` reports returns and lengths of episodes (`EpisodeStatistics`). ``"control"``, for continuous control,
     also normalises observations and rewards by running statistics and clips both to [-10, 10], as is usual for PPO on
