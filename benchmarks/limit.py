@@ -24,7 +24,7 @@ import numpy as np
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.measure import Contestant
-from benchmarks.ours import default_num_steps, ours
+from benchmarks.ours import default_num_steps, rollout_of_id
 from benchmarks.peers import Unavailable
 
 ID = "CartPole-v1"
@@ -113,7 +113,7 @@ def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
 
     The ratio is the speed of C divided by that of this library.
     """
-    contestants, notes = [ours(ID, num_envs, num_steps, store=False)], []
+    contestants, notes = [rollout_of_id(ID, num_envs, num_steps, store=False)], []
     try:
         contestants.append(in_c(num_envs, num_steps))
     except Unavailable as error:

@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
             of = ", ".join([first.config.env_id, *(f"{name}={value}" for name, value in params.items())])
             how = "exploring" if explore else "without exploration"
             print(f"{of}, {first.algorithm} after {first.steps:,} steps: {args.episodes} episodes, {how}")
-        for trained in _chosen(first, args.seeds == "all"):
+        for trained in _policies(first, args.seeds == "all"):
             summary = evaluate(env, trained.make_memory(args.episodes), jax.random.key(args.seed))
             found.append({"seed": trained.seed, **to_host(summary)})
     except BrokenPipeError:
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> None:
     print("\n".join(_table(found)))
 
 
-def _chosen(first: Trained, all_seeds: bool) -> Iterator[Trained]:
+def _policies(first: Trained, all_seeds: bool) -> Iterator[Trained]:
     """The policies to evaluate."""
     for seed in range(first.num_seeds) if all_seeds else [first.seed]:
         yield first if seed == first.seed else load_policy(first.folder, seed)

@@ -53,7 +53,7 @@ def add(command: Parser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints a table, or a JSON array."""
-    entries = _chosen(args.parser, [*args.words, *([f"{args.suite}:"] if args.suite else [])])
+    entries = _matching_entries(args.parser, [*args.words, *([f"{args.suite}:"] if args.suite else [])])
     for entry in entries if args.bytes else ():
         entry["bytes"] = bytes_per_lane(entry["id"])
     if args.json:
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
 # --- which environments -----------------------------------------------------------------------------------------------
 
 
-def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
+def _matching_entries(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
     """Returns the entries that match all words. Exits with code 2 if there is none."""
     ids = registry.ids()
     prefixed = [word for word in words if ":" in word]

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     left_out = 0
     try:
         newest = _Newest(args.folder, args.policy_seed, args.modules)
-        layout = Layout.of(args.num_envs, *_terminal.terminal_size())
+        layout = Layout.fit(args.num_envs, *_terminal.terminal_size())
         env = newest.trained.make_env(layout.lanes, **settings)
         player = Player(env, newest.trained.policy, newest.trained.config.max_eval_steps)
         with _terminal.Screen() as screen:
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> None:
                 trained = newest()
                 pace = _Pace(screen, speed)
                 memory = trained.make_memory(layout.lanes)
-                for moment in player.episode(key, memory, lambda: Layout.of(layout.lanes, *screen.size).side):
-                    text = frame(trained, moment, Layout.of(layout.lanes, *screen.size), episode, depth)
+                for moment in player.episode(key, memory, lambda: Layout.fit(layout.lanes, *screen.size).side):
+                    text = frame(trained, moment, Layout.fit(layout.lanes, *screen.size), episode, depth)
                     screen.show(text)
                     if pace.wait():
                         break
@@ -163,7 +163,7 @@ class Layout(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, lanes: int, width: int, height: int) -> "Layout":
+    def fit(cls, lanes: int, width: int, height: int) -> "Layout":
         """Returns the layout for a terminal of ``width`` columns and ``height`` lines."""
 
         def side(lanes: int, columns: int) -> int:

@@ -29,7 +29,7 @@ class Count:
         return cls(jnp.zeros((), jnp.uint32), jnp.zeros((), jnp.uint32))
 
     @classmethod
-    def of(cls, x: jax.Array) -> "Count":
+    def from_array(cls, x: jax.Array) -> "Count":
         """Counts of the values of ``x``, non-negative numbers below 2**32 or bool, in its shape."""
         low = x.astype(jnp.uint32)
         return cls(jnp.zeros_like(low), low)

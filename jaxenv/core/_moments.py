@@ -67,7 +67,7 @@ def from_batch(batch: jax.Array, valid: jax.Array | None = None, axis_name: str 
     rest = total(deviation) * weight
     variance = jnp.maximum(total(deviation * deviation) * weight - rest * rest, np.float32(0))
     mean, rest = add(mean, jnp.zeros_like(mean), rest)
-    return Moments(Count.of(count), mean, variance, rest, jnp.zeros_like(variance))
+    return Moments(Count.from_array(count), mean, variance, rest, jnp.zeros_like(variance))
 
 
 def merge(a: Any, b: Any) -> Any:

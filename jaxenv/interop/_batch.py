@@ -171,7 +171,7 @@ def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, T
 
     def checked(key: jax.Array) -> Any:
         nonlocal kinds
-        with _noted("in reset(key), which batch calls under vmap for one lane"):
+        with _with_note("in reset(key), which batch calls under vmap for one lane"):
             out = reset(key)
         state, observation = _values(owner, "reset", out, "(state, observation)", 2)
         check_returned(owner, "reset", "state", state)
@@ -188,7 +188,7 @@ def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, T
 def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: Tree, action: Tree) -> None:
     def checked(state: Tree, action: Tree, key: jax.Array) -> Any:
         values = "(state, observation, reward, terminated), or these and a dict"
-        with _noted(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
+        with _with_note(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
             out = step(state, action, key)
         out = _values(owner, "step", out, values, 4, 5)
         for name, x in zip(("state", "observation"), out, strict=False):
@@ -229,7 +229,7 @@ def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> t
 
 
 @contextlib.contextmanager
-def _noted(note: str) -> Iterator[None]:
+def _with_note(note: str) -> Iterator[None]:
     """Adds a note to errors of the user's functions."""
     try:
         yield

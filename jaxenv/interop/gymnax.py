@@ -65,7 +65,7 @@ def _compiled(method: F) -> F:
 
         def jitted() -> Callable[..., Any]:
             def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
-                return method(cls._of(structure.unflatten(leaves), *settings), *args, **kwargs)
+                return method(cls._unchecked(structure.unflatten(leaves), *settings), *args, **kwargs)
 
             return jax.jit(on_leaves)
 
@@ -159,7 +159,7 @@ class GymnaxEnv(Fixed):
         self._is_fixed = True
 
     @classmethod
-    def _of(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
+    def _unchecked(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
         """Makes one without checks."""
         made = object.__new__(cls)
         made._env, made._api, made._gradients = env, api, gradients

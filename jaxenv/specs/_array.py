@@ -63,7 +63,7 @@ class Array:
 
     def replace(self, shape: Any = _UNSET, dtype: Any = _UNSET, name: Any = _UNSET) -> "Array":
         """Returns a copy with other attributes; those not given stay the same."""
-        return Array(_or(shape, self.shape), _or(dtype, self.dtype), _or(name, self.name))
+        return Array(_if_set(shape, self.shape), _if_set(dtype, self.dtype), _if_set(name, self.name))
 
     def zeros(self, outer: Outer = ()) -> jax.Array:
         """Returns zeros ``[*outer, *shape]``. Zero may lie outside the bounds."""
@@ -201,11 +201,11 @@ class Bounded(Array):
         A bound that is one number for all elements follows a new shape or dtype; other bounds must be given again.
         """
         return Bounded(
-            _or(shape, self.shape),
-            _or(dtype, self.dtype),
-            _or(minimum, self._loose(self._minimum)),
-            _or(maximum, self._loose(self._maximum)),
-            _or(name, self.name),
+            _if_set(shape, self.shape),
+            _if_set(dtype, self.dtype),
+            _if_set(minimum, self._loose(self._minimum)),
+            _if_set(maximum, self._loose(self._maximum)),
+            _if_set(name, self.name),
         )
 
     def _loose(self, frozen: tuple[Any, ...]) -> Any:
@@ -275,7 +275,7 @@ def _digits(bound: Any) -> Any:
     return np.array([float(str(x)) for x in bound.reshape(-1)]).reshape(bound.shape).tolist()
 
 
-def _or(value: Any, default: Any) -> Any:
+def _if_set(value: Any, default: Any) -> Any:
     return default if value is _UNSET else value
 
 

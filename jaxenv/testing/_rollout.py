@@ -77,7 +77,7 @@ class EagerRun:
     steps: list[tuple[Tree, TimeStep]]
 
     @classmethod
-    def of(cls, env: Environment, key: jax.Array, action: Tree) -> "EagerRun":
+    def record(cls, env: Environment, key: jax.Array, action: Tree) -> "EagerRun":
         """Runs ``env`` with one key and one batch of actions."""
         before = attributes(env)
         with one_by_one():

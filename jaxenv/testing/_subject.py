@@ -157,7 +157,7 @@ class Subject:
     @functools.cached_property
     def eager(self) -> EagerRun:
         """One eager run of `env`, shared by all checks because it is slow."""
-        return EagerRun.of(self.env, self.key, take_steps(self.actions[0], 0))
+        return EagerRun.record(self.env, self.key, take_steps(self.actions[0], 0))
 
     @property
     def modules(self) -> list[str]:

@@ -125,17 +125,17 @@ def _check_shapes(env: Environment, spec: TimeStep, keys: jax.Array) -> None:
 class _Fault(NamedTuple):
     """A broken rule and its first location: row of the chunk, lane, element of the leaf."""
 
-    at: tuple[int, ...]
+    index: tuple[int, ...]
     path: str
     value: str
     rule: str
 
 
 def _raise_first(env: Environment, faults: Iterator[_Fault], steps_before: int) -> None:
-    found = min(faults, key=lambda fault: fault.at[:2], default=None)
+    found = min(faults, key=lambda fault: fault.index[:2], default=None)
     if found is None:
         return
-    row, lane, *element = found.at
+    row, lane, *element = found.index
     where = f"{found.path}{element or ''}"
     raise ValueError(
         f"validate_env: {env} at step {steps_before + row}, lane {lane}: {where} is {found.value}, {found.rule}"

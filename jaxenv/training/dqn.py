@@ -283,7 +283,7 @@ def make_train(
             return learner, losses
 
         sample_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        keys = jax.random.split(lanes.own(sample_key), config.num_gradient_steps)
+        keys = jax.random.split(lanes.device_key(sample_key), config.num_gradient_steps)
         learner, losses = jax.lax.scan(descend, learner, keys)
         return learner, jax.tree.map(jnp.mean, losses)
 
@@ -374,7 +374,7 @@ def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categ
             f"{config.learner}: the action must be one integer, got {spec}: ppo learns it as it is, and the wrapper "
             "DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
         )
-    read = Reader.of(config.learner, env.observation_spec(), config.torso)
+    read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
 
     def see(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:
         pair = (read(timestep.observation), distributions.legal_actions(spec, timestep))

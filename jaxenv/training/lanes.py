@@ -138,7 +138,7 @@ class DeviceLanes:
         count = env.num_envs // self.devices
         return jax.lax.axis_index(AXIS) * np.int32(count) + jnp.arange(count, dtype=jnp.int32)
 
-    def own(self, key: jax.Array) -> jax.Array:
+    def device_key(self, key: jax.Array) -> jax.Array:
         """Folds the number of the device into a key, so that devices draw different rows."""
         return key if self.mesh is None else jax.random.fold_in(key, jax.lax.axis_index(AXIS))
 

@@ -51,7 +51,7 @@ class Reader:
     lowest: tuple[int, ...]
 
     @classmethod
-    def of(cls, owner: str, spec: Any, torso: str = "auto") -> "Reader":
+    def from_spec(cls, owner: str, spec: Any, torso: str = "auto") -> "Reader":
         """Chooses how to read each leaf of the observation by its spec.
 
         Args:

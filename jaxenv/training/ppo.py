@@ -397,6 +397,6 @@ def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distr
     pi = distributions.of_spec(config.learner, spec, config.squash)
     if config.squash and not isinstance(pi, distributions.TanhNormal):
         raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
-    read = Reader.of(config.learner, env.observation_spec(), config.torso)
+    read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
     network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.activation)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)

@@ -317,7 +317,7 @@ def make_train(
             return (params, target, state), losses
 
         learn_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        keys = jax.random.split(lanes.own(learn_key), config.num_gradient_steps)
+        keys = jax.random.split(lanes.device_key(learn_key), config.num_gradient_steps)
         fitted = learner.params, learner.target, learner.optimizer
         (params, target, state), losses = jax.lax.scan(descend, fitted, keys)
         learner = dataclasses.replace(learner, params=params, target=target, optimizer=state)
@@ -418,5 +418,5 @@ def _model(config: Config, env: jaxenv.Environment) -> tuple[TanhNormal, Actor, 
         rule = "the action must be one array of floats with finite bounds"
         raise ValueError(f"{config.learner}: {rule}, got {spec}: ppo learns other actions")
     pi = TanhNormal(spec)
-    read = Reader.of(config.learner, env.observation_spec(), config.torso)
+    read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
     return pi, Actor(pi.num_inputs, config.hidden, read), Critics(config.hidden, read, config.layer_norm), read

@@ -104,12 +104,12 @@ class RunStats(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         steps = jnp.zeros_like(episode)
         if previous is None:
-            none, one = Count.of(steps), Count.of(steps + 1)
+            none, one = Count.from_array(steps), Count.from_array(steps + 1)
             return RunState(state, none, one, none, steps, self._no_episodes(timestep)), timestep
         recent = previous.recent
         if self.num_recent:
             recent = dataclasses.replace(recent, total=Sum.zeros(timestep.reward.shape))
-        resets = previous.resets + Count.of(steps + 1)
+        resets = previous.resets + Count.from_array(steps + 1)
         return RunState(state, previous.episodes, resets, previous.total_steps, steps, recent), timestep
 
     def proceed(self, state: RunState, action: Tree) -> tuple[Tree, TimeStep]:
@@ -118,9 +118,9 @@ class RunStats(Wrapper):
         steps = state.episode_steps + taken.astype(jnp.int32)
         return RunState(
             inner=inner,
-            episodes=state.episodes + Count.of(timestep.is_last()),
-            resets=state.resets + Count.of(starts),
-            total_steps=state.total_steps + Count.of(taken),
+            episodes=state.episodes + Count.from_array(timestep.is_last()),
+            resets=state.resets + Count.from_array(starts),
+            total_steps=state.total_steps + Count.from_array(taken),
             episode_steps=jnp.where(starts, np.int32(0), steps),
             recent=self._with_episode(state.recent, timestep, steps, starts) if self.num_recent else (),
         ), timestep

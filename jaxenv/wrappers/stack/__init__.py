@@ -43,18 +43,18 @@ def add_guards(env: Environment, clip_action: bool = True) -> Environment:
         check_specs(env.unwrapped)
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
     diverges = bool(continuous) or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge)
-    if diverges and not _has(env, GuardNonFinite):
+    if diverges and not _has_guard(env, GuardNonFinite):
         env = GuardNonFinite(env)
     bounded = any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous)
-    if clip_action and bounded and not _has(env, ClipAction):
+    if clip_action and bounded and not _has_guard(env, ClipAction):
         env = ClipAction(env)
     return env
 
 
-def _has(env: Environment, guard: type[Wrapper]) -> bool:
+def _has_guard(env: Environment, guard: type[Wrapper]) -> bool:
     """Returns whether ``env``, or each of its tasks, has a wrapper of this class."""
     tasks = env.unwrapped.envs if isinstance(env.unwrapped, Multitask) else ()
-    all_tasks = bool(tasks) and all(_has(task, guard) for task in tasks)
+    all_tasks = bool(tasks) and all(_has_guard(task, guard) for task in tasks)
     return all_tasks or any(isinstance(level, guard) for level in layers(env))
 
 
