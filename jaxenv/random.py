@@ -1,8 +1,8 @@
 """Random numbers for all lanes at once, from a counter.
 
 A lane's numbers are a pure function of its key words, its episode, its step and a static salt for each consumer.
-Nothing is split and no chain of keys is carried: a `Stream` names a place in the space of random numbers, and a draw
-evaluates the generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel
+Keys are neither split nor carried: a `Stream` names a position in the space of random numbers, and a draw evaluates
+the generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel
 random numbers: as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush;
 ``tests/random/test_random.py`` compares it with the published known answers.
 
@@ -66,7 +66,7 @@ class Stream:
 
 @tree.struct
 class Clock:
-    """The position of each lane: all randomness is a function of the clock and of static salts.
+    """The position of each lane. All random numbers are functions of the clock and of static salts.
 
     ``key`` (two words ``uint32[B]``) and ``env_id`` (``int32[B]``) never change during a rollout; ``episode``
     (``int32[B]``) counts the episodes of the lane from 0 and ``step`` (``int32[B]``) the steps of this one.
@@ -114,7 +114,7 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
     other words from the same key.
 
     Raises:
-        ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
+        ValueError: if ``key`` is a raw ``uint32`` key, or a batch of another size than ``env_id``.
     """
     check_typed(key, "lane_words: key")
     if not (hasattr(env_id, "dtype") and jnp.issubdtype(env_id.dtype, jnp.integer) and len(env_id.shape) == 1):
@@ -130,10 +130,10 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
 
 
 def check_lane_keys(key: jax.Array, num_envs: int) -> None:
-    """Raises a ``ValueError`` for a batch of keys that cannot be meant as one key for each of ``num_envs`` lanes.
+    """Raises a ``ValueError`` for a batch of keys that does not match ``num_envs`` lanes.
 
-    An environment with one lane, the default, takes any number of keys. Repeated keys, whose lanes would play the same
-    episodes, are found where the keys are known.
+    An environment with one lane, the default, takes any number of keys. Repeated keys, which would give
+    equal episodes, are found where the keys are known.
     """
     if key.ndim != 1:  # lane_words refuses more axes
         return
@@ -162,7 +162,7 @@ def check_lane_keys(key: jax.Array, num_envs: int) -> None:
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
     kind = str(jax.random.key_impl(key))
     if kind == "threefry2x32":
-        # jax.random.fold_in, whose loop over the rounds XLA compiles for 0.1 s. The words need a kernel of their own:
+        # XLA compiles the loop of jax.random.fold_in over the rounds for 0.1 s. The words need a separate kernel:
         # LLVM takes minutes where the rounds are fused into the loops over an image.
         k0, k1 = jax.random.key_data(key)
         words = in_one_kernel(threefry2x32, k0, k1, jnp.zeros_like(env_id, jnp.uint32), env_id.astype(jnp.uint32), 20)
@@ -266,7 +266,7 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
     """Draws random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator.
 
     Raises:
-        ValueError: for a shape that is no tuple of lengths.
+        ValueError: for a shape that is not a tuple of lengths.
     """
     _check_stream(stream)
     _check_shape(shape)

@@ -291,7 +291,7 @@ def check_array(owner: str, name: str, value: Any) -> None:
 
 
 def check_arrays(owner: str, name: str, tree: Any) -> None:
-    """Raises a ``ValueError`` that names the first leaf of ``tree`` that is no number and no array of numbers or keys.
+    """Raises a ``ValueError`` that names the first leaf of ``tree`` that is not a number, an array of numbers or keys.
 
     Leaves may be the tracers or shapes of arrays.
 

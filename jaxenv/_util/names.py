@@ -1,11 +1,11 @@
-"""Names that were not found: what other libraries call the same thing, the closest known names, and the messages."""
+"""Messages about unknown names: the word of another library, and the closest known names."""
 
 import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# What other libraries call something that exists here, and what to write instead: attributes, keywords and wrappers.
+# Words of other libraries (attributes, keywords, wrappers) and what to write instead.
 _ENDS = "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds"
 _STATE = "the state that reset and step return"
 _LIMIT = "jaxenv.make(..., max_episode_steps=...)"
@@ -74,7 +74,7 @@ WORDS = {
 def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Returns the known names most like ``name``, best first; none if no name is close.
 
-    Case and a version at the end do not count. Names that contain ``name`` come after those that are spelt alike.
+    Case and a version at the end do not count. Names that contain ``name`` come after names of similar spelling.
 
     >>> closest("cartpole-v9", ["Taxi-v4", "CartPole-v1", "MaskedCartPole-v0"])
     ['CartPole-v1', 'MaskedCartPole-v0']

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 
-# One program, so that infinite bounds are no results of their own, which ``jax_debug_infs`` would report.
+# One program: ``jax_debug_infs`` would report infinite bounds as results of separate programs.
 @functools.partial(jax.jit, inline=True)
 def clip(x: jax.Array, low: Any, high: Any) -> jax.Array:
     """Clips ``x`` to [low, high] in its dtype; NaN stays NaN. Bounds broadcast to ``x``.

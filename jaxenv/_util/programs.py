@@ -1,9 +1,9 @@
-"""Compiled programs and other results that environments of one structure share, for as long as somebody needs them.
+"""Compiled programs and other results that environments of one structure share.
 
-JAX keeps the programs of a function as long as the function lives, and with them the structures of its arguments:
-static fields of environments, and all that functions among them capture. So each structure has functions of its own
-here, which take the leaves of an environment. They go with the last environment of the structure, unless an equal
-structure can be made again, as by a second call of ``make``: the newest such structures stay.
+JAX keeps the programs of a function as long as the function lives, and with them the structures of its arguments: the
+static fields of environments and everything that their functions capture. Here each structure has separate functions,
+which take the leaves of an environment. They are freed with the last environment of the structure, unless an equal
+structure can be made again, for example by a second call of ``make``: the newest such structures are kept.
 """
 
 import collections
@@ -21,14 +21,14 @@ import jax
 
 T = TypeVar("T")
 
-# The attributes in which an environment caches what belongs to its structure, and its leaves.
+# The attributes in which an environment caches its programs and its leaves.
 CACHES = ("_programs", "_leaves")
 
-# The number of structures that stay without an environment, by whether they have compiled programs, of megabytes.
+# How many structures are kept without an environment, without and with compiled programs, which take megabytes.
 _MAX_STRUCTURES = {True: 32, False: 256}
 # The number of results that a structure keeps.
 _MAX_RESULTS = 256
-# The largest static fields of a structure that stays without an environment, in bytes of their pickle.
+# The largest static fields of a structure that is kept without an environment, in bytes of their pickle.
 _LARGEST_FIELDS = 2**16
 
 
@@ -36,7 +36,7 @@ class Programs:
     """What environments of one structure share.
 
     Attributes:
-        structure: that of the environments, leaves excluded.
+        structure: the environments' tree structure, without leaves.
     """
 
     def __init__(self, structure: Any):
@@ -53,7 +53,7 @@ class Programs:
         return hash(self.structure)
 
     def __reduce__(self) -> Any:
-        return _unknown, ()  # a copy in another process finds its own
+        return _unknown, ()  # a copy in another process finds the programs there
 
     def __deepcopy__(self, memo: dict[str, Any]) -> "Programs":
         return self
@@ -94,7 +94,7 @@ class Programs:
         return owning(self)
 
     def keep(self) -> None:
-        """Keeps this without an environment, if an equal structure can be made again, until others have been used."""
+        """Keeps the programs without an environment, until newer ones replace them, if an equal one can be made again."""
         if self._stays is None:
             self._stays = can_be_made_again(self.structure)
         if self._stays:
@@ -177,7 +177,7 @@ def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
 def can_be_made_again(structure: Any) -> bool:
     """Returns whether a later structure can equal this one: its static fields compare by value, not by identity.
 
-    Functions and classes of modules are values; closures, lambdas and objects that equal themselves alone are not.
+    Module-level functions and classes are values; closures, lambdas and objects that only equal themselves are not.
     """
     try:
         return _is_made_again(structure)
@@ -187,7 +187,7 @@ def can_be_made_again(structure: Any) -> bool:
 
 @functools.lru_cache(maxsize=_MAX_STRUCTURES[False])
 def _is_made_again(structure: Any) -> bool:
-    """Returns True or raises: so the cache never keeps a structure that cannot be made again, nor what it captures."""
+    """Returns True or raises, so that the cache never keeps a structure that cannot be made again."""
     fields = list(_fields(structure))
     pickle.Pickler(file := _Limited()).dump(fields)
     if pickle.loads(file.getvalue()) != fields:
@@ -205,7 +205,7 @@ class _Limited(io.BytesIO):
 
 
 def _fields(structure: Any) -> Iterator[Any]:
-    """What the nodes of a structure hold besides their children: classes, keys of dicts and static fields."""
+    """Yields what the nodes of a structure hold besides children: classes, keys of dicts and static fields."""
     if (data := structure.node_data()) is not None:
         yield data
     for child in structure.children():

@@ -66,7 +66,7 @@ def vary_like(reference: jax.Array, values: T, leaves_alone: Callable[[Any], boo
 
 
 def sharded_like(reference: jax.Array, values: T) -> T:
-    """Shards the lanes of constants like those of ``reference``; the identity without a mesh of explicit axes.
+    """Shards the lanes of constants like ``reference``; the identity without a mesh of explicit axes.
 
     Such axes (``jax.make_mesh`` since JAX 0.9) are part of an array's type. ``jax.vmap`` (JAX 0.10) refuses arguments
     with different ones, and a constant has none.
@@ -85,7 +85,7 @@ def has_explicit_lanes(x: jax.Array) -> bool:
 
 
 def take_rows(table: np.ndarray, index: jax.Array, mode: str | None = None) -> jax.Array:
-    """Returns ``table[index]`` for a constant table; its lanes are sharded like those of ``index``.
+    """Returns ``table[index]`` for a constant table; its lanes are sharded like ``index``.
 
     JAX (0.9 to 0.10) does not derive it for an index over a mesh of explicit axes, as a constant has no mesh.
     """
@@ -165,13 +165,13 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
 
     Args:
         function: maps the arrays to the image.
-        *arrays: what it reads, arrays or trees of them. Each is computed once, before.
+        *arrays: its inputs, arrays or trees of them. Each is computed once, before the call.
     """
     if "in_own_kernels" in PLAIN or not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays)):
         return function(*arrays)
 
     def zeros(*arrays: Any) -> jax.Array:
-        image = function(*arrays)  # only for its type, sharding included: XLA removes it
+        image = function(*arrays)  # only for its type and sharding: XLA removes it
         return jnp.zeros_like(image)
 
     def behind_a_branch(*arrays: Any) -> jax.Array:
@@ -183,11 +183,11 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
 def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     """Calls ``function(*arguments)``, on a CPU in a single kernel, however many results it has.
 
-    XLA:CPU (jaxlib 0.10.2) has no fusion with several results: it makes a kernel per result, and each computes all that
-    they share once more. The one operation of HLO that computes several arrays at a time is a reduction, whose reducer
-    is any function of scalars. So the elements are the first of two equal rows that are reduced, and the second row
-    keeps what the first computed; LLVM finds that it has nothing to do. A solver of 600 operations and nine results ran
-    1.8 times as fast as in kernels of their own and compiled in half the time; it vectorises over the lanes.
+    XLA:CPU (jaxlib 0.10.2) has no fusion with several results: it makes a kernel per result, and each kernel recomputes
+    the shared values. Only a reduction computes several arrays at once in HLO, with any function of scalars as reducer.
+    So the elements are the first of two equal rows that are reduced, and the second row keeps the results of the first;
+    LLVM removes that step. A solver of 600 operations and nine results ran 1.8 times as fast as in separate kernels and
+    compiled in half the time; it vectorises over the lanes.
 
     Still needed while ``JAXENV_PLAIN=in_one_kernel`` makes ``test_a_function_in_one_kernel_compiles_to_one`` fail.
 
@@ -204,7 +204,7 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     leaves, structure = jax.tree.flatten(arguments)
     if not any(np.ndim(x) for x in leaves):
         return function(*arguments)
-    leaves = [x[()] if isinstance(x, np.ndarray) else x for x in leaves]  # arrays of no axis are not hashable
+    leaves = [x[()] if isinstance(x, np.ndarray) else x for x in leaves]  # arrays are not hashable, scalars are
     is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
@@ -224,7 +224,7 @@ _few_lanes = contextvars.ContextVar("few_lanes", default=False)
 
 @contextlib.contextmanager
 def few_lanes(few: bool) -> Iterator[None]:
-    """Says whether what is traced inside is a program of one step of few lanes, which Python calls step by step."""
+    """Marks programs traced inside the context as one step of few lanes, which Python calls step by step."""
     token = _few_lanes.set(few)
     try:
         yield
@@ -235,11 +235,11 @@ def few_lanes(few: bool) -> Iterator[None]:
 def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
     """Acts as `in_one_kernel` for a function of few results, no images; an ordinary call in a program of `few_lanes`.
 
-    XLA:CPU (jaxlib 0.10.2) has a buffer for every operation of a reducer and creates all of them in every call of the
-    program, about 70 ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us.
-    With few lanes it is faster to compute what several results share more than once.
+    XLA:CPU (jaxlib 0.10.2) allocates a buffer for every operation of a reducer in every call of the program, about
+    70 ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us.
+    With few lanes it is faster to recompute the values that several results share.
 
-    No test tells whether this is still needed, as time alone shows it: compare ``python -m benchmarks stepping`` with
+    No test shows whether this is still needed, because only timing does: compare ``python -m benchmarks stepping`` with
     and without ``JAXENV_PLAIN=in_small_kernel``.
     """
     plain = "in_small_kernel" in PLAIN or _few_lanes.get()
@@ -330,7 +330,7 @@ def _compiled(function: Any, on_scalars: Any) -> Callable[..., Any]:
     return function.compiled
 
 
-# A primitive of its own: JAX traces the function once for all shapes, and lowers it for one platform only.
+# A separate primitive: JAX traces the function once for all shapes, and lowers it for one platform only.
 _one_kernel = Primitive("one_kernel")
 _one_kernel.multiple_results = True
 _one_kernel.def_impl(lambda *arrays, **program: _compiled(**program)(*arrays))
@@ -344,7 +344,7 @@ mlir.register_lowering(_one_kernel, mlir.lower_fun(lambda *arrays, function, on_
 
 @functools.lru_cache(maxsize=256)
 def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Callable[..., Any]:
-    """Replaces what is reduced by the results of a program of the first element."""
+    """Makes a reducer that replaces its arguments by the results of a program of the first element."""
 
     def reducer(row: tuple[jax.Array, ...], element: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         first = ~row[-1]

@@ -1,8 +1,8 @@
-"""Checks at the border of an environment: what is passed back to it, and what the methods of a task return.
+"""Checks at the boundary of an environment: states passed back to it, and results of a task's methods.
 
-``step`` is the innermost call of every loop, so it does not compare its state with what a reset returns. It fails in
-one way or another if the state is a wrong one, and the reason is found only then. Loops check once, before they start.
-The outputs of a task are checked while they are traced.
+``step`` is the innermost call of every loop, so it does not compare its state with a reset's. With a wrong state it
+fails somewhere, and the reason is determined only then. Loops check once, before they start. The outputs of a task are
+checked while they are traced.
 """
 
 import dataclasses
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class explained:
-    """A context for a call with a state: if the call fails and the state is a wrong one, the error says so.
+    """A context for a call with a state: if the call fails because of a wrong state, the error says so.
 
     A class, since ``step`` enters it on every call: a generator would cost three times as much.
 
     Args:
         call: the name of the function or method, with which the error starts.
         env: the environment.
-        start: a state, or a state and its timestep; nothing if the call takes neither.
+        start: a state, or a state and its timestep; empty if the call takes neither.
         arguments: the other arguments of the call, which must be trees of arrays.
     """
 
@@ -62,7 +62,7 @@ def start_fault(env: "Environment", *start: Tree) -> str | None:
     """Returns the rule that a state, or a state and its timestep, break in ``env``; ``None`` if there is none."""
     try:
         expected = env.start_shapes()
-    except Exception:  # the environment has an error of its own, which its own methods raise
+    except Exception:  # the environment itself fails, and its methods raise that error
         return None
     if (fault := difference(env, expected, *start)) is not None:
         return fault

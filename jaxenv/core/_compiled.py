@@ -21,11 +21,11 @@ _one_by_one = contextvars.ContextVar("one_by_one", default=False)
 def self_compiling(function: F, check: Callable | None = None) -> F:
     """Decorates a function of an environment and arrays: called outside of traces, it runs as one compiled program.
 
-    JAX would otherwise compile and start every operation by itself: the first ``reset`` and ``step`` of DoorKey took
-    twice as long, and every later step a hundred times as long.
+    Otherwise JAX would compile and dispatch every operation separately: the first ``reset`` and ``step`` of DoorKey
+    took twice as long, and every later step a hundred times as long.
 
-    The function is called as it is inside of traces, for arguments that are no arrays, about which it has errors of its
-    own, and for environments that do not compile themselves. ``check`` is called before the program, with the same
+    The function is called directly inside traces, for arguments that are not arrays (it raises its own errors), and for
+    environments that do not compile themselves. ``check`` is called before the program, with the same
     arguments.
     """
 
@@ -53,8 +53,8 @@ def _known_leaves(env: Any) -> list[Any] | None:
     return leaves
 
 
-# Decorates a function of arrays with a loop whose body is a new function at every call. Outside of traces the loop is
-# then compiled for the first call alone; inside of them JAX inlines the function.
+# Decorates a function of arrays with a loop whose body is a new function at every call. Outside traces the loop is then
+# compiled at the first call only; inside them JAX inlines the function.
 compiled_once = functools.partial(jax.jit, inline=True)
 
 

@@ -87,7 +87,7 @@ def hashable(value: Any) -> Any:
     return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value
 
 
-# A value of each type that is checked, and what an error calls it.
+# An example of each type that is checked, and its name in errors.
 _OF_TYPE: dict[Any, Any] = {bool: False, int: 0, float: 0.0, str: ""}
 _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a string"}
 
@@ -95,7 +95,7 @@ _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a s
 def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
     """Checks a value of a field declared by ``static``: its type, and its range if one is declared.
 
-    A ``Literal`` declares the choices of a field, and the range of a ``tuple[int, ...]`` is that of its entries.
+    A ``Literal`` declares the choices of a field. The range of a ``tuple[int, ...]`` applies to its entries.
     """
     if get_origin(field.type) is Literal:
         check_choice(owner, field.name, value, get_args(field.type))
@@ -129,7 +129,7 @@ def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
 def check_option(owner: str, name: str, value: Any, default: Any, alternative: str = "") -> Any:
     """Checks that a static argument has the type of its default; returns it as a Python value.
 
-    ``alternative`` names in the error what else the caller accepts: ``"None or "``.
+    ``alternative`` names in the error the other values that the caller accepts: ``"None or "``.
     """
     kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
     if isinstance(value, np.generic):

@@ -1,4 +1,4 @@
-"""What a stack consists of, and the text that ``Environment.describe`` returns."""
+"""The parts of a stack, and the text that ``Environment.describe`` returns."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """What one level of a stack adds to those inside.
+    """One level of a stack and its additions to the levels inside.
 
     Attributes:
         title: its name, and the arguments that differ from their defaults.
-        bytes_per_lane: bytes of its own state per lane.
-        bytes_shared: bytes of its own state that all lanes share.
-        specs: ``"observation"`` and ``"action"`` in short, where they differ from those of the level inside.
+        bytes_per_lane: bytes that it adds to the state of a lane.
+        bytes_shared: bytes that it adds to the state that all lanes share.
+        specs: ``"observation"`` and ``"action"`` in short, where they differ from the level inside.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""What notebooks show for an environment."""
+"""The display of an environment in notebooks."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from jaxenv.tree import Tree
 if TYPE_CHECKING:
     from jaxenv.core.environment import Environment
 
-_MAX_ELEMENTS = 8  # of a spec, whose bounds are shown one by one
+_MAX_ELEMENTS = 8  # the largest spec whose bounds are listed
 
 
 def describe_html(env: "Environment") -> str:

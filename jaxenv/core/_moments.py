@@ -20,7 +20,7 @@ from jaxenv.core._count import Count
 class Moments:
     """Count, mean and population variance of all samples so far; one mean and variance per element.
 
-    Before the first sample the mean is 0 and the variance 1, so that normalising changes nothing.
+    Before the first sample the mean is 0 and the variance 1, so normalising changes nothing.
 
     Attributes:
         count: the exact number of samples, shape ``()``.
@@ -115,7 +115,7 @@ def denormalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Arra
 def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
     """Returns ``sqrt(variance + epsilon)`` with leading axes up to ``ndim``; ``epsilon`` is a scalar or one per lane.
 
-    It is 1 where that is 0: numbers that never vary are not divided.
+    The scale is 1 where this is 0: numbers that never vary are not divided.
     """
     total = _aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim)
     return jnp.sqrt(jnp.where(total == 0, np.float32(1), total))

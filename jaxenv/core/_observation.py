@@ -1,4 +1,4 @@
-"""What wrappers of observations share: the map of both observations of a row, and the check of its result."""
+"""Shared code of observation wrappers: mapping both observations of a row, and checking the result."""
 
 import dataclasses
 from collections.abc import Callable

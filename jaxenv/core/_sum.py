@@ -9,14 +9,14 @@ from jaxenv import tree
 
 @tree.struct
 class Sum:
-    """A float32 sum and its rounding error, for which the next addition compensates; both of any one shape.
+    """A float32 sum and its rounding error, which the next addition compensates; both have one shape.
 
     Over any number of terms the error is about one rounding of the sum of their absolute values (Kahan 1965,
     doi:10.1145/363707.363723). A plain float32 sum of ones stops at 2**24.
 
     Attributes:
         value: the sum, rounded.
-        error: what ``value`` has too much; 0 if the sum is not finite.
+        error: the excess of ``value``; 0 if the sum is not finite.
     """
 
     value: jax.Array

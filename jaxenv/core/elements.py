@@ -31,7 +31,7 @@ _OWN = "env"
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """What `Composed.elements` says about one element.
+    """A description of one element, from `Composed.elements`.
 
     Attributes:
         name: group and name, unique in a composition: ``"rewards.upright"``.
@@ -49,8 +49,8 @@ class Element:
 class Composed(Task):
     """The dynamics of one environment, with observations, actions, rewards and terminations made of named elements.
 
-    States, random streams and params are those of the dynamics. A group of elements replaces that side of the dynamics;
-    a group that is omitted leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state
+    States, random streams and params come from the dynamics. A group of elements replaces one side of the dynamics; an
+    omitted group leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state
     before the step, the action that the dynamics executed, and the resulting `Transition`, with the ``state`` after the
     step, ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. The name of an entry of
     that ``env_info`` may replace such a function.
@@ -67,9 +67,9 @@ class Composed(Task):
         actions: one pair ``(specs, fn)``: specs by name, and a function ``fn(state, action)`` that maps the dynamics'
             state and the agent's dict of actions to the dynamics' action. Discrete parts of its result are clipped to
             their bounds.
-        rewards: dict of functions of a step by name, each of which returns numbers ``[B]``; the dynamics' own reward is
+        rewards: dict of functions of a step by name. Each returns numbers ``[B]``; the reward of the dynamics is
             ``out.reward``.
-        terminations: dict of functions of a step by name, each of which returns bool ``[B]``; any of them ends the
+        terminations: dict of functions of a step by name. Each returns bool ``[B]``; any of them ends the
             episode. The dynamics' own termination is included as ``"env"``, unless an element of that name replaces it.
         weights: dict of factors by name of the reward, one number or one per lane; 1 by default. They become one leaf,
             float32 ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
@@ -128,7 +128,7 @@ class Composed(Task):
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """The elements in the order of their groups, those of a group in alphabetical order.
+        """The elements by group, in alphabetical order within a group.
 
         A group that is omitted has none. Its side of the dynamics is not an element, except for the dynamics' own
         termination, which ``"terminations.env"`` includes.

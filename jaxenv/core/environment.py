@@ -1,6 +1,6 @@
 """The interface of a batch of environments, which tasks and wrappers implement.
 
-Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and `jaxenv.Wrapper` to write a wrapper.
+Use `Environment` in annotations. Subclass `jaxenv.Task` to write an environment, `jaxenv.Wrapper` for a wrapper.
 """
 
 import abc
@@ -43,7 +43,7 @@ class Environment(Module, abc.ABC):
     """
 
     batched: ClassVar[bool] = True
-    _repr_html_ = _describe_html.describe_html  # what notebooks show
+    _repr_html_ = _describe_html.describe_html  # the display in notebooks
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         for name in vars(cls):
@@ -88,13 +88,13 @@ class Environment(Module, abc.ABC):
     ) -> tuple[Tree, TimeStep]:
         """Starts an episode in every lane: the primitive under ``reset``, ``AutoReset`` and ``reset_where``.
 
-        Tasks and wrappers implement it, and wrappers call that of the environment inside.
+        Tasks and wrappers implement it; wrappers call it on the environment inside.
 
         Args:
             keys: the lanes' key words, two ``uint32[B]``.
             env_id: int32 ``[B]``.
             episode: int32 ``[B]``, the number of the episode in its lane.
-            previous: the lanes' state before, which supplies what outlives an episode; ``None`` at a reset.
+            previous: the lanes' previous state, the source of everything that outlives an episode; ``None`` at a reset.
         """
 
     @final
@@ -119,7 +119,7 @@ class Environment(Module, abc.ABC):
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         """Advances every lane by one step: the primitive under ``step``.
 
-        Tasks and wrappers implement it, and wrappers call that of the environment inside. ``step`` checks, compiles and
+        Tasks and wrappers implement it; wrappers call it on the environment inside. ``step`` checks, compiles and
         explains errors once, at the outermost level.
 
         Args:
@@ -145,7 +145,7 @@ class Environment(Module, abc.ABC):
     def _longest_episode(self) -> Any:
         """A bound on the steps of an episode, one int32 or one per lane ``[B]``; the largest int32 where none is known.
 
-        The steps are the agent's. What ends an episode earlier does not count.
+        Steps are the agent's. Earlier ends of an episode do not count.
         """
         return np.int32(INT32_MAX)
 
@@ -190,7 +190,7 @@ class Environment(Module, abc.ABC):
     @property
     @final
     def spec_lanes(self) -> int:
-        """The number of lanes that specs are derived for: those of the per-lane leaves (of a shard) or ``num_envs``."""
+        """The number of lanes for which specs are derived: as per-lane leaves (of a shard) hold, or ``num_envs``."""
         per_lane = [np.shape(d.value)[0] for d in declared_leaves(self) if d.per_lane]
         return per_lane[0] if per_lane else self.num_envs
 
@@ -283,7 +283,7 @@ class Environment(Module, abc.ABC):
 
     @property
     def _salt(self) -> str:
-        """What the streams of the lanes depend on besides their keys: the name, or the class of an unnamed task."""
+        """The salt of the lanes' streams: the name, or the class of an unnamed task."""
         return self.name or type(self).__name__
 
     @final
@@ -302,7 +302,7 @@ class Environment(Module, abc.ABC):
     def take(self, index: jax.Array) -> Self:
         """Returns the environment of lanes ``index`` (int32 ``[K]``): per-lane leaves are gathered, others untouched.
 
-        It reaches all levels of a stack, so a subclass cannot override it. Indices out of range mean the nearest lane.
+        It reaches all levels of a stack, so a subclass cannot override it. Indices are clamped to the range.
 
         Raises:
             ValueError: at trace time, if ``index`` is not ``[K]`` integers.
@@ -353,13 +353,13 @@ class Environment(Module, abc.ABC):
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """The names of the tasks that lanes play: one, or those of a `Multitask`. A task without a name is ``"0"``."""
+        """The names of the tasks that lanes play, one unless it is a `Multitask`. A task without a name is ``"0"``."""
         return (self.name or "0",)
 
     @property
     @final
     def num_tasks(self) -> int:
-        """The number of tasks: 1, or those of a `Multitask`."""
+        """The number of tasks: 1 unless it is a `Multitask`."""
         return len(self.task_names)
 
     @property
@@ -379,8 +379,8 @@ class Environment(Module, abc.ABC):
     def describe(self) -> str:
         """Describes the stack as text: one line per level, outermost first, then its params, lanes and specs.
 
-        The line of a level shows the arguments that differ from their defaults, and what it adds to the level inside:
-        bytes of state, per lane and for all lanes together, and another observation or action. The line of a param
+        The line of a level shows the arguments that differ from their defaults, and its additions to the level inside:
+        bytes of state, per lane and for all lanes together, and a changed observation or action. The line of a param
         shows its value (the smallest and the largest, if lanes differ), its unit and the values that it may take.
         """
         return _describe.describe(self)
@@ -392,7 +392,7 @@ class Environment(Module, abc.ABC):
         return f"{type(self).__name__}{_describe.arguments(self)}"
 
     def close(self) -> None:
-        """Frees what the environment holds outside JAX. Nothing by default; suites that run processes override it."""
+        """Frees resources outside JAX. It does nothing by default; suites that run processes override it."""
 
     def __enter__(self) -> Self:
         return self
@@ -402,7 +402,7 @@ class Environment(Module, abc.ABC):
 
 
 def check_environment(owner: str, env: Any, name: str = "env") -> None:
-    """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one of what was given."""
+    """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one from the value."""
     if isinstance(env, Environment):
         return
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
@@ -416,7 +416,7 @@ def check_devices(owner: str, env: Environment, devices: int) -> None:
         raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
 
 
-# What a subclass implements in place of a method that is final.
+# Final methods, and the primitives that a subclass implements instead.
 _PRIMITIVES = {"reset": "begin", "step": "proceed"}
 
 
@@ -428,7 +428,7 @@ def _is_called_by_jax() -> bool:
 def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
     """Returns the key of a batch; raises a ``ValueError`` under ``jax.vmap`` over as many keys as the batch has lanes.
 
-    Other numbers of keys are several batches, such as those of several seeds.
+    Other numbers of keys make several batches, for example one per seed.
     """
 
     @jax.custom_batching.custom_vmap

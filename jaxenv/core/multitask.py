@@ -32,8 +32,8 @@ class Playing:
 class Multitask(Environment):
     """Lets every lane play one of several environments with equal specs.
 
-    The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: the
-    cost in time and memory is that of all tasks together. Tasks that a lane does not play stand still. Tasks that
+    The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: time
+    and memory are the sums over all tasks. Tasks that a lane does not play stand still. Tasks that
     differ only in params do not need this class, since params may have one value per lane. ``env_info["task_id"]``
     (int32 ``[B]``) reports the task of each row, and ``task_names`` names it. ``jaxenv.load`` makes the complete stack
     from ids.
@@ -47,8 +47,8 @@ class Multitask(Environment):
             every episode.
         chosen: the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and episodes start
             with task 0.
-        names: one name per task; by default those of the environments, or ``"0"``, ``"1"``, ... if some of these are
-            empty or equal.
+        names: one name per task; by default the names of the environments, or ``"0"``, ``"1"``, ... if some are empty
+            or equal.
 
     Raises:
         ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
@@ -126,7 +126,7 @@ class Multitask(Environment):
 
     @property
     def _longest_episode(self) -> Any:
-        def both(a: Any, b: Any) -> Any:  # an agent that chooses the tasks may take the steps of both
+        def both(a: Any, b: Any) -> Any:  # an agent that chooses tasks may take steps of both
             return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.chosen else jnp.maximum(a, b)
 
         return functools.reduce(both, [env._longest_episode for env in self.envs])

@@ -28,7 +28,7 @@ class EnvSpec:
         kwargs: constructor arguments and params that differ from the class's defaults.
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
         limit_follows_params: whether the limit is ``Task.time_limit``, which depends on params and options;
-            ``max_episode_steps`` is its value for those of the id.
+            ``max_episode_steps`` is its value for the defaults of the id.
     """
 
     id: str
@@ -169,7 +169,7 @@ def register(
         kwargs: constructor arguments and params that differ from the class's defaults.
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
         limit_follows_params: whether the limit is ``Task.time_limit``, which depends on params and options;
-            ``max_episode_steps`` is its value for those of the id.
+            ``max_episode_steps`` is its value for the defaults of the id.
 
     Raises:
         ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
@@ -224,7 +224,7 @@ def import_module(name: str) -> None:
 
 
 def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
-    """Imports ``modules``, and refuses an id from data that would import another one: that runs its code.
+    """Imports ``modules`` and refuses an id from data that would import, and so run, any other module.
 
     Args:
         owner: the start of errors.
@@ -232,8 +232,8 @@ def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
         modules: names of modules that the caller trusts.
 
     Raises:
-        ValueError: for ``"module:ID"`` unless the module is one of these, or is imported already; for ``modules`` that
-            are not a sequence of names, or name no module.
+        ValueError: for ``"module:ID"`` unless the module is in ``modules`` or imported already, and if ``modules`` is
+            not a sequence of module names.
     """
     if isinstance(modules, str) or not isinstance(modules, Sequence) or not all(isinstance(x, str) for x in modules):
         raise ValueError(f"{owner}: modules must be a sequence of names of modules, got {modules!r}")
@@ -271,7 +271,7 @@ def spec(id: str) -> EnvSpec:
     return _registry[name]
 
 
-# The ids of brax, which several libraries share, by their names without underscores.
+# Brax's ids, which several libraries share, by name without underscores.
 _OF_BRAX = (
     *("ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "inverted_double_pendulum", "inverted_pendulum"),
     *("pusher", "reacher", "swimmer", "walker2d"),
@@ -297,7 +297,7 @@ def _is_absent(module: str, missing: ModuleNotFoundError) -> bool:
 
 
 def _check_entry_point(owner: str, entry_point: Any) -> None:
-    """Raises a ``ValueError`` for a class that is no environment of its own."""
+    """Raises a ``ValueError`` for a class that cannot be an environment by itself, such as an abstract one."""
     if isinstance(entry_point, type) and (not issubclass(entry_point, Environment) or issubclass(entry_point, Wrapper)):
         kind = "the wrapper" if issubclass(entry_point, Wrapper) else "the class"
         rule = "must be a class of environments, such as a Task, or a function that returns one"

@@ -24,12 +24,12 @@ from jaxenv.tree import Tree
 
 @tree.struct
 class Transition:
-    """The result of one step of a task: the author's part of a TimeStep.
+    """The result of one step of a task: the part of a TimeStep that its author computes.
 
     Attributes:
         state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
         reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward.
-        terminated: bool ``[B]``, whether the task itself ended. Time limits are not the task's business.
+        terminated: bool ``[B]``, whether the task itself ended. A task does not implement time limits.
         env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
             ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its
             state, and learners mask the row out.
@@ -64,7 +64,7 @@ class Task(Environment):
     num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
 
-    # --- what an author writes ---------------------------------------------------------------------------------------
+    # --- methods that an author writes --------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def initial(self, stream: Stream) -> Tree:

@@ -15,9 +15,9 @@ from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
-# Why a wrapper has a place in a stack. A time limit goes outside a wrapper
+# Reasons for the position of a wrapper in a stack. A time limit goes outside a wrapper
 #   "task": that acts on the task itself,
-#   "several_steps": of which one step may take several of `env`; the clock counts every one,
+#   "several_steps": that may take several steps of `env` in one; the clock counts each of them,
 #   "hides_ends": that hides ends of `env`.
 # "sees_ends": it acts at the ends of episodes, and no wrapper that moves them may stand outside it.
 # "batch": it has state of the whole batch, and stands outside `AutoReset`.
@@ -29,7 +29,7 @@ _FIELDS = [field.name for field in dataclasses.fields(TimeStep)]
 class Wrapper(Environment):
     """An environment around another one, ``env``; it forwards everything by default. Arrays lead with lanes ``[B]``.
 
-    A wrapper declares the TimeStep fields that it ``owns``: those that it may rewrite. All other fields pass through
+    A wrapper declares the TimeStep fields that it ``owns`` and may rewrite. All other fields pass through
     bit-identical, and outer levels rely on this. ``AutoReset``, for example, observes a restarted state directly if no
     wrapper owns the observation. ``jaxenv.wrappers`` has bases for wrappers that map one field and for wrappers with
     state.
@@ -89,7 +89,7 @@ class Wrapper(Environment):
         return state
 
     def _stream(self, clock: Clock, purpose: str) -> Stream:
-        """Returns a stream for one ``purpose`` of this wrapper, distinct from those of other wrappers in the stack.
+        """Returns a stream for one ``purpose`` of this wrapper, distinct from other wrappers in the stack.
 
         It depends on the class and on the number of wrappers of this class further inside, not on other wrappers.
         """

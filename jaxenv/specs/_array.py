@@ -22,7 +22,7 @@ _UNSET: Any = object()
 class Array:
     """An array of one shape and dtype, without bounds.
 
-    Methods that make arrays take ``outer``, the axes in front of those of the spec: one number or a tuple.
+    Methods that make arrays take ``outer``, further leading axes: one number or a tuple.
 
     Raises:
         ValueError: if ``shape`` does not consist of integers of at least 0, or ``dtype`` is not bool or a dtype of
@@ -62,7 +62,7 @@ class Array:
         return False
 
     def replace(self, shape: Any = _UNSET, dtype: Any = _UNSET, name: Any = _UNSET) -> "Array":
-        """Returns a copy with other attributes; those not given stay the same."""
+        """Returns a copy with other attributes; omitted ones stay the same."""
         return Array(_if_set(shape, self.shape), _if_set(dtype, self.dtype), _if_set(name, self.name))
 
     def zeros(self, outer: Outer = ()) -> jax.Array:
@@ -196,7 +196,7 @@ class Bounded(Array):
     def replace(  # type: ignore[override]
         self, shape: Any = _UNSET, dtype: Any = _UNSET, minimum: Any = _UNSET, maximum: Any = _UNSET, name: Any = _UNSET
     ) -> "Bounded":
-        """Returns a copy with other attributes; those not given stay the same.
+        """Returns a copy with other attributes; omitted ones stay the same.
 
         A bound that is one number for all elements follows a new shape or dtype; other bounds must be given again.
         """
@@ -292,7 +292,7 @@ def check_spec(owner: str, spec: Any, name: str = "spec") -> None:
 
 
 def _is_length(n: Any) -> bool:
-    return is_integer(n) or jax.export.is_symbolic_dim(n)  # an exported function may leave the number of lanes open
+    return is_integer(n) or jax.export.is_symbolic_dim(n)  # an exported function may have a symbolic number of lanes
 
 
 def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:

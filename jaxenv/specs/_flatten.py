@@ -19,7 +19,7 @@ def flattened(spec: Tree, *, one_hot: bool = True, dtype: Any = None) -> Array:
 
     Args:
         spec: a spec or a tree of them.
-        one_hot: whether a bounded integer of shape ``()`` with n values takes n elements, one of which is 1.
+        one_hot: whether a bounded integer of shape ``()`` with n values becomes a one-hot vector of n elements.
         dtype: the dtype of the vector; by default the common dtype of all leaves, or float32 if they differ.
 
     Raises:
@@ -44,7 +44,7 @@ def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None)
     """Flattens a tree of arrays ``[*outer, ...]`` to one vector ``[*outer, n]``.
 
     The leaves are in tree order (the entries of a dict are sorted by key, as in JAX), each in row-major order. Axes in
-    front of those of the spec, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers
+    front, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers
     beyond 2**24 only approximately.
 
     Args:

@@ -17,7 +17,7 @@ def from_gymnasium(space: Any) -> Tree:
     """Converts a space of Gymnasium to a spec, or to a dict or tuple of specs.
 
     ``Discrete``, ``MultiDiscrete`` and ``MultiBinary`` become bounded integers and bools, a ``Box`` keeps its bounds.
-    Dtypes are those that JAX has: float64 becomes float32 unless x64 is enabled.
+    Dtypes are converted to JAX's: float64 becomes float32 unless x64 is enabled.
 
     Raises:
         ImportError: if Gymnasium is not installed.

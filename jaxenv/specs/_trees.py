@@ -25,7 +25,7 @@ def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
     Args:
         spec: a spec or a tree of them.
         key: a stream (values lead with ``[B]``) or a typed JAX key.
-        outer: axes between those of the key and those of the spec.
+        outer: axes between the axes of the key and of the spec.
         mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
             and the minimum where none is marked.
     """

@@ -31,7 +31,7 @@ def name_of(owner: str, config: Any) -> str:
     for name, path in MODULES.items():
         if isinstance(config, RunConfig) and type(config).__module__ == path:
             return name
-    raise ValueError(f"{owner}: config must be that of a learner, such as ppo.Config(), got {config!r}")
+    raise ValueError(f"{owner}: config must be a learner's config, such as ppo.Config(), got {config!r}")
 
 
 def suited(action_spec: Any) -> str:

@@ -30,7 +30,7 @@ def of_format(name: str | None, folder: pathlib.Path) -> "Checkpoints":
     """Returns the checkpoints of a run in a format; by default in the folder's, ``"npz"`` for a new one.
 
     Raises:
-        ValueError: for another format than that of the folder.
+        ValueError: for another format than the folder's.
     """
     present = "npz" if (folder / FILE).exists() else "orbax" if (folder / FOLDER).exists() else None
     if None not in (name, present) and name != present:
@@ -55,7 +55,7 @@ class Checkpoints(Protocol):
 
 
 class InFile:
-    """``checkpoint.npz``: the first process gathers all arrays and writes them before the run goes on."""
+    """``checkpoint.npz``: the first process gathers all arrays and writes them before the run continues."""
 
     def __init__(self, folder: pathlib.Path):
         self._path = folder / FILE
@@ -76,7 +76,7 @@ class InFile:
 
 
 class InFolder:
-    """``checkpoints/``: every process writes the arrays of its own devices while the run goes on."""
+    """``checkpoints/``: every process writes the arrays of its devices while the run continues."""
 
     def __init__(self, folder: pathlib.Path):
         self._folder = folder / FOLDER

@@ -1,4 +1,4 @@
-"""Distributions over actions, whose parameters a network computes.
+"""Distributions over actions; a network computes their parameters.
 
 =================== ==================================== ============================================================
 distribution        action spec                          inputs
@@ -9,8 +9,8 @@ distribution        action spec                          inputs
 `TanhNormal`        a bounded array of floats            ``[B, 2 n]`` of the number before the tanh
 =================== ==================================== ============================================================
 
-A *sample* is what the probability belongs to, and what a learner stores. ``to_action`` makes it an action of the spec:
-it clips a `Normal` to the bounds and squashes a `TanhNormal` into them.
+A learner stores *samples*, and probabilities refer to them. ``to_action`` turns a sample into an action of the spec: it
+clips a `Normal` to the bounds and squashes a `TanhNormal` into them.
 """
 
 from typing import Any, NamedTuple
@@ -118,7 +118,7 @@ class Normal(NamedTuple):
 
     @property
     def num_log_std(self) -> int:
-        """How many of the inputs, the last ones, are log standard deviations."""
+        """The number of log standard deviations, which are the last inputs."""
         return self.spec.numel
 
     def moments(self, inputs: Any) -> Any:
@@ -159,8 +159,8 @@ class Normal(NamedTuple):
 class TanhNormal(Normal):
     """Independent normal numbers that a tanh squashes into the bounds of the spec, a `jaxenv.specs.Bounded`.
 
-    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples are the numbers before the tanh, and so are ``mode``,
-    whose action is the median one, and ``entropy``: that of the action has no closed form.
+    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples, ``mode`` and ``entropy`` refer to the
+    numbers before the tanh: the entropy of the action has no closed form. The action of ``mode`` is the median.
     """
 
     def to_action(self, sample: jax.Array) -> jax.Array:

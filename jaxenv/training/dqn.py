@@ -6,8 +6,8 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
 
-The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
-consists of, `make_train` with its two stages (collect, learn), the policy, the network. An environment is given by its
+The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+run, `make_train` with its two stages (collect, learn), the policy, the network. An environment is given by its
 id or as two stacks.
 """
 
@@ -29,7 +29,7 @@ from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, LaneBuffer, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
-# What the buffer keeps of every row.
+# The parts of a row that the buffer keeps.
 _STORED = ("timestep.step_type", "timestep.reward", "timestep.discount", "timestep.observation", "action")
 _STORED_INFO = ("action_mask", "abnormal")
 
@@ -58,8 +58,8 @@ class Config(RunConfig):
         epsilon_start: probability of a random action in the first update.
         epsilon_end: probability of a random action at the end, and of ``eval_explore``.
         exploration_fraction: fraction of the updates over which the probability falls linearly.
-        initial_value: estimate of every value at the start. Above what can be reached, it makes the best action that
-            of the least known value. It lasts where states share no weights: with ``hidden=()``, a table.
+        initial_value: estimate of every value at the start. If it exceeds all reachable returns, the best action is the
+            least explored one. This lasts where states share no weights: with ``hidden=()``, a table.
     """
 
     num_envs: int = 8
@@ -122,7 +122,7 @@ class Learner:
         buffer: the `data.ReplayState`, which holds raw observations.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
-        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
         hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
@@ -277,7 +277,7 @@ def make_train(
             average = optax.incremental_update(params, learner.target, settings.target_rate)
             learner = dataclasses.replace(learner, params=params, target=average, optimizer=state)
             if config.priority_exponent:
-                # Windows that are no transitions are not drawn again.
+                # Windows that are not transitions are not drawn again.
                 buffer = replay.update_priorities(learner.buffer, batch, jnp.abs(error), transitions.valid)
                 learner = dataclasses.replace(learner, buffer=buffer)
             return learner, losses
@@ -338,10 +338,10 @@ def _of_action(values: jax.Array, index: jax.Array) -> jax.Array:
 
 
 class QNetwork(nn.Module):
-    """The values of all actions, ``[..., num_actions]``: layers of rectified units on what the `Torso` makes.
+    """The values of all actions, ``[..., num_actions]``: layers of rectified units on the output of the `Torso`.
 
-    With ``dueling`` two sets of layers compute the value of the state and the advantages of the actions, whose mean
-    is subtracted. All values start near ``initial_value``.
+    With ``dueling`` two sets of layers compute the value of the state and the advantages of the actions, minus their
+    mean. All values start near ``initial_value``.
     """
 
     num_actions: int
@@ -364,8 +364,8 @@ class QNetwork(nn.Module):
 def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
     """Returns the distribution, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
-    The pair is what the network reads and the mask of legal actions. Transitions made of such rows have both of the
-    row that the action led to.
+    The pair is the input of the network and the mask of legal actions. In transitions made of such rows, both belong to
+    the row that the action led to.
     """
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec)

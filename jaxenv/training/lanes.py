@@ -1,4 +1,4 @@
-"""A training run as `make_train` of every learner returns it, and its lanes over the devices of a mesh."""
+"""A training run, as returned by `make_train` of every learner, and its lanes on the devices of a mesh."""
 
 import dataclasses
 import functools
@@ -66,11 +66,11 @@ class Train(Generic[L]):
 
         Args:
             key: a typed key.
-            hyperparameters: numbers that replace those of the config, by the names in ``config.hyperparameters``; they
+            hyperparameters: numbers that replace the config's, by the names in ``config.hyperparameters``; they
                 may be traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
 
         Raises:
-            ValueError: for a name that is no hyperparameter, or a number out of range.
+            ValueError: for a name that is not a hyperparameter, or a number out of range.
         """
         learner = self.init(key, hyperparameters)
         return jax.lax.scan(lambda learner, _: self.iteration(learner), learner, length=self.config.num_evaluations)
@@ -78,10 +78,10 @@ class Train(Generic[L]):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceLanes:
-    """The lanes that a learner steps: all of them, or on a mesh those of one device.
+    """The lanes that a learner steps: all lanes, or on a mesh the lanes of one device.
 
     Weights are the same on all devices: each computes the gradient on its own rows, and their mean is applied on all.
-    Without a mesh every method returns what it was given.
+    Without a mesh every method returns its argument unchanged.
 
     Attributes:
         config: the settings of the run.
@@ -159,7 +159,7 @@ class DeviceLanes:
 
         Args:
             env: the stack to train on.
-            learner: the class of what ``init`` returns, whose fields `PerLane` and `LaneBuffer` declare.
+            learner: the class that ``init`` returns; `PerLane` and `LaneBuffer` annotate its fields.
             curve: the class of the evaluation that ``iteration`` returns too.
             init: a function of a key and `RunConfig.arrays`.
             iteration: a function of the learner.
@@ -167,7 +167,7 @@ class DeviceLanes:
         if self.mesh is not None:
             state_specs = partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS)
             specs = dataclasses.replace(_specs(learner), env_state=state_specs)
-            # Without the check of types, for which every constant in a learner would have to be marked as varying.
+            # The check of varying types is off: it would require marking every constant in a learner as varying.
             over_mesh = functools.partial(jax.shard_map, mesh=self.mesh, check_vma=False)
             of_device, next_of_device = init, iteration
 

@@ -1,4 +1,4 @@
-"""What the learners' networks share: how they read observations, dense layers, convolutions and a GRU.
+"""Parts of the learners' networks: readers of observations, dense layers, convolutions and a GRU.
 
 Weights are orthogonal (Saxe et al., 2014, arXiv:1312.6120), biases 0.
 """
@@ -30,7 +30,7 @@ LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
 _LEAST_PIXELS, _LEAST_LARGE = 10, 32
 _MOST_VALUES = 1024  # integers with more values are read as numbers
-_LONGEST = 100.0  # rows over which a GRU remembers at first
+_LONGEST = 100.0  # rows that a GRU remembers at first
 
 
 # --- observations ----------------------------------------------------------------------------------------------------
@@ -41,8 +41,8 @@ class Reader:
     """How a network reads a tree of observations: images by convolutions, single integers as categories, the rest flat.
 
     Attributes:
-        filters: the convolutions of every leaf, ``()`` for one that is no image.
-        num_values: how many values every leaf takes, 0 for one that is no category.
+        filters: the convolutions of every leaf, ``()`` if it is not an image.
+        num_values: how many values every leaf takes, 0 if it is not a category.
         lowest: the lowest value of every category.
     """
 
@@ -57,8 +57,8 @@ class Reader:
         Args:
             owner: the learner, for errors.
             spec: the spec of one lane's observation, a tree.
-            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves those of at least 10
-                rows and columns.
+            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves images of at least
+                10 rows and columns.
 
         Raises:
             ValueError: if the channels of an image come first, or for ``"cnn"`` without an image.
@@ -98,7 +98,7 @@ class Reader:
 
 
 class Torso(nn.Module):
-    """Turns what a `Reader` returns, leaves ``[..., *shape]``, into one vector ``[..., n]``."""
+    """Turns the output of a `Reader`, leaves ``[..., *shape]``, into one vector ``[..., n]``."""
 
     reader: Reader
 
@@ -114,7 +114,7 @@ class Torso(nn.Module):
 
 
 def _convolve(image: jax.Array, filters: tuple[Filters, ...]) -> jax.Array:
-    """Convolutions as dense layers on patches: on a CPU their gradient is 10 times faster than that of ``nn.Conv``."""
+    """Convolutions as dense layers on patches: on a CPU their gradient is 10 times faster than with ``nn.Conv``."""
     scale, x = np.float32(1 / 255 if image.dtype == jnp.uint8 else 1), image
     for layer in filters:
         x = patches(x, layer.side, layer.stride).astype(jnp.float32) * scale

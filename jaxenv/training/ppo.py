@@ -6,8 +6,8 @@ normalised per minibatch, a learning rate that falls to 0, gradients clipped by 
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
 the loss. With ``recurrent`` a GRU remembers earlier rows; the loss replays it over the unroll, with the same restarts.
 
-The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
-consists of, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment
+The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+run, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment
 is given by its id or as two stacks.
 """
 
@@ -43,15 +43,15 @@ class Config(RunConfig):
         lambda_: decay rate of generalised advantage estimation.
         clip: the probability ratio is clipped to [1 - clip, 1 + clip].
         entropy_cost: weight of the entropy bonus.
-        anneal_entropy: the weight of the entropy bonus falls to 0 linearly, as the learning rate does. Where a task
-            ends at the first mistake, a policy that keeps exploring never sees what comes late in an episode.
+        anneal_entropy: the weight of the entropy bonus falls to 0 linearly, like the learning rate. Where a task
+            ends at the first mistake, a policy that keeps exploring never sees the late part of an episode.
         value_cost: weight of the value loss.
         clip_value: in the value loss a value that an update has moved by more than ``clip`` counts as moved by
-            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs that of the
-            policy in ``max_gradient_norm``.
+            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs the
+            policy's gradient in ``max_gradient_norm``.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
-            that makes large steps of the noise in a minibatch without any.
+            this turns the noise of a minibatch without rewards into large steps.
         activation: ``"tanh"`` or ``"relu"``, after each hidden layer.
         recurrent: width of a GRU between the torso and the hidden layers, which read its input as well; 0 for none.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
@@ -94,7 +94,7 @@ class Learner:
         memory: the memory of the GRU, float32 ``[B, recurrent]``; ``()`` without one.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
-        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
         hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
@@ -344,7 +344,7 @@ class _Batch:
 class ActorCritic(nn.Module):
     """The distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
 
-    Actor and critic are two networks of their own. They share the convolutions that turn an image into features and,
+    Actor and critic are two separate networks. They share the convolutions that turn an image into features and,
     with ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see
     the GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. The
     last ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.

@@ -7,11 +7,11 @@ from the TimeStep: a time limit is not a failure, and invalid transitions are ma
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
 
-The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
-consists of, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is
+The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+run, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is
 given by its id or as two stacks.
 
-It is one file of more than 400 lines, so that it can be read and copied as a whole.
+The file has more than 400 lines, so that it can be read and copied as a whole.
 """
 
 import dataclasses
@@ -46,15 +46,15 @@ class Config(RunConfig):
         warmup_steps: rows of all lanes together that are collected by uniform actions before the first update; rounded
             up to whole updates.
         learning_rate: Adam's initial learning rate, for actor, critics and temperature; it falls to 0 linearly.
-        target_rate: rate of the moving average of the critics' weights that are those of the target critics.
+        target_rate: rate of the moving average of the critics' weights that the target critics use.
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
         target_entropy: in nats, where actions are measured from -1 to 1; ``None`` for minus the number of actions.
         layer_norm: whether the critics normalise their hidden layers (Ba et al., 2016, arXiv:1607.06450), which keeps
             values from growing without bound where ``gamma`` is close to 1.
         noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
-            independent samples of the policy. It applies to the warm-up too, and changes the distribution of no single
-            action.
+            independent samples of the policy. It applies to the warm-up too, and leaves the distribution of each single
+            action unchanged.
     """
 
     env_id: str = "Pendulum-v1"
@@ -95,7 +95,7 @@ class Config(RunConfig):
 
 @tree.struct
 class Weights:
-    """What gradient steps change.
+    """The quantities that gradient steps change.
 
     Attributes:
         actor: the weights of the policy's network.
@@ -121,7 +121,7 @@ class Learner:
         noise: the noise of the last actions, float32 ``[B, n]``.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
-        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
         hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
@@ -331,7 +331,7 @@ def make_policy(
 ) -> tuple[Callable, Any]:
     """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
-    Actions are those of the mean before the tanh; with ``explore`` they are sampled, with the noise of training.
+    Actions come from the mean before the tanh; with ``explore`` they are sampled, with the noise of training.
     """
     evaluation.check_acting(Config, config, env, explore)
     if not isinstance(params, Weights):
@@ -369,7 +369,7 @@ def soft_target(
 
 
 def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, correlation: Any) -> jax.Array:
-    """Draws standard normal numbers ``[B, n]`` that correlate with those of the previous step of the episode."""
+    """Draws standard normal numbers ``[B, n]`` that correlate with the previous step of the episode."""
     correlation = jnp.where(starts, np.float32(0), correlation)[:, None]
     fresh = random.normal(stream, noise.shape[1:])
     return correlation * noise + jnp.sqrt(1 - correlation**2) * fresh

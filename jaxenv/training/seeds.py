@@ -1,7 +1,7 @@
 """Several seeds of one run at once, iteration by iteration, with checkpoints, a table and a picture.
 
 All seeds are one compiled function, under `jax.vmap` or in a loop, on the devices of one or of several processes. After
-every iteration a folder holds all results so far. A run that was killed, at whatever moment, resumes from its last
+every iteration a folder holds all results so far. A run that was killed at any moment resumes from its last
 checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved. From its
 first iteration to its end a run has its folder for itself.
 """
@@ -74,7 +74,7 @@ def train(
     """Trains ``num_seeds`` seeds and yields the `Run` after each iteration; a complete run is yielded once.
 
     An iteration ends with an evaluation; there are ``config.num_evaluations``. The yielded arrays are donated to the
-    next iteration: copy what must outlive it.
+    next iteration: copy arrays that must outlive it.
 
     Args:
         config: the settings of the run; their class chooses the learner, such as ``ppo.Config()``.
@@ -89,17 +89,17 @@ def train(
             it.
         checkpoint_every: write the checkpoint after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
-        devices: how many devices share the run; with several processes, those of all. If they divide ``num_seeds``
+        devices: how many devices share the run, over all processes. If they divide ``num_seeds``
             they share the seeds, without communication; otherwise several devices share the lanes of each seed, and
             average gradients. On a CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two
             devices, a core each.
         checkpoint_format: ``"npz"`` for one file, ``checkpoint.npz``, for which the first process gathers all arrays;
             or ``"orbax"`` for a `jaxenv.data.Checkpointer` of the folder ``checkpoints/``, in which every process
-            writes the arrays of its own devices while the next iteration runs. By default that of the run in the
-            folder, and ``"npz"`` for a new one.
-        sequential: each device trains its seeds one after another, in one compiled function without `jax.vmap`. For
-            environments whose step has branches and loops, such as those of Box2D and restarts of mazes: under ``vmap``
-            every seed takes every branch that one seed needs. On a CPU that is faster, and needs less memory.
+            writes the arrays of its devices while the next iteration runs. By default the format of the run in the
+            folder, ``"npz"`` for a new one.
+        sequential: each device trains its seeds one after another, in one compiled function without `jax.vmap`. Under
+            ``vmap`` every seed takes every branch that one seed needs, so this is faster on a CPU, with less memory,
+            for environments with branches and loops, such as Box2D and mazes.
 
     Raises:
         ValueError: if another run, of this or another process, writes to the folder, also with ``resume``; if the
@@ -127,7 +127,7 @@ def train(
     if resume and folder is None:
         raise ValueError("train: resume needs the folder of the run, got None")
     if jax.process_count() > 1 and devices != len(jax.devices()):
-        raise ValueError(f"train: devices must be {len(jax.devices())}, those of all processes, got {devices}")
+        raise ValueError(f"train: devices must be {len(jax.devices())}, the devices of all processes, got {devices}")
     if devices > len(jax.devices()):
         raise ValueError(f"train: devices must be at most {len(jax.devices())}, the devices of JAX, got {devices}")
     algorithm = _algorithms.name_of("train", config)
@@ -203,7 +203,7 @@ def _train(
             evaluation = _processes.gathered(evaluation)
             _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
             _warn_of_cut_episodes(evaluation.finished, number + 1, config.num_evaluations)
-            with jax.debug_nans(False):  # the evaluations still to come are NaN on purpose
+            with jax.debug_nans(False):  # evaluations still to come are NaN on purpose
                 curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
             run = Run(learner, curve, run.iterations + np.int32(1))
             if files is not None:
@@ -295,7 +295,7 @@ class _Files:
             stored = dict(json.loads((folder / CONFIG).read_text()))
         except (OSError, ValueError, TypeError):
             raise ValueError(f"train: {folder / CONFIG} is not the config of a run, none can be resumed") from None
-        # The checkpoint holds the config too: it may have been copied from another run.
+        # The checkpoint holds the config too, and may have been copied from another run.
         newest = _checkpoints.newest(folder)
         checkpointed = stored if newest is None else data.checkpoint_info(newest).config
         for source in (stored, checkpointed):
@@ -310,14 +310,14 @@ class _Files:
                         f"train: {folder} holds a run with {name} = {source[name]!r}, not {settings[name]!r}"
                     )
         if newest is not None and not can_resume(self.config):
-            where = "its lanes live outside JAX, no checkpoint has them"
+            where = "its lanes live outside JAX, so a checkpoint does not hold them"
             raise ValueError(f"train: a run on {self.config.env_id} cannot be resumed: {where}")
 
     def __enter__(self) -> None:
-        """Makes the folder that of this run."""
+        """Claims the folder for this run."""
         _processes.on_first_process(self._claim)
         try:
-            self.check()  # what another run has left since the first time
+            self.check()  # another run may have written since the first check
             _processes.on_first_process(self._write_config)
             self.checkpoints.open()
         except BaseException:
@@ -346,7 +346,7 @@ class _Files:
                 file.write_text(json.dumps(self.settings, indent=1) + "\n")
 
     def save(self, run: Run, num_evaluations: int) -> None:
-        """Writes curve, picture and checkpoint; raises an ``OSError`` that says what the folder holds."""
+        """Writes curve, picture and checkpoint; raises an ``OSError`` that describes the folder's contents."""
         number = int(run.iterations)
         try:
             _processes.on_first_process(lambda: self._write(run))
@@ -370,12 +370,12 @@ class _Files:
 def forget(folder: pathlib.Path) -> None:
     """Removes the config of a run that ended before its first evaluation, and its folder, if nothing else is in it.
 
-    What another process is writing to is left alone.
+    Folders that another process writes to are left alone.
     """
     if is_held_elsewhere(folder):
         return
     for within, own in ((folder / _checkpoints.FOLDER, set()), (folder, {CONFIG})):
-        with contextlib.suppress(OSError):  # of no folder, or one that cannot be removed, such as the current one
+        with contextlib.suppress(OSError):  # there is no folder, or it cannot be removed, like the working directory
             names = {path.name for path in within.iterdir()}
             if names - {LOCK} == own:
                 for name in names:
@@ -389,7 +389,7 @@ def rows(run: Run) -> list[dict[str, Any]]:
     ``train_return`` is the mean return of the exploring episodes that ended since the previous evaluation, in the
     rewards of the training stack (``None`` where none ended). ``eval_return`` is the mean return of whole episodes
     without exploration, in the environment's own rewards, followed by its standard error. Episodes that were cut off
-    count in ``eval_unfinished`` alone. The losses are those of the learner's ``Losses``.
+    count in ``eval_unfinished`` alone. The losses are the fields of the learner's ``Losses``.
     """
     check_kind("rows", "run", run, Run)
     curve = jax.device_get(run.curve)

@@ -50,7 +50,7 @@ def static(
         high: the largest one.
         above: a bound that numbers must exceed, in place of ``low``.
         below: a bound that numbers must stay below, in place of ``high``.
-        doc: what it is, which ``jaxenv show`` prints.
+        doc: a description, which ``jaxenv show`` prints.
         **kwargs: arguments of ``dataclasses.field``, such as ``default``.
     """
     check_text("tree.static", "doc", doc)
@@ -76,12 +76,12 @@ def leaf(
     Args:
         rank: number of axes of the value; one more means one value per lane.
         dtype: dtype of the value; by default int32 or bool if ``default`` is one, else float32.
-        unit: unit of the value, which ``describe`` shows.
+        unit: unit of the value; ``describe`` shows it.
         low: the smallest value that is accepted.
         high: the largest one.
         above: a bound that values must exceed, in place of ``low``.
         below: a bound that values must stay below, in place of ``high``.
-        doc: what it is, which ``jaxenv show`` prints.
+        doc: a description, which ``jaxenv show`` prints.
         **kwargs: arguments of ``dataclasses.field``, such as ``default``.
 
     >>> @struct
@@ -270,8 +270,8 @@ def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
 def vary_like(reference: jax.Array, values: T) -> T:
     """Marks constants ``[B, ...]`` as varying over the mesh axes that ``reference`` ``[B]`` varies over.
 
-    The identity outside of ``shard_map``. A loop carry made of constants needs it there. ``Shared`` subtrees stay as
-    they are: all shards may hold the same statistics.
+    Outside ``shard_map`` it is the identity. A loop carry made of constants needs it inside. ``Shared`` subtrees are
+    left alone: all shards may hold the same statistics.
     """
     return xla.vary_like(reference, values, leaves_alone=is_shared)
 

@@ -1,4 +1,4 @@
-"""Where two trees differ in structure, as text."""
+"""Comparison of the structures of two trees, as text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def mismatch(expected: Tree, given: Tree, name: str) -> str | None:
 def _first(expected: Tree, given: Tree, name: str) -> str | None:
     if is_array(expected) and is_array(given):
         return None
-    # JAX itself does not tell two dataclasses with equal fields apart.
+    # JAX does not distinguish two dataclasses with equal fields.
     if type(expected) is type(given):
         inside, other_inside = _children(expected), _children(given)
         if [path for path, _ in inside] == [path for path, _ in other_inside]:

@@ -1,6 +1,6 @@
-"""Typed JAX keys in states of other code, stored as their words.
+"""Typed JAX keys in states of other libraries, stored as their words.
 
-Words are ordinary arrays: states that hold them are saved, exported and compared like those of every other task.
+Words are ordinary arrays: states that hold them can be saved, exported and compared like all others.
 """
 
 from typing import Any

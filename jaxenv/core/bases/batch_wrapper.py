@@ -107,7 +107,7 @@ class BatchWrapper(Wrapper):
                 # Each shard has its own statistics, which must vary over the mesh from the start to be a scan carry.
                 shared = tree.vary_like(env_id, shared)
             return self._process(state, shared, lanes, timestep, not self.frozen)
-        # Only the rows of restarted lanes are kept, so this batch must not enter the statistics.
+        # Only the rows of restarted lanes are kept, so this batch must not update the statistics.
         return self._process(state, previous.shared.value, lanes, timestep, False)
 
     def proceed(self, state: BatchState, action: Tree) -> tuple[Tree, TimeStep]:
