@@ -94,7 +94,7 @@ class Programs:
         return owning(self)
 
     def keep(self) -> None:
-        """Keeps the programs without an environment, until newer ones replace them, if an equal one can be made again."""
+        """Keeps the programs without an environment until newer ones replace them, if an equal one can be made."""
         if self._stays is None:
             self._stays = can_be_made_again(self.structure)
         if self._stays:

@@ -105,8 +105,8 @@ def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
     """Returns the partition spec of every leaf: leaves that lead with the lanes are sharded, shared leaves replicated.
 
     In an `Environment` the values per lane are sharded, in any other tree all leaves outside of `jaxenv.tree.Shared`,
-    which marks for example the statistics of ``NormalizeObservation``. A trajectory ``[T, B]`` without statistics needs no function: its spec
-    is ``P(None, "lanes")``.
+    which marks for example the statistics of ``NormalizeObservation``. A trajectory ``[T, B]`` without statistics needs
+    no function: its spec is ``P(None, "lanes")``.
 
     Args:
         values: an environment, a state, a row, a policy's memory, or a tree of these; arrays or their shapes.
