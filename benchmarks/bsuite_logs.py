@@ -49,7 +49,7 @@ class LogState:
 
 
 class Log(Wrapper):
-    """Keeps what bsuite's ``Logging`` wrapper writes, per lane, in its state.
+    """Keeps the log that bsuite's ``Logging`` wrapper writes, per lane, in its state.
 
     Owns no field; goes outside ``AutoReset``. A training run needs no callbacks then: the host
     reads the table from the state of the environment.
@@ -79,7 +79,7 @@ class Log(Wrapper):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the table's columns: those of all experiments, and the counters of this one."""
+        """The names of the table's columns: common ones, and the counters of this experiment."""
         return (*STANDARD, *sorted(self.env.env_info_spec()))
 
     def inner(self, state):

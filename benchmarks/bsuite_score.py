@@ -42,7 +42,7 @@ def _bsuite() -> Iterator[tuple[Any, Any]]:
     import matplotlib
     import pandas
 
-    with matplotlib.rc_context():  # bsuite sets a style of its own
+    with matplotlib.rc_context():  # bsuite sets its own style
         from bsuite.experiments import summary_analysis
         from bsuite.logging import csv_load
 
@@ -73,7 +73,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
-    """Draws bsuite's radar: the mean score of each tag on an axis of its own, at least 0.05 as in bsuite.
+    """Draws bsuite's radar: one axis per tag for its mean score, at least 0.05 as in bsuite.
 
     bsuite's own drawing fails with pandas 2 and later.
     """

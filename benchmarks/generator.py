@@ -1,4 +1,4 @@
-"""Random words per second in a compiled loop: this library's generator, those of JAX, and Philox.
+"""Random words per second in a compiled loop: this library's generator, JAX's generators, and Philox.
 
 The result of a run is the exclusive or of all words of each lane, so the compiler cannot skip any of them.
 """

@@ -1,4 +1,4 @@
-"""What a compiled program runs, read from its HLO text: kernels and collectives, those of loops counted by rounds."""
+"""The work of a compiled program, read from its HLO text: kernels and collectives, counted once per loop round."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (\(.*?\)|\S+) ([a-z][a-z-]*
 
 
 class Work(NamedTuple):
-    """What one device runs.
+    """The work of one device.
 
     Attributes:
         kernels: instructions that run one after another, fusions counted once; of a conditional, the longest branch.

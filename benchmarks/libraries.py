@@ -47,7 +47,7 @@ NATIVE = {
     # EnvPool keeps MiniGrid's ids.
     **{f"envpool:{id}": id for id in jaxenv.ids() if id.startswith("MiniGrid-")},
 }
-# A loop as a suite's own users write it: the state for keys [B], the state after a step, what a step returned as
+# A loop as a suite's own users write it: the state for keys [B], the state after a step, the results of a step as
 # (observation, reward, terminated, truncated, is_step), and the random actions for a state and keys [B].
 Loop = tuple[Callable, Callable, Callable, Callable]
 

@@ -1,7 +1,7 @@
-"""A paper model of rollouts and PPO on many accelerators, from what the compiled programs move and communicate.
+"""A paper model of rollouts and PPO on many accelerators, from the traffic of the compiled programs.
 
 Nothing is timed. Kernels, bytes and collectives are read from programs that are compiled for simulated devices of a
-CPU; the speeds of the accelerator are those of its data sheet, and the fractions of them that programs reach are
+CPU; the speeds of the accelerator come from its data sheet, and the fractions of them that programs reach are
 assumptions, which the table prints.
 """
 
@@ -24,7 +24,7 @@ SHARED = 64  # with strong scaling all accelerators share the lanes of so many
 
 
 class Assumptions(NamedTuple):
-    """An accelerator, its links, and what programs reach of them. Bytes, operations and seconds.
+    """An accelerator, its links, and the fractions that programs reach. Bytes, operations and seconds.
 
     Data sheets: NVIDIA H200 SXM, with float32 outside of the tensor cores; NVLink 4, 900 GB/s in both directions
     together; one NDR InfiniBand port of 400 Gb/s per accelerator.
@@ -84,7 +84,7 @@ def learner(id: str, num_envs: int, bytes_per_step: float, given: Assumptions) -
     Args:
         id: the environment.
         num_envs: lanes of each accelerator; with strong scaling of each of 64, and any number share as many.
-        bytes_per_step: what a step of one lane moves.
+        bytes_per_step: bytes that a step of one lane moves.
         given: the accelerator.
     """
     shared = 2  # simulated devices: a collective has the same bytes on any number

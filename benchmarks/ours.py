@@ -86,7 +86,7 @@ def observation_bytes(id: str) -> int:
 
 
 def _reward_and_statistics(t: jaxenv.TimeStep) -> jax.Array:
-    """Adds what ``EpisodeStatistics`` reports to the reward, since the compiler removes results that are not read."""
+    """Adds the report of ``EpisodeStatistics`` to the reward, since the compiler removes results that are not read."""
     if "episode" not in t.env_info:
         return t.reward
     episode = t.env_info["episode"]

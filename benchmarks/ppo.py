@@ -28,7 +28,7 @@ DEFAULT_ROWS = (
     ("SpaceInvaders-MinAtar", 64),
     ("Asterix-MinAtar", 64),
 )
-_EVALUATIONS = 10  # the return is that of the last tenth of a run
+_EVALUATIONS = 10  # the return of the last tenth of a run counts
 _SOURCE = pathlib.Path(__file__).parents[1] / "tests" / "clients" / "purejaxrl"
 # The settings of purejaxrl's ppo.py.
 _SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}

@@ -38,7 +38,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
     """Runs one id at one number of lanes on all sides, interleaved.
 
     Returns:
-        A row of the result file. The ratios divide the speed of ``to_gymnax`` by that of the other side.
+        A row of the result file. The ratios divide the speed of ``to_gymnax`` by the other side's.
     """
     env = jaxenv.make(id, num_envs, autoreset="same_step")
     sides = [rollout("jaxenv", env, num_steps), _batched(env, num_steps)]

@@ -175,7 +175,7 @@ def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str
     """Formats return, interval, wall time, published value and how many seeds reach it."""
     low, high = _interval(final)
     digits = 2 if abs(final.mean()) < 10 else 1
-    if known is not None:  # at least those of the value that it is compared with
+    if known is not None:  # at least as many digits as the published value has
         digits = max(digits, len(f"{known.value:g}".partition(".")[2]))
     interval = f"{low:.{digits}f} to {high:.{digits}f}"
     if known is None:
@@ -251,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
     jax.config.update("jax_enable_compilation_cache", False)  # the wall time includes compilation
     if args.devices > 1:
-        jax.config.update("jax_num_cpu_devices", args.devices)  # of no effect on other accelerators
+        jax.config.update("jax_num_cpu_devices", args.devices)  # has no effect on other accelerators
     for id, algorithm in () if args.table else chosen(args):
         print(f"{id}, {algorithm} ...", file=sys.stderr)
         run(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     and 141 for a closed pipe.
 
     Args:
-        argv: the arguments; those of the process by default.
+        argv: the arguments; by default the process's.
     """
     if argv is None:
         signal.signal(signal.SIGINT, quit_process)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `jaxenv list | head -1`
-        # Python flushes stdout once more at exit; the rest of the output needs a place to go.
+        # Python flushes stdout again at exit, so the rest of the output needs a destination.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return 0

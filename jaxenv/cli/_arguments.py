@@ -34,7 +34,7 @@ def add_devices(command: Parser, help: str) -> None:
 
 
 def simulate_devices(number: int) -> None:
-    """Makes the CPU several devices, before anything has started JAX; devices of other kinds stay as they are."""
+    """Splits the CPU into several devices, before JAX has started; other kinds of devices are unaffected."""
     if number > 1:
         with contextlib.suppress(RuntimeError):  # JAX has already started
             jax.config.update("jax_num_cpu_devices", number)
@@ -109,7 +109,7 @@ def assignment(text: str, parser: argparse.ArgumentParser, option: str) -> tuple
     name, equals, value = text.partition("=")
     if not (all(part.isidentifier() for part in name.split(".")) and equals and value):
         parser.error(f"argument {option}: must be NAME=VALUE, got {text!r}")
-    # `--size` is that of a picture; some environments have a size of their own.
+    # `--size` is the size of a picture; some environments also have an option `size`.
     if name != "size" and (own := f"--{name.replace('_', '-')}") in parser._option_string_actions:
         parser.error(f"argument {option}: {name} is an option of the command: {own} {value}")
     values = [_value(part) for part in value.split(",")]

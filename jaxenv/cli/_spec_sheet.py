@@ -1,4 +1,4 @@
-"""What the command line and the catalogue of the documentation show of an environment: its docstring and arguments."""
+"""The docstring and arguments of an environment, as the command line and the documentation's catalogue show them."""
 
 import dataclasses
 import importlib
@@ -41,7 +41,7 @@ class Argument:
         default: the value that the id has without the keyword.
         unit: the unit, if one is declared.
         range: the values that are allowed, such as ``"above 0"``, if a range is declared.
-        description: what it is, as declared by ``doc=``.
+        description: a description, as declared by ``doc=``.
     """
 
     name: str
@@ -53,13 +53,13 @@ class Argument:
 
 @dataclasses.dataclass(frozen=True)
 class SpecSheet:
-    """What an environment says about itself. Text is reStructuredText, see `plain`.
+    """The description of an environment. Text is reStructuredText, see `plain`.
 
     Attributes:
         id: the id.
         family: the title of its family.
         summary: one sentence.
-        paragraphs: the rest of the docstring, as it is written, then the tables that its table refers to.
+        paragraphs: the rest of the docstring as written, then the tables that its table refers to.
         params: the params of the physics.
         options: the constructor arguments.
     """

@@ -180,7 +180,7 @@ def bytes_per_lane(id: str) -> int | None:
         return None
 
 
-# --- how they are shown -----------------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _table(entries: Sequence[dict[str, Any]], with_bytes: bool) -> list[list[str]]:
@@ -213,7 +213,7 @@ def grouped(entries: Sequence[dict[str, Any]], with_bytes: bool, columns: int) -
     widths = _widths(table)
     widths[1:3] = map(min, widths[1:3], _WIDEST_SPECS)
     free = columns - 2 - sum(widths) - 2 * (len(widths) - 1)
-    for column in (1, 2):  # the specs give way to the ids
+    for column in (1, 2):  # specs are shortened before ids
         shorter = min(max(-free, 0), widths[column] - len(table[0][column]))
         widths[column] -= shorter
         free += shorter

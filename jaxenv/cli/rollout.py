@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))
     except TypeError as error:
-        # An argument of the wrong type may fail only where it is used.
+        # An argument of the wrong type may fail only when it is used.
         args.parser.error(f"{args.id} cannot run with {params}: {one_line(error)}")
     metrics = {"compile_seconds": rollout.compile_seconds, **rollout()}
 

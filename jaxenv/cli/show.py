@@ -1,4 +1,4 @@
-"""``jaxenv show``: what an environment is, what can be set, and what `make` builds of it."""
+"""``jaxenv show``: an environment's spec sheet, its params and options, and the stack that `make` builds."""
 
 import argparse
 import dataclasses

@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> None:
         from jaxenv.training import seeds
 
         algorithm, config, origin = configured(args)
-        # The registered threshold is that of the environment with its default params.
+        # The registered threshold holds for the default params.
         registered = suite_of(args.id) is None and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         resumed, done = _resumed(folder) if args.resume else ("", 0)
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> None:
             progress(config.num_evaluations, "evaluations", done) as advance,
             warnings.catch_warnings(),
         ):
-            warnings.filterwarnings("ignore", r"train: \d+ of \d+ episodes")  # a line at the end counts them all
+            warnings.filterwarnings("ignore", r"train: \d+ of \d+ episodes")  # a line at the end counts them
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
             if not args.json:
                 steps = f"{config.num_rows:,} steps"
@@ -210,7 +210,7 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     cls = _algorithms.module("train", algorithm).Config
     base = presets.preset(args.id, algorithm) if algorithm in with_preset else cls(env_id=args.id)
     origin = f"its preset for {args.id}" if algorithm in with_preset else "its default settings"
-    own = ("env_id", "env_options", "total_steps")  # they have options of their own
+    own = ("env_id", "env_options", "total_steps")  # they have their own options
     settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in own}
     given = dict(_setting(text, cls, args.parser) for text in args.set)
     if unknown := sorted(given.keys() - settings.keys()):
@@ -232,9 +232,9 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
 def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
     """Returns the config for ``steps``, rounded up to the next update.
 
-    A run has equally many updates before each evaluation. The number of evaluations is one of ``counts``, by default
-    of those from half to twice the config's: the closest one that adds at most 1% of updates, or the one that adds the
-    fewest.
+    A run has equally many updates before each evaluation. The number of evaluations is chosen from ``counts``, by
+    default from half to twice the config's: the closest one that adds at most 1% of updates, else the one that adds
+    the fewest.
     """
     before = config.num_rows - config.num_updates * config.rows_per_update  # rows that fill a replay buffer
     updates = max(-(-(steps - before) // config.rows_per_update), 1)
@@ -280,7 +280,7 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
     return wrappers
 
 
-# --- what is reported -------------------------------------------------------------------------------------------------
+# --- reports ----------------------------------------------------------------------------------------------------------
 
 
 def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, config: Any) -> Iterator[Any]:

@@ -64,7 +64,7 @@ class Task(Environment):
     num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
 
-    # --- methods that an author writes --------------------------------------------------------------------------------
+    # --- methods that an author writes -------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def initial(self, stream: Stream) -> Tree:

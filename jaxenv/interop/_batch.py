@@ -38,7 +38,7 @@ def batch(
 
     The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
     ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected.
-    Both get a typed key of their own at every call. It depends on the key of the lane, the episode and the step, not on
+    Each gets a separate typed key at every call. It depends on the key of the lane, the episode and the step, not on
     the number of lanes.
 
     Args:
@@ -47,14 +47,14 @@ def batch(
             arrays for ``env_info``. ``reward`` is a float ``()``, or ``(R,)`` with R of at least 2; ``terminated`` is a
             bool ``()``.
         action: the spec of an action, or a tree of specs.
-        observation: the spec of the observation; by default that of what ``reset`` returns, without bounds.
+        observation: the spec of the observation; by default from the result of ``reset``, without bounds.
         num_envs: number of lanes that ``reset(key)`` makes.
         name: the name of the environment.
         **options: options of `jaxenv.make`: ``max_episode_steps``, ``autoreset``, ``wrappers`` and others.
 
     Raises:
         ValueError: if a function returns another number of values, a reward or an end of another shape or kind, or a
-            state or an observation whose structure, shapes or dtypes differ from those of ``reset``; or for an option
+            state or an observation that differs from ``reset`` in structure, shapes or dtypes; or for an option
             that ``make`` refuses.
 
     >>> import jax, jax.numpy as jnp, jaxenv
@@ -78,7 +78,7 @@ def batch(
 
 @dataclasses.dataclass(frozen=True)
 class Lane:
-    """Functions of one lane that fit each other, with what was found by tracing them.
+    """A ``reset`` and a ``step`` of one lane that fit each other, with the results of tracing them.
 
     Attributes:
         reset: the function that starts an episode.
@@ -104,7 +104,7 @@ class State:
 
 
 class SingleLane(Task):
-    """A task whose hooks vmap functions of one lane. Elsewhere in this library code is written over the batch."""
+    """A task whose hooks vmap functions of one lane. All other code of this library is written over the batch."""
 
     lane: Lane = tree.static()
 
@@ -131,13 +131,13 @@ class SingleLane(Task):
 
 def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ...]:
     """Maps a function of one lane over all lanes; typed keys in its state become words."""
-    # Weak types are dropped under the same settings: others would read a weak int32 as an int64.
+    # Weak types are dropped under the same settings: under others a weak int32 would become int64.
     with default_types():
         state, *rest = jax.vmap(lambda *arguments: function(*arguments))(*arguments)
         return tree.strong((to_words(state), *rest))
 
 
-# --- checks of the functions, in their own terms ----------------------------------------------------------------------
+# --- checks of the functions, in the user's terms ---------------------------------------------------------------------
 
 _ORDER = "reset returns (state, observation)"
 

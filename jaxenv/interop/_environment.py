@@ -13,7 +13,7 @@ def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: di
     Args:
         owner: the start of error messages.
         env_or_id: an id, a sequence of ids, an `EnvSpec`, or an environment.
-        num_envs: number of lanes, ``None`` for 1 or those of the environment.
+        num_envs: number of lanes, ``None`` for 1 or the environment's number.
         options: options of `jaxenv.load`.
 
     Raises:
@@ -26,7 +26,7 @@ def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: di
     if options:
         raise ValueError(f"{owner}: options belong to an id, but env is {env_or_id}, got {', '.join(options)}")
     if num_envs is not None and num_envs != env_or_id.num_envs:
-        raise ValueError(f"{owner}: num_envs must be that of env, {env_or_id.num_envs}, got {num_envs}")
+        raise ValueError(f"{owner}: num_envs must be {env_or_id.num_envs}, as in env, got {num_envs}")
     return env_or_id
 
 

@@ -1,4 +1,4 @@
-"""What the adapters for Gymnasium show of a TimeStep, and NumPy observations in the types of a space."""
+"""Conversion of a TimeStep for the Gymnasium adapters, and of NumPy observations to the types of a space."""
 
 import dataclasses
 import functools
@@ -41,8 +41,8 @@ class Rows:
 
     Attributes:
         same_step: whether the row that ends an episode shows the next one.
-        of_state: in ``same_step`` mode, the names of the infos that describe the state, which is that of the next
-            episode. All others describe the transition, and so belong to the episode that ended.
+        of_state: in ``same_step`` mode, the names of infos that describe the state, which belongs to the next
+            episode. All others describe the transition and belong to the episode that ended.
     """
 
     same_step: bool

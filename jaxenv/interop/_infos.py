@@ -11,20 +11,20 @@ from jaxenv import specs
 from jaxenv.core.environment import Environment
 from jaxenv.tree import Tree
 
-# What programs on the host read in the infos of Gymnasium and stable-baselines3, which hand environments to each other.
+# Names that host programs read in infos of Gymnasium and stable-baselines3, which exchange environments.
 ON_HOST = (
     *("episode", "final_info", "final_obs", "final_observation"),
     *("is_success", "terminal_observation", "TimeLimit.truncated"),
 )
-# What `EpisodeStatistics` reports.
+# The entries that `EpisodeStatistics` reports.
 _STATISTICS = {"return", "length", "terminated", "truncated", "valid"}
 
 
 def check_infos(owner: str, env: Environment, reserved: Iterable[str]) -> None:
-    """Raises a ``ValueError`` for an entry of ``env_info`` under a name by which clients read something else.
+    """Raises a ``ValueError`` for an entry of ``env_info`` with a name that means something else to clients.
 
-    ``"episode"`` may be that of ``EpisodeStatistics`` for a reward of one number, ``"is_success"`` one number per lane,
-    and ``"final_observation"`` that of ``same_step`` mode.
+    Allowed are ``"episode"`` from ``EpisodeStatistics`` with a scalar reward, ``"is_success"`` with one number per lane,
+    and ``"final_observation"`` in ``same_step`` mode.
 
     Args:
         owner: the start of the message.
@@ -85,7 +85,7 @@ class EpisodeTimes:
 
     Args:
         num_lanes: the number of lanes.
-        jax: whether masks and results are arrays of JAX, which are never waited for.
+        jax: whether masks and results are JAX arrays; they are never waited for.
     """
 
     def __init__(self, num_lanes: int, jax: bool = False):
@@ -93,7 +93,7 @@ class EpisodeTimes:
         self._starts: Any = jnp.zeros(num_lanes, np.float32) if jax else np.zeros(num_lanes)
 
     def start(self, mask: Any) -> None:
-        """Notes that episodes start in the lanes of ``mask``."""
+        """Records that episodes start in the lanes of ``mask``."""
         self._starts = self._where(mask, self._now(), self._starts)
 
     def ended(self, mask: Any) -> Any:

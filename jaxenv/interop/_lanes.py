@@ -32,11 +32,11 @@ def one_lane(
         owner: the start of error messages.
         env: an id, a sequence of ids, or an environment.
         options: options of `jaxenv.load`, for an id.
-        restarts: what starts the next episode, for the error about an environment that does it itself.
-        lanes: what makes the lanes, for the error about ``num_envs``.
+        restarts: a description of who starts the next episode, for the error about an environment that does.
+        lanes: a description of who makes the lanes, for the error about ``num_envs``.
 
     Raises:
-        ValueError: for anything else than an id or an environment, options with an environment, an environment that
+        ValueError: for anything but an id or an environment, options with an environment, an environment that
             restarts its lanes, carries state of the whole batch or has params per lane.
     """
     if isinstance(env, str | list | tuple):
@@ -46,7 +46,7 @@ def one_lane(
         if options.setdefault("autoreset", None) is not None:
             raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
         if options.get("reset_strategy") is not None:
-            raise ValueError(f"{owner}: reset_strategy is that of the environment, leave it out")
+            raise ValueError(f"{owner}: reset_strategy must be left out, the environment declares it")
     env = environment_of(owner, env, None, options)
     if env.autoreset is not None:
         raise ValueError(f"{owner}: {restarts}, make {env} with autoreset=None")
@@ -103,7 +103,7 @@ def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
     """Returns the key words of one lane for one key, typed or legacy.
 
     Raises:
-        ValueError: for anything else than one key.
+        ValueError: for anything but one key.
     """
     key = typed(key)
     if not is_key(key) or key.ndim:

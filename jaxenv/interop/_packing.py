@@ -12,7 +12,7 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 # The largest tree that is packed, in bytes. XLA:CPU runs a program whose arrays have at most 512 bytes on the calling
-# thread. It hands parts of other programs to more threads, which takes longer than what packing saves.
+# thread. It distributes other programs over more threads, which costs more than packing saves.
 _LARGEST = 512
 
 
@@ -65,7 +65,7 @@ class Packing:
 
 
 def _bits(leaf: jax.Array) -> jax.Array:
-    # Integers of the same size: cutting elements into bytes is arithmetic, which makes XLA:CPU take the program for an
+    # Integers of the same size: splitting elements into bytes is arithmetic, so XLA:CPU would take the program for an
     # expensive one and run it on another thread.
     unsigned = np.dtype(f"uint{8 * leaf.dtype.itemsize}")
     bits = leaf.astype(unsigned) if leaf.dtype.kind == "b" else jax.lax.bitcast_convert_type(leaf, unsigned)

@@ -26,15 +26,15 @@ _FEW = 64
 
 
 class Stepper:
-    """The state of a batch, and compiled functions that replace it. The state is donated: nobody else sees it.
+    """The state of a batch, and compiled functions that replace it. The state is donated and never shared.
 
-    ``start``, ``restart`` and ``step`` return what ``shown`` makes of the TimeStep. Each is compiled once; steppers of
+    ``start``, ``restart`` and ``step`` return ``shown`` of the TimeStep. Each is compiled once; steppers of
     equal environments share the programs.
 
     Args:
         env: any environment.
         shown: a hashable function from a TimeStep to a tree of arrays ``[B, ...]``. It must equal other instances that
-            do the same, as a frozen dataclass does.
+            do the same, like a frozen dataclass.
         numpy: whether to return NumPy arrays, which are writable, instead of arrays of JAX.
         owner: the start of error messages.
     """
@@ -61,7 +61,7 @@ class Stepper:
     def __getstate__(self) -> dict[str, Any]:
         if self._is_outside_jax and self.started:
             raise TypeError(f"{self._owner}: the state of {self._arguments[0]} is in its engine and cannot be copied")
-        # Programs are left out: a copy has those of its arguments.
+        # Programs are left out: a copy finds them by its arguments.
         names = ("_arguments", "_state", "_row", "_key", "_starts")
         return {name: getattr(self, name) for name in names}
 
@@ -87,7 +87,7 @@ class Stepper:
         """
         check_mask(self._owner, mask, self._num_envs)
         if self._is_outside_jax and np.all(mask):
-            # The engine has no restart but a reset with new keys.
+            # The only restart of the engine is a reset with new keys.
             if seed is not None:
                 return self.start(seed)
             self._starts += 1

@@ -27,7 +27,7 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset, NormalizeAction
 
-# What Brax's AutoResetWrapper restores at the end of an episode.
+# The entries that Brax's AutoResetWrapper restores at the end of an episode.
 _FIRST = ("first_pipeline_state", "first_obs")
 
 
@@ -35,9 +35,9 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
     """Exports an environment with Brax's methods, for ``train`` of its agents.
 
     Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
-    is the trainer's ``episode_length``, which replaces that of the environment, unless the limit is a part of the task,
-    as in MetaMaze. Every episode has a start of its own, although Brax's ``AutoResetWrapper`` on its own replays the
-    first one.
+    is the trainer's ``episode_length``, which replaces the environment's limit, unless the limit is a part of the task,
+    as in MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay the first
+    one.
 
     With ``train(..., wrap_env=False)`` a batch of keys makes a batch of lanes with the environment's own episodes: its
     time limit is reported as ``info["truncation"]``, the step that ends an episode starts the next one, and
@@ -64,7 +64,7 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
 
 
 class BraxEnv(Fixed):
-    """The environment that `to_brax` returns; its methods are those of ``brax.envs.Env``."""
+    """The environment that `to_brax` returns, with the methods of ``brax.envs.Env``."""
 
     _owner = "to_brax"
     _settable = frozenset({"sys"})
@@ -139,7 +139,7 @@ class BraxEnv(Fixed):
         return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
 
     def step(self, state: Any, action: jax.Array) -> Any:
-        """Advances by one step. One lane that is done stays done without reward; a batch starts the next episodes.
+        """Advances by one step. A single lane that is done stays done without reward; a batch starts the next episodes.
 
         Raises:
             ValueError: at trace time, if the action is not made of ``action_size`` floats per lane, or if Brax's
@@ -219,7 +219,7 @@ def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> Any:
 @for_one_lane
 def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree, first: Any) -> Any:
     stepped, timestep = env.step(state, specs.unflatten(env.action_spec(), action))
-    # The time limit is that of Brax's EpisodeWrapper, which calls every other end a termination.
+    # Brax's EpisodeWrapper applies the time limit and calls every other end a termination.
     limited = timestep.truncated & timestep.env_info.get("time_limit_reached", np.False_)
     ended = (timestep.is_last() & ~limited).astype(jnp.float32)
     return stepped, _fields(env, timestep), ended, _next_start(env, first, stepped, timestep) if first else ()
@@ -236,7 +236,7 @@ def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) 
     return tree.where(used, (fresh, _vectors(env.observation_spec(), row.observation)), first)
 
 
-# --- what Brax sees ---------------------------------------------------------------------------------------------------
+# --- Brax's view -----------------------------------------------------------------------------------------------------
 
 
 def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict[str, jax.Array]]:

@@ -23,18 +23,18 @@ from jaxenv.wrappers import AutoReset
 def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     """Exports one lane as a ``dm_env.Environment``, with NumPy arrays.
 
-    Rows, episodes and rewards are those of a batch of one lane. A ``FIRST`` row has no reward and no discount, as
+    Rows, episodes and rewards equal a batch of one lane. A ``FIRST`` row has no reward and no discount, as
     dm_env demands. A time limit ends an episode with discount 1.
 
     Args:
         env: an id, or an environment. One without ``AutoReset`` gets it.
-        seed: the episodes, and so the key ``jax.random.key(seed)``.
+        seed: seed of the episodes: the key is ``jax.random.key(seed)``.
         **options: options of `jaxenv.load`, if ``env`` is an id.
 
     Raises:
         ImportError: without dm_env.
-        ValueError: for an environment in mode ``"same_step"`` or with params per lane, or whose specs dm_env does not
-            have.
+        ValueError: for an environment in mode ``"same_step"`` with params per lane, or with specs that dm_env does
+            not have.
 
     >>> env = to_dm_env("CartPole-v1", seed=3)
     >>> env.reset().first(), env.step(1).reward
@@ -115,7 +115,7 @@ def _dm_env() -> ModuleType:
 
 
 class DmEnv(Fixed):
-    """The environment that `to_dm_env` returns; its methods are those of ``dm_env.Environment``."""
+    """The environment that `to_dm_env` returns, with the methods of ``dm_env.Environment``."""
 
     _owner = "to_dm_env"
 
@@ -140,8 +140,8 @@ class DmEnv(Fixed):
         """Advances by one step. Without an episode, or after its LAST row, it starts one and ignores the action.
 
         Raises:
-            ValueError: after ``close``, or for an action whose structure, shape or kind of dtype is not that of the
-                spec, or a discrete one out of range.
+            ValueError: after ``close``, for an action that differs from the spec in structure, shape or kind of dtype,
+                or for a discrete one out of range.
         """
         stepper = self._open()
         if not stepper.started:
@@ -167,7 +167,7 @@ class DmEnv(Fixed):
         return _dm_spec("to_dm_env: discount", self._env.discount_spec())
 
     def close(self) -> None:
-        """Frees the state and the environment; nothing can be stepped after it."""
+        """Frees the state and the environment, which cannot be stepped afterwards."""
         self._stepper = None
         self._env.close()
 

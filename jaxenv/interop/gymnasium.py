@@ -54,7 +54,7 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
 
     Raises:
         TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
-            ``render_mode`` or ``frameskip``, and leave out those that raise this error.
+            ``render_mode`` or ``frameskip``, and drop the ones that raise this error.
     """
     try:
         check_render_mode("to_gymnasium", render_mode)

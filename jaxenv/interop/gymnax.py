@@ -96,7 +96,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
     Raises:
         ImportError: without gymnax.
         ValueError: for an environment that already restarts its lanes, that carries batch state, that has params per
-            lane, or whose specs are no spaces of gymnax.
+            lane, or specs that gymnax has no spaces for.
 
     >>> import jax
     >>> env = to_gymnax("CartPole-v1")
@@ -146,7 +146,7 @@ class GymnaxState:
 
 
 class GymnaxEnv(Fixed):
-    """The environment that `to_gymnax` returns; its methods are those of ``gymnax.environments.Environment``."""
+    """The environment that `to_gymnax` returns, with the methods of ``gymnax.environments.Environment``."""
 
     _owner = "to_gymnax"
 
@@ -209,7 +209,7 @@ class GymnaxEnv(Fixed):
         """Advances by one step, and starts the next episode if this one ends.
 
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
-        trainers of that time keep every ``info``.
+        trainers written for it keep every ``info``.
         """
         inner, row = self._stepped(_step_and_restart, key, state, action, params)
         obs, reward, terminated, truncated, info = row

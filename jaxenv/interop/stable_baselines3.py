@@ -49,7 +49,7 @@ def to_stable_baselines3(
 
     Raises:
         ImportError: without stable-baselines3.
-        ValueError: for another autoreset mode, for vector rewards, for specs that are no spaces, for actions or
+        ValueError: for another autoreset mode, vector rewards, specs that cannot be spaces, or actions or
             integers that stable-baselines3 does not know.
     """
     vec_env = _vec_env_class()
@@ -127,7 +127,7 @@ class _VecEnvMethods(Fixed):
         self._is_fixed = True
 
     def __reduce__(self) -> Any:
-        return _copied, (self.__dict__,)  # pickle does not find a class that is made when it is needed
+        return _copied, (self.__dict__,)  # pickle cannot find a class that is made on demand
 
     def reset(self) -> Tree:
         self._check_open()

@@ -43,14 +43,14 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     Raises:
         ImportError: without stoa.
         ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane or a
-            vector reward, or whose specs are no spaces of Stoa.
+            vector reward, or specs that Stoa has no spaces for.
     """
     return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
 
 
 @tree.struct
 class StoaState:
-    """The state of a batch of lanes: that of the environment, and the sums over the current episodes, ``[B]``."""
+    """The state of a batch of lanes: the environment's state, and sums over the current episodes, ``[B]``."""
 
     inner: Tree
     running_count_episode_return: jax.Array
@@ -58,7 +58,7 @@ class StoaState:
 
 
 class StoaEnv(Fixed):
-    """The environment that `to_stoa` returns; its methods are those of ``stoa.Environment``."""
+    """The environment that `to_stoa` returns, with the methods of ``stoa.Environment``."""
 
     _owner = "to_stoa"
 
@@ -74,7 +74,7 @@ class StoaEnv(Fixed):
 
     @property
     def params(self) -> Any:
-        """The params of the task: what ``env_params`` may replace.
+        """The params of the task, which ``env_params`` may replace.
 
         ``None`` if it has none or there are several tasks.
         """
@@ -131,7 +131,7 @@ class StoaEnv(Fixed):
         return self
 
     def close(self) -> None:
-        """Frees what the environment holds outside JAX."""
+        """Frees resources outside JAX."""
         self._env.close()
 
     def __repr__(self) -> str:
@@ -171,7 +171,7 @@ def _spaces() -> ModuleType:
 
 # --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
 # jit keeps constants such as lookup tables inside the functions. AutoResetWrapper calls them in a lax.cond, whose rule
-# for vmap would batch them, which functions with a rule of their own do not allow.
+# for vmap would batch them, which functions with their own rule do not allow.
 
 
 @jitted
@@ -186,7 +186,7 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree) -> Any
     return env.step(state, action)
 
 
-# --- what Stoa sees ---------------------------------------------------------------------------------------------------
+# --- Stoa's view -----------------------------------------------------------------------------------------------------
 
 
 def _row(timestep: TimeStep, **extras: Any) -> Any:

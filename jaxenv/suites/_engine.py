@@ -1,4 +1,4 @@
-"""Engines that hold the lanes of a `HostEnvironment` outside JAX: what all of them share."""
+"""The base of engines, which hold the lanes of a `HostEnvironment` outside JAX."""
 
 import abc
 import contextlib
@@ -22,15 +22,15 @@ class Engine(abc.ABC):
     """Lanes of one environment of another library, for one number of lanes, started by the first reset.
 
     It holds the true state of the lanes. The JAX state holds a ``ticket``, ``uint32[B, 2]``: a checksum of the lane's
-    seed and of its actions since the reset, and their number. A step is refused unless its tickets are those of the
-    engine: otherwise the lanes are not in the caller's state. After a failure all workers are gone,
-    and the next reset starts new ones. Copies and unpickled engines start workers of their own.
+    seed and of its actions since the reset, and their number. A step is refused unless its tickets are the
+    engine's: otherwise the lanes are not in the caller's state. A failure ends all workers, and the next reset starts
+    new ones. Copies and unpickled engines start separate workers.
 
     Args:
         id: the library's id.
         arguments: keywords of the library's ``make``.
         num_envs: the number of lanes.
-        **options: how the engine runs them.
+        **options: settings of the engine.
     """
 
     suite: ClassVar[str]
@@ -68,7 +68,7 @@ class Engine(abc.ABC):
         """Specs of one lane's observation, action and entries of ``env_info``."""
         return self._find_specs()
 
-    # --- what a library implements -----------------------------------------------------------------------------------
+    # --- hooks for a library -----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
@@ -93,7 +93,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def _stop(self) -> None:
-        """Frees the workers, whatever they are doing; nothing if there are none."""
+        """Frees the workers, whatever they are doing, if there are any."""
 
     def _reason(self, error: Exception) -> str:
         """Explains an error that the library raised, while the workers still exist."""
@@ -170,7 +170,7 @@ class Engine(abc.ABC):
             age = newest - steps
             reason = f"is {age} {'step' if age == 1 else 'steps'} old, or of an earlier reset"
         else:
-            reason = "is that of an earlier reset, of another environment or of another process"
+            reason = "belongs to an earlier reset, another environment or another process"
         only = "the lanes live outside JAX, which holds no state of theirs but the newest"
         raise HostEnvironmentError(f"{self.owner}: {what}: the state {reason}: {only}")
 

@@ -36,7 +36,7 @@ class EnvPoolEngine(Engine):
     """
 
     suite = "envpool"
-    seeds_below = 2**31  # the generators take int32, and -1 is the clock for those of Atari
+    seeds_below = 2**31  # the generators take int32, and -1 means the clock for Atari
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class GymnaxSingle(Single):
         limit: its ``max_steps_in_episode``.
         derived: functions that compute params from other params.
         bounds: corrections of the declared observation bounds, see `_gymnax_tasks.BOUNDS`.
-        truncates: whether the environment has an ``is_truncated`` of its own, which none of gymnax's has.
+        truncates: whether the environment defines ``is_truncated``; gymnax's own environments do not.
         fixed: fields of its ``EnvParams`` that are not numbers or are part of its tree structure; they never change.
     """
 

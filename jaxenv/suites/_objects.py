@@ -1,4 +1,4 @@
-"""Environments that a program made itself, of Gymnasium or dm_env, as what makes the lanes of a `GymnasiumEngine`."""
+"""Makers of lanes for a `GymnasiumEngine` from environments of Gymnasium or dm_env that a program made itself."""
 
 import sys
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def _is_of(value: Any, library: str, name: str) -> bool:
 
 
 class Instance:
-    """Makes the one environment that there is; it cannot travel to another process."""
+    """Returns the one existing environment, which cannot travel to another process."""
 
     def __init__(self, env: Any):
         self.env = env

@@ -1,4 +1,4 @@
-"""Params of environments that are written for one lane: structs of numbers, and calls with params per lane."""
+"""Params of environments written for one lane: structs of numbers, and calls with params per lane."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def params_struct(
 
     Args:
         doc: the docstring of the struct's class.
-        values: the default of each field; its rank and kind of dtype become those of the field.
+        values: the default of each field; it determines rank and kind of dtype of the field.
         restore: a function of a module. Pickle cannot find a class made at run time by its name, so it calls
             ``restore(*arguments, values)`` instead.
         arguments: the first arguments of ``restore``.

@@ -1,8 +1,8 @@
 """Brax's environments as batched environments: ``jaxenv.load("brax:ant", num_envs=8)``.
 
-Physics, observations and rewards are computed by Brax, written for one lane. Its environments are taken without Brax's
-own wrappers: the time limit of 1000 steps, restarts and discounts are those of this library. Brax's wrappers restart
-every episode of a lane in the same state.
+Physics, observations and rewards are computed by Brax, written for one lane. Its environments are used without Brax's
+wrappers: this library adds the time limit of 1000 steps, restarts and discounts. Brax's wrappers would restart every
+episode of a lane in the same state.
 
 ``tests/suites/test_brax.py`` compares episodes with Brax's own loop; ``docs/suites/brax.md`` lists the mapping.
 """

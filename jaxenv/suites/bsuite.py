@@ -28,7 +28,7 @@ class Experiment:
 
     Attributes:
         env_id: the environment of this library.
-        settings: params and options of each setting; ``noise_scale`` and ``reward_scale`` are those of bsuite's
+        settings: params and options of each setting; ``noise_scale`` and ``reward_scale`` belong to bsuite's
             wrappers.
         num_episodes: the length of a run, in episodes.
         tags: the capabilities that bsuite counts its score for; the first is its type.
@@ -158,7 +158,7 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     if (scale := setting.pop("reward_scale", None)) is not None:
         own.append(("TransformReward", {"fn": functools.partial(operator.mul, np.float32(scale))}))
     given = kwargs.pop("wrappers", ())
-    if not isinstance(given, str):  # otherwise `make` says what it has to be
+    if not isinstance(given, str):  # otherwise `make` raises the error
         given = [*own, *given]
     spec = dataclasses.replace(registry.spec(found.env_id), id=f"bsuite:{name}")
     return make(spec, num_envs, wrappers=given, **setting, **kwargs)

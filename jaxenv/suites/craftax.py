@@ -1,7 +1,7 @@
 """Craftax's environments as batched environments: ``jaxenv.load("craftax:Craftax-Symbolic-v1", num_envs=8)``.
 
-Worlds, rules, observations and rewards are computed by Craftax, written for one lane. Time limits and restarts are
-those of this library: Craftax reports its time limit as a termination, and its auto-reset hides the last observation.
+Worlds, rules, observations and rewards are computed by Craftax, written for one lane. This library adds time
+limits and restarts: Craftax reports its time limit as a termination, and its auto-reset hides the last observation.
 
 ``tests/suites/test_craftax.py`` compares episodes with Craftax's own loop; ``docs/suites/craftax.md`` lists the
 mapping.
@@ -106,7 +106,7 @@ class CraftaxSingle(Single):
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         # XLA:CPU (jaxlib 0.10.2) compiles the noise of a batch of more than 8 worlds wrongly, and one world at a time
-        # is several times faster there. A loop over vmapped lanes has no gradient; that of a start is 0 anyway.
+        # is several times faster there. A loop over vmapped lanes has no gradient; the gradient of a start is 0 anyway.
         one_by_one = jax.custom_batching.sequential_vmap(self._start)
         values = jax.lax.stop_gradient(values)
         return jax.lax.platform_dependent(values, key, cpu=one_by_one, default=self._start)

@@ -21,12 +21,12 @@ _NO_LIMIT = 2**31 - 1
 _OWN_ENDS = {"highway", "jumanji", "pgx", "Blackjack", "Catch", "CliffWalking", "CliffWalkingSlippery"}
 # Tasks of highway that show a limit and never end.
 _ENDLESS = {"LaneKeeping", "lane-keeping"}
-# Those of jumanji with a time limit of their own. All others end by the task; EnvPool shows the longest game.
+# Jumanji's tasks with a time limit. All others end by the task; EnvPool shows the longest game.
 _JUMANJI_LIMITS = {
     *("Cleaner", "Connector", "LevelBasedForaging", "MMST", "Maze", "PacMan", "RobotWarehouse", "RubiksCube"),
     *("RubiksCube-partly-scrambled", "SlidingTilePuzzle", "Snake", "Sokoban", "Tetris"),
 }
-# Arguments of EnvPool that would move what is decided here.
+# Arguments of EnvPool that this module decides.
 _OWN = {
     "batch_size": "all lanes are stepped together",
     "env_seed": "lanes are seeded by the key of reset",

@@ -1,8 +1,8 @@
 """Jumanji's environments as batched environments: ``jaxenv.load("jumanji:Snake-v1", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by Jumanji, written for one lane. Time limits, restarts and
-discounts are those of this library: Jumanji reports most time limits as terminations, and its auto-reset wrappers hide
-the last observation.
+Starts, transitions, observations and rewards are computed by Jumanji, written for one lane. This library adds time
+limits, restarts and discounts: Jumanji reports most time limits as terminations, and its auto-reset wrappers hide the
+last observation.
 
 ``tests/suites/test_jumanji.py`` compares episodes with Jumanji's own loop; ``docs/suites/jumanji.md`` lists the
 mapping.
@@ -45,9 +45,9 @@ _CHEAP_RESETS = (
     "Sudoku-very-easy-v0",
     "Tetris-v0",
 )
-# Tasks with loops that run until the last lane has finished, of those that were checked.
+# Checked tasks with loops that run until the last lane has finished.
 _LOOPING = ("Maze-v0",)
-# Arguments that load does not take: time limits are those of the stack, and nothing is drawn.
+# Arguments that load does not take: the stack adds the time limit, and Jumanji's viewer is not used.
 _LEFT_OUT = ("time_limit", "viewer")
 
 

@@ -1,7 +1,7 @@
 """NAVIX's environments as batched environments: ``jaxenv.load("navix:Navix-DoorKey-8x8-v0", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. Time limits and restarts are
-those of this library.
+Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. This library adds time
+limits and restarts.
 
 ``tests/suites/test_navix.py`` compares episodes with NAVIX's own loop; ``docs/suites/navix.md`` lists the mapping.
 """
@@ -90,7 +90,7 @@ class NavixSingle(Single):
             self.opt_outs["no_word_reused"] = f"several draws of {id}'s starts share one key"
         arguments = {name: thaw(value) for name, value in options}
         with outside_traces(), reporting(self.owner, arguments):
-            # NAVIX knows the spaces of its own observation functions only; the spec is that of the actual observations.
+            # NAVIX only knows the spaces of its own observation functions; the spec describes the actual observations.
             self.env = _navix().make(id, observation_space=(), **arguments)
         check_integer(self.owner, "max_steps", self.env.max_steps, 1)
         self.limit = int(self.env.max_steps)

@@ -2,7 +2,7 @@
 
 Rules, observations and rewards are computed by Pgx, written for one lane. The agent is player 0 of a game. The other
 players move inside of its step: at random, or by a given policy. With ``opponent="self"`` every step is the move of the
-player whose turn it is. Restarts are those of this library.
+player whose turn it is. This library restarts games.
 
 ``tests/suites/test_pgx.py`` compares games with Pgx's own loop; ``docs/suites/pgx.md`` lists the mapping.
 """
@@ -50,8 +50,8 @@ def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs:
         name: an id of Pgx.
         num_envs: the number of lanes that ``reset(key)`` makes.
         opponent: how the other players move: ``"random"`` chooses legal actions uniformly; a function
-            ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given what the player sees
-            and its legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
+            ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given the player's observation
+            and legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
         **kwargs: keywords of `jaxenv.make`.
 
     Raises:
@@ -89,7 +89,7 @@ class PgxSingle(Single):
         first, key = jax.random.split(key)
         state = self.env.init(first)
         if not self.alone:
-            # What the others' first moves pay is due on the agent's first step: a FIRST row has no reward. They can
+            # Rewards of the others' first moves are paid on the agent's first step: a FIRST row has no reward. They can
             # even end the game, which that step then reports.
             state, due = self._others_move(state, key)
             state = state.replace(rewards=due)

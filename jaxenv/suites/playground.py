@@ -1,8 +1,7 @@
 """MuJoCo Playground's environments as batched environments: ``jaxenv.load("playground:CartpoleBalance", num_envs=8)``.
 
-Physics (MJX), observations and rewards are computed by Playground, written for one lane. Its environments are taken
-without its wrappers for training: the time limit, restarts and discounts are those of this library. Nothing is
-downloaded.
+Physics (MJX), observations and rewards are computed by Playground, written for one lane. Its environments are used
+without its wrappers for training: this library adds the time limit, restarts and discounts. Nothing is downloaded.
 
 ``tests/suites/test_playground.py`` compares episodes with Playground's own loop; ``docs/suites/playground.md`` lists
 the mapping.
@@ -54,12 +53,12 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
 
 
 def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
-    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for those of this library.
+    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
         name: a name that is registered with Playground.
         num_envs: the number of lanes that ``reset(key)`` makes.
-        **kwargs: keywords of `jaxenv.make`; entries of the environment's config, such as ``sim_dt=0.005``, those of
+        **kwargs: keywords of `jaxenv.make`; entries of the environment's config, such as ``sim_dt=0.005``, entries of
             inner configs with dots: ``**{"reward_config.scales.energy": 0.0}``. ``impl`` is ``"jax"`` by default.
             ``max_episode_steps`` is the config's ``episode_length``.
 
@@ -124,7 +123,7 @@ def _check_models(name: str) -> None:
     """Raises a ``ValueError`` if Playground would download models to load an environment."""
     path = _registry().mjx_env.MENAGERIE_PATH
     if _part(name) is not _registry().dm_control_suite and not path.exists():
-        rule = "its models are those of mujoco_menagerie, which jaxenv does not download"
+        rule = "its models are in mujoco_menagerie, which jaxenv does not download"
         fetch = f'python -c "from mujoco_playground import registry; registry.load({name!r})" does'
         raise ValueError(f"playground:{name}: {rule}: {fetch}, to {path}")
 

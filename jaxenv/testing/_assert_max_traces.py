@@ -206,6 +206,6 @@ def _or_missing(entry: Any) -> str:
 
 
 def _name(fn: Any) -> str:
-    """Returns the name of a function; that of a method includes its owner: ``<CartPole-v1>.step``."""
+    """Returns the name of a function; a method's name includes its owner: ``<CartPole-v1>.step``."""
     name = getattr(fn, "__name__", repr(fn))
     return f"{fn.__self__!r}.{name}" if inspect.ismethod(fn) else name

@@ -28,7 +28,7 @@ def checked(env: Environment) -> "Checked":
 
     - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
       The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
-      LAST in ``next_step`` mode, and those of lanes that wait in ``jaxenv.step_where``) are not checked;
+      LAST in ``next_step`` mode, and of lanes that wait in ``jaxenv.step_where``) are not checked;
     - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
     - a lane steps past LAST, in a stack without ``AutoReset``: such a step goes on paying rewards. Restart the lane
@@ -39,8 +39,8 @@ def checked(env: Environment) -> "Checked":
     example, and call ``error.throw()``; otherwise JAX refuses to compile it.
 
     Returns:
-        A wrapper that owns nothing: its rows and specs are those of ``env``, and so is its state; without ``AutoReset``
-        it also holds which lanes ended.
+        A wrapper that owns nothing: rows, specs and state equal those of ``env``. Without ``AutoReset`` the state also
+        holds which lanes ended.
 
     Raises:
         ValueError: from ``reset`` and ``step``, with the leaf, the lane, the episode, the step within it (FIRST is

@@ -23,7 +23,7 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 _TIMEOUT = 120  # seconds
-# Settings that change what is traced.
+# Settings that affect tracing.
 _SETTINGS = (
     "jax_enable_x64",
     "jax_default_prng_impl",
@@ -35,7 +35,7 @@ _SETTINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the other process is to do.
+    """The task of the other process.
 
     Attributes:
         modules: the modules to import.
@@ -58,7 +58,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What the other process found.
+    """The findings of the other process.
 
     Attributes:
         import_error: the exception that an import raised; empty if all succeeded.
@@ -66,7 +66,7 @@ class Reply:
         imported: names of all modules that the imports loaded.
         not_run: why the environment did not run there; empty if it did.
         defaults: `defaults` of the environment.
-        values: the leaves of `first_rows`, if the programs differ from those of the asking process; else None.
+        values: the leaves of `first_rows`, if the programs differ from the asking process's; else None.
     """
 
     import_error: str = ""
@@ -129,7 +129,7 @@ def _pickled(env: Environment) -> bytes:
 
 
 def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
-    """Digests of the programs of ``reset`` and ``step``, with all constants in them; nothing is compiled."""
+    """Digests the programs of ``reset`` and ``step``, including constants; nothing is compiled."""
     state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
     traced = {
         "reset": jax.jit(_reset).trace(env, keys),

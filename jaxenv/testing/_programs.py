@@ -1,4 +1,4 @@
-"""The compiled programs that the checks share, and the shapes of what they return."""
+"""The compiled programs that the checks share, and the shapes of their results."""
 
 import functools
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def replay(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeSte
 
 @jitted
 def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, actions: Tree) -> tuple[Tree, TimeStep]:
-    """Steps from ``given[t]`` where ``uses_given[t]``, else from the state before: what `run` and `replay` compile.
+    """Steps from ``given[t]`` where ``uses_given[t]``, else from the previous state; `run` and `replay` compile it.
 
     One program serves both, since compilation takes most of the time of the checks.
     """

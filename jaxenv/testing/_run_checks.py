@@ -28,7 +28,7 @@ def run_checks(
     raise_on_failure: bool,
     progress: Callable[[Result], None] | None,
 ) -> Report:
-    """Checks ``envs``; the arguments are those of `check_env`, whose name is ``caller``."""
+    """Checks ``envs`` with the arguments of `check_env`; errors start with ``caller``."""
     try:
         names = select_properties(properties)
     except ValueError as error:

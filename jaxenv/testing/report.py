@@ -85,7 +85,7 @@ class Report:
     failures.
 
     Attributes:
-        target: what was checked.
+        target: the name of the checked environment.
         results: one `Result` per property, in the order of their numbers.
     """
 
@@ -99,7 +99,7 @@ class Report:
 
     @property
     def failed(self) -> tuple[Result, ...]:
-        """The results of the properties that failed, those first that explain failures of others."""
+        """The results of the properties that failed; failures that explain others come first."""
         failed = [r for r in self.results if r.status is Status.FAILED]
         return tuple(sorted(failed, key=lambda r: _CAUSES.index(r.name) if r.name in _CAUSES else len(_CAUSES)))
 

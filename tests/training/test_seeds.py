@@ -397,7 +397,7 @@ def test_numbers_out_of_range_are_refused(num_seeds, seed, name):
 
 
 def test_a_config_of_no_learner_is_refused():
-    with pytest.raises(ValueError, match=r"train: config must be a learner's config, such as ppo.Config\(\), got 'ppo'"):
+    with pytest.raises(ValueError, match=r"train: config must be a learner's config, such as .*, got 'ppo'"):
         seeds.train("ppo", 2)
 
 

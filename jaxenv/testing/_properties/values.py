@@ -24,7 +24,7 @@ from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import ClipAction, GuardNonFinite
 
-# Bounds this large are no tighter than the range of the dtype.
+# Bounds this large are not tighter than the range of the dtype.
 _LARGE = np.finfo(np.float32).max / 2
 _MANY_STEPS = 1000
 

@@ -41,7 +41,7 @@ def owned_fields_only(subject: Subject) -> str:
 
 
 def _is_comparable(layer: Wrapper) -> bool:
-    """Returns whether the start and the action of the wrapped environment follow from those of the wrapper."""
+    """Returns whether the start and the action of the wrapped environment follow from the wrapper's."""
     excluded = isinstance(layer, AutoReset | TimeLimit | FixedResetKey)
     return not (excluded or layer.place == "several_steps" or _chooses_actions(layer))
 

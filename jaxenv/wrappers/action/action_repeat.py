@@ -16,7 +16,7 @@ from jaxenv.tree import Tree
 class ActionRepeat(Wrapper):
     """Repeats every action ``num`` times and stops early at the end of an episode.
 
-    Rewards are summed, discounts multiplied, and all other fields are those of the last step taken.
+    Rewards are summed, discounts multiplied, and all other fields come from the last step taken.
     ``env_info["num_env_frames"]`` (int32 ``[B]``, 0 at FIRST) counts the steps of the environment; nested repeats
     multiply. A `TimeLimit` outside counts the agent's steps, one inside the steps of the environment.
 
@@ -82,7 +82,7 @@ class ActionRepeat(Wrapper):
     def _repeat(self, state: Tree, action: Tree, two_frames: bool) -> tuple[Tree, TimeStep, Any]:
         """Repeats the action: returns state and row, and with ``two_frames`` the observation of the last step but one.
 
-        If only one step was taken, that observation is the step's own.
+        If only one step was taken, it is the observation of this step.
         """
 
         def one(state: Tree) -> tuple[Tree, TimeStep]:

@@ -33,10 +33,10 @@ class AutoReset(Wrapper):
 
     ``same_step`` gives them one row. The LAST row shows the next episode's first observation and keeps the transition's
     reward, discount, ``prev_action`` and ``env_info``. ``env_info["final_observation"]`` holds, on every row, the
-    observation that the step led to. The trajectory is that of ``next_step`` without its FIRST rows.
+    observation that the step led to. The trajectory equals ``next_step`` without FIRST rows.
 
-    All strategies give the same rows. ``"select"`` starts an episode in every lane at every step and keeps those that
-    are needed; ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and
+    All strategies give the same rows. ``"select"`` starts an episode in every lane at every step and keeps the needed
+    ones; ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and
     starts episodes in those, ``block`` at a time. Under ``vmap``, for example over seeds, the lanes of all batches form
     one batch. Gradients stop at the start of an episode. For lanes that ``jit`` shards across devices only
     ``"select"`` needs no cross-device communication, and over a mesh of explicit axes it takes the place of

@@ -14,7 +14,7 @@ from jaxenv.specs import fit
 class ResizeObservation(LeafObservationWrapper):
     """Resizes images ``[H, W, C]`` by linear interpolation, with antialiasing when they shrink.
 
-    Pixels are those of ``jax.image.resize``; integers are rounded to the nearest. Leaves of other ranks pass through.
+    Pixels equal ``jax.image.resize``; integers are rounded to the nearest. Leaves of other ranks pass through.
     Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:

@@ -13,7 +13,7 @@ from jaxenv.tree import Tree
 class FlattenObservation(ObservationWrapper):
     """Concatenates all leaves of the observation, each in row-major order, to one vector with their bounds.
 
-    Entries of a dict are in the order of their sorted keys, as in JAX; those of ``fields`` are in the given order. The
+    Entries of a dict are in the order of their sorted keys, as in JAX; parts in ``fields`` keep the given order. The
     vector has the common dtype of all leaves, or float32 if they differ. Owns ``observation``; maps
     ``env_info["final_observation"]`` in the same way.
 
@@ -21,7 +21,7 @@ class FlattenObservation(ObservationWrapper):
         env: any environment.
         fields: dotted paths of the parts in the vector: ``("observation", "desired_goal")`` joins a state and its goal.
             Other parts are dropped. All by default.
-        one_hot: encode a bounded integer of shape ``()`` with n values as n elements, one of which is 1; ``False`` uses
+        one_hot: encode a bounded integer of shape ``()`` with n values as a one-hot vector; ``False`` uses
             the number itself.
 
     Raises:

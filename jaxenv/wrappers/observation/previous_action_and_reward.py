@@ -16,8 +16,8 @@ from jaxenv.wrappers.observation.frame_stack import with_zero
 class PreviousActionAndReward(LaneWrapper):
     """Shows ``{"observation", "prev_action", "prev_reward"}``: the action that led to the observation, and its reward.
 
-    Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. The action is
-    the one that this wrapper receives, so it goes outside wrappers that change actions. Discrete actions are clipped to
+    Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. It shows the
+    action that this wrapper receives, so it goes outside wrappers that change actions. Discrete actions are clipped to
     their bounds; continuous ones are shown as given, so their spec has no bounds.
 
     Owns ``observation``.

@@ -15,7 +15,7 @@ def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
         name: the class of the wrapper; ``None`` if the stack has only one wrapper with batch state.
 
     Raises:
-        ValueError: if no wrapper or several fit; the message names those of the stack.
+        ValueError: if no wrapper or several fit; the message lists the stack's.
 
     >>> import jaxenv
     >>> env = jaxenv.make("Pendulum-v1", 4, wrappers=["NormalizeObservation", ("FrameStack", {"num": 2})])
@@ -35,7 +35,7 @@ def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str |
     Args:
         env: as for `statistics`.
         state: as for `statistics`.
-        statistics: what `statistics` returned; leaves may be NumPy arrays.
+        statistics: a result of `statistics`; leaves may be NumPy arrays.
         name: as for `statistics`.
 
     Raises:

@@ -18,7 +18,7 @@ class RecentEpisodes:
     """The last N finished episodes of each lane, in no particular order.
 
     Attributes:
-        returns: float32 ``[B, N]`` (``[B, N, R]`` for a vector reward); read those that are ``valid``.
+        returns: float32 ``[B, N]`` (``[B, N, R]`` for a vector reward); read the ``valid`` ones.
         lengths: int32 ``[B, N]``; 0 where there is no episode yet.
         total: the return of the current episode so far.
         place: int32 ``[B]``, where the next episode goes.
@@ -63,7 +63,7 @@ class RunStats(Wrapper):
 
     With ``num_recent`` it also keeps the returns and lengths of the last episodes of each lane. The last episodes of
     the whole batch would be mostly short ones while the lanes are still in step. Episodes that end on an abnormal row
-    are not kept. Put the wrapper outside ``AutoReset`` then: inside, every step copies what is kept.
+    are not kept. Put the wrapper outside ``AutoReset`` then: inside, every step copies the kept episodes.
 
     The wrapper works inside and outside ``AutoReset``. ``reset`` starts the counters from zero. Owns no field: rows
     pass through unchanged.

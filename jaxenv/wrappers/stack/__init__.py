@@ -4,7 +4,7 @@ From the innermost level to the outermost:
 
 1. the task, ``FixedResetKey``, then ``GuardNonFinite`` and ``ClipAction``, which contain bad numbers;
 2. the given wrappers up to the last one that takes several steps or removes ends;
-3. ``TimeLimit``, which counts the steps of what it wraps;
+3. ``TimeLimit``, which counts the steps of the environment inside;
 4. the other lane wrappers;
 5. ``AutoReset``;
 6. the wrappers from the first one with state of the whole batch on.
@@ -61,7 +61,7 @@ def _has_guard(env: Environment, guard: type[Wrapper]) -> bool:
 def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wrapper]]:
     """Splits ``wrapped`` into the environment below the wrappers added to ``env``, and these wrappers, innermost first.
 
-    That environment may differ from ``env``, since a callable that adds a wrapper may also rebuild what is below it.
+    That environment may differ from ``env``, since a callable that adds a wrapper may also rebuild the levels below it.
     """
     levels = layers(wrapped)
     num_added = max(0, len(levels) - len(layers(env)))
@@ -101,7 +101,7 @@ def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
 def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mapping[str, Any]:
     """Returns the role of a wrapper in an evaluation: as it declares, or the default that `Wrapper` states.
 
-    A wrapper that changes the shape of the reward is never left out: what is outside was built for that shape.
+    A wrapper that changes the shape of the reward is never left out: the levels outside were built for that shape.
     """
     role = wrapper.in_evaluation
     if role is None and wrapper.owns == {"reward"} and wrapper.place != "several_steps":
@@ -116,7 +116,7 @@ def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mappin
 def training_only(env: Environment) -> Iterator[Wrapper]:
     """The wrappers of a stack, tasks included, that an evaluation leaves out or gives other arguments.
 
-    Rewards without batch state are not among them: returns in another reward may be what a caller wants.
+    Reward wrappers without batch state are not among them: a caller may want returns in another reward.
     """
     for level in layers(env):
         if isinstance(level, Multitask):

@@ -42,14 +42,14 @@ def make(
             registered.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
-            lanes with 0 have none. The limit counts agent steps. A given limit is that of the stack alone. The
-            registered one of a task whose reward depends on it, such as MiniGrid's, follows from the task's params.
+            lanes with 0 have none. The limit counts agent steps. A given limit applies to the stack alone.
+            If the reward depends on the limit, as in MiniGrid, the registered limit follows from the task's params.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
             of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` keeps, freezes or leaves out each of ``wrappers`` as its class declares
-            (``Wrapper.in_evaluation``): statistics stand still, and rewards and episodes are those of the task.
+            (``Wrapper.in_evaluation``): statistics stand still; rewards and episodes come from the task.
         reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per
             platform with a ``"default"`` entry; ``None`` for the strategy that the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.
@@ -68,7 +68,7 @@ def make(
     env = spec.make(num_envs, **params)
     if any(isinstance(level, TimeLimit) for level in layers(env)):
         hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
-        raise ValueError(f"{spec.id}: make adds the time limit, and {env} has one of its own: {hint}")
+        raise ValueError(f"{spec.id}: make adds the time limit, but {env} already has one: {hint}")
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
@@ -107,8 +107,8 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
     stand around each task instead.
 
     An environment of Gymnasium or dm_env that the program made itself is a batch of one lane, and a function that makes
-    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Their options are those of
-    ``jaxenv.suites.gymnasium.load_object``.
+    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the arguments
+    of ``jaxenv.suites.gymnasium.load_object``.
 
     ``load.batched`` is True: one call makes the whole batch.
 
@@ -118,7 +118,7 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
         **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
 
     Raises:
-        ValueError: for an unknown suite, module or id, for tasks whose specs differ, or for what `make` refuses.
+        ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make` refuses.
     """
     if isinstance(id, list | tuple):
         return _load_tasks(id, num_envs, **kwargs)

@@ -1,6 +1,6 @@
 """Stacks of wrappers as plain data, names and arguments, that JSON can store.
 
-A name stands for a wrapper of this library or a registered one. Nothing is ever imported because data name it.
+A name stands for a wrapper of this library or a registered one. A name in data never causes an import.
 """
 
 import dataclasses
@@ -84,8 +84,8 @@ def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
 def from_data(env: Environment, data: Sequence[tuple[str, Mapping[str, Any]]]) -> Environment:
     """Wraps ``env`` in the wrappers of ``data``, innermost first, as `to_data` returns them.
 
-    Values per lane must have the shape ``[B]`` of the lanes of ``env``. Names are those of this library's wrappers and
-    of registered ones: data cannot cause an import.
+    Values per lane must have the shape ``[B]`` of the lanes of ``env``. Names refer to this library's wrappers and to
+    registered ones: data cannot cause an import.
 
     Raises:
         ValueError: for an unknown name, with the closest ones; for arguments that the wrapper does not have or refuses.
