@@ -1,8 +1,8 @@
 """Lanes sharded over simulated devices and over processes: rollouts and PPO, compared with one.
 
-The devices of a CPU share its cores, so more of them cannot be faster. The percentage shows the cost of sharding itself:
-the program of a device with fewer lanes, the threads, and for PPO the mean of the gradients. Processes have a core
-each, and as many are compared as there are cores: their percentage is the efficiency.
+The devices of a CPU share its cores, so more of them cannot be faster. The percentage shows the cost of sharding
+itself: the program of a device with fewer lanes, the threads, and for PPO the mean of the gradients. Processes have a
+core each, and as many are compared as there are cores: their percentage is the efficiency.
 """
 
 import argparse

@@ -24,8 +24,8 @@ def compare(
 
     Returns:
         A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
-        by the peer's), and notes on missing peers. With ``store`` also the bytes of observations that jaxenv
-        stores per second, as a number and as a fraction of a loop that only broadcasts (`ours.broadcast`).
+        by the peer's), and notes on missing peers. With ``store`` also the bytes of observations that jaxenv stores per
+        second, as a number and as a fraction of a loop that only broadcasts (`ours.broadcast`).
     """
     contestants, notes = [rollout_of_id(id, num_envs, num_steps, store)], []
     if store:

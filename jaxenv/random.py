@@ -1,10 +1,10 @@
 """Random numbers for all lanes at once, from a counter.
 
-A lane's numbers are a pure function of its key words, its episode, its step and a static salt for each consumer.
-Keys are neither split nor carried: a `Stream` names a position in the space of random numbers, and a draw evaluates
-the generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel
-random numbers: as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush;
-``tests/random/test_random.py`` compares it with the published known answers.
+A lane's numbers are a pure function of its key words, its episode, its step and a static salt for each consumer. Keys
+are neither split nor carried: a `Stream` names a position in the space of random numbers, and a draw evaluates the
+generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random numbers:
+as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush; ``tests/random/test_random.py``
+compares it with the published known answers.
 
 Draws take a stream and a shape, as in ``jax.random``: ``uniform(stream)`` returns ``[B]``, ``uniform(stream, (4,))``
 returns ``[B, 4]``. `separate_bits` and `separate_uniforms` return the same words as a tuple of arrays ``[B]``, which
@@ -132,8 +132,8 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
 def check_lane_keys(key: jax.Array, num_envs: int) -> None:
     """Raises a ``ValueError`` for a batch of keys that does not match ``num_envs`` lanes.
 
-    An environment with one lane, the default, takes any number of keys. Repeated keys, which would give
-    equal episodes, are found where the keys are known.
+    An environment with one lane, the default, takes any number of keys. Repeated keys, which would give equal episodes,
+    are found where the keys are known.
     """
     if key.ndim != 1:  # lane_words refuses more axes
         return
@@ -162,8 +162,8 @@ def check_lane_keys(key: jax.Array, num_envs: int) -> None:
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
     kind = str(jax.random.key_impl(key))
     if kind == "threefry2x32":
-        # XLA compiles the loop of jax.random.fold_in over the rounds for 0.1 s. The words need a separate kernel:
-        # LLVM takes minutes where the rounds are fused into the loops over an image.
+        # XLA compiles the loop of jax.random.fold_in over the rounds for 0.1 s. The words need a separate kernel: LLVM
+        # takes minutes where the rounds are fused into the loops over an image.
         k0, k1 = jax.random.key_data(key)
         words = in_one_kernel(threefry2x32, k0, k1, jnp.zeros_like(env_id, jnp.uint32), env_id.astype(jnp.uint32), 20)
         return jax.random.wrap_key_data(jnp.stack(words, axis=-1), impl=kind)

@@ -235,9 +235,9 @@ def few_lanes(few: bool) -> Iterator[None]:
 def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
     """Acts as `in_one_kernel` for a function of few results, no images; an ordinary call in a program of `few_lanes`.
 
-    XLA:CPU (jaxlib 0.10.2) allocates a buffer for every operation of a reducer in every call of the program, about
-    70 ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us.
-    With few lanes it is faster to recompute the values that several results share.
+    XLA:CPU (jaxlib 0.10.2) allocates a buffer for every operation of a reducer in every call of the program, about 70
+    ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us. With few lanes it
+    is faster to recompute the values that several results share.
 
     No test shows whether this is still needed, because only timing does: compare ``python -m benchmarks stepping`` with
     and without ``JAXENV_PLAIN=in_small_kernel``.

@@ -25,8 +25,7 @@ def self_compiling(function: F, check: Callable | None = None) -> F:
     took twice as long, and every later step a hundred times as long.
 
     The function is called directly inside traces, for arguments that are not arrays (it raises its own errors), and for
-    environments that do not compile themselves. ``check`` is called before the program, with the same
-    arguments.
+    environments that do not compile themselves. ``check`` is called before the program, with the same arguments.
     """
 
     @functools.wraps(function)

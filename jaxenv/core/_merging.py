@@ -74,8 +74,8 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[...
 def for_one_lane(function: Callable[..., Any]) -> Callable[..., Any]:
     """Calls ``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes makes one call.
 
-    The environment holds no values per lane, but ``vmap`` may run over its leaves as well. Derivatives are
-    computed lane by lane, under JAX's own rule.
+    The environment holds no values per lane, but ``vmap`` may run over its leaves as well. Derivatives are computed
+    lane by lane, under JAX's own rule.
     """
 
     def call(env: Environment, *values: Any) -> Any:

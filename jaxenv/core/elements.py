@@ -50,10 +50,10 @@ class Composed(Task):
     """The dynamics of one environment, with observations, actions, rewards and terminations made of named elements.
 
     States, random streams and params come from the dynamics. A group of elements replaces one side of the dynamics; an
-    omitted group leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state
-    before the step, the action that the dynamics executed, and the resulting `Transition`, with the ``state`` after the
-    step, ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. The name of an entry of
-    that ``env_info`` may replace such a function.
+    omitted group leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state before the
+    step, the action that the dynamics executed, and the resulting `Transition`, with the ``state`` after the step,
+    ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. The name of an entry of that
+    ``env_info`` may replace such a function.
 
     ``env_info["rewards"]`` holds the weighted terms by name, float32 ``[B]``; the reward is their sum.
     ``env_info["terminations"]`` reports which terminations occurred, bool ``[B]``. ``elements`` lists all elements.
@@ -69,8 +69,8 @@ class Composed(Task):
             their bounds.
         rewards: dict of functions of a step by name. Each returns numbers ``[B]``; the reward of the dynamics is
             ``out.reward``.
-        terminations: dict of functions of a step by name. Each returns bool ``[B]``; any of them ends the
-            episode. The dynamics' own termination is included as ``"env"``, unless an element of that name replaces it.
+        terminations: dict of functions of a step by name. Each returns bool ``[B]``; any of them ends the episode. The
+            dynamics' own termination is included as ``"env"``, unless an element of that name replaces it.
         weights: dict of factors by name of the reward, one number or one per lane; 1 by default. They become one leaf,
             float32 ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
 

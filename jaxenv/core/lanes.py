@@ -29,8 +29,8 @@ def reset_where(
         timestep: the TimeStep that belongs to it.
         mask: bool ``[B]``, the lanes to restart.
         key: without it each lane continues with the next episode of its own stream. With one typed key or ``Key[B]``
-            the restarted lanes get new keys and start at episode 0. Either way the lanes keep state that outlives
-            an episode (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
+            the restarted lanes get new keys and start at episode 0. Either way the lanes keep state that outlives an
+            episode (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
 
     Raises:
         ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.

@@ -37,9 +37,9 @@ def batch(
     """Makes a batched environment of two pure functions that were written for one lane.
 
     The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
-    ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected.
-    Each gets a separate typed key at every call. It depends on the key of the lane, the episode and the step, not on
-    the number of lanes.
+    ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected. Each
+    gets a separate typed key at every call. It depends on the key of the lane, the episode and the step, not on the
+    number of lanes.
 
     Args:
         reset: ``reset(key) -> (state, observation)``. The state is any tree of arrays; typed keys may be part of it.
@@ -54,8 +54,8 @@ def batch(
 
     Raises:
         ValueError: if a function returns another number of values, a reward or an end of another shape or kind, or a
-            state or an observation that differs from ``reset`` in structure, shapes or dtypes; or for an option
-            that ``make`` refuses.
+            state or an observation that differs from ``reset`` in structure, shapes or dtypes; or for an option that
+            ``make`` refuses.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> def reset(key):

@@ -41,8 +41,8 @@ class Rows:
 
     Attributes:
         same_step: whether the row that ends an episode shows the next one.
-        of_state: in ``same_step`` mode, the names of infos that describe the state, which belongs to the next
-            episode. All others describe the transition and belong to the episode that ended.
+        of_state: in ``same_step`` mode, the names of infos that describe the state, which belongs to the next episode.
+            All others describe the transition and belong to the episode that ended.
     """
 
     same_step: bool

@@ -23,8 +23,8 @@ _STATISTICS = {"return", "length", "terminated", "truncated", "valid"}
 def check_infos(owner: str, env: Environment, reserved: Iterable[str]) -> None:
     """Raises a ``ValueError`` for an entry of ``env_info`` with a name that means something else to clients.
 
-    Allowed are ``"episode"`` from ``EpisodeStatistics`` with a scalar reward, ``"is_success"`` with one number per lane,
-    and ``"final_observation"`` in ``same_step`` mode.
+    Allowed are ``"episode"`` from ``EpisodeStatistics`` with a scalar reward, ``"is_success"`` with one number per
+    lane, and ``"final_observation"`` in ``same_step`` mode.
 
     Args:
         owner: the start of the message.

@@ -36,8 +36,8 @@ def one_lane(
         lanes: a description of who makes the lanes, for the error about ``num_envs``.
 
     Raises:
-        ValueError: for anything but an id or an environment, options with an environment, an environment that
-            restarts its lanes, carries state of the whole batch or has params per lane.
+        ValueError: for anything but an id or an environment, options with an environment, an environment that restarts
+            its lanes, carries state of the whole batch or has params per lane.
     """
     if isinstance(env, str | list | tuple):
         for id in [env] if isinstance(env, str) else env:

@@ -28,8 +28,8 @@ _FEW = 64
 class Stepper:
     """The state of a batch, and compiled functions that replace it. The state is donated and never shared.
 
-    ``start``, ``restart`` and ``step`` return ``shown`` of the TimeStep. Each is compiled once; steppers of
-    equal environments share the programs.
+    ``start``, ``restart`` and ``step`` return ``shown`` of the TimeStep. Each is compiled once; steppers of equal
+    environments share the programs.
 
     Args:
         env: any environment.

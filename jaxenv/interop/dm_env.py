@@ -23,8 +23,8 @@ from jaxenv.wrappers import AutoReset
 def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     """Exports one lane as a ``dm_env.Environment``, with NumPy arrays.
 
-    Rows, episodes and rewards equal a batch of one lane. A ``FIRST`` row has no reward and no discount, as
-    dm_env demands. A time limit ends an episode with discount 1.
+    Rows, episodes and rewards equal a batch of one lane. A ``FIRST`` row has no reward and no discount, as dm_env
+    demands. A time limit ends an episode with discount 1.
 
     Args:
         env: an id, or an environment. One without ``AutoReset`` gets it.
@@ -33,8 +33,8 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
 
     Raises:
         ImportError: without dm_env.
-        ValueError: for an environment in mode ``"same_step"`` with params per lane, or with specs that dm_env does
-            not have.
+        ValueError: for an environment in mode ``"same_step"`` with params per lane, or with specs that dm_env does not
+            have.
 
     >>> env = to_dm_env("CartPole-v1", seed=3)
     >>> env.reset().first(), env.step(1).reward

@@ -49,8 +49,8 @@ def to_stable_baselines3(
 
     Raises:
         ImportError: without stable-baselines3.
-        ValueError: for another autoreset mode, vector rewards, specs that cannot be spaces, or actions or
-            integers that stable-baselines3 does not know.
+        ValueError: for another autoreset mode, vector rewards, specs that cannot be spaces, or actions or integers that
+            stable-baselines3 does not know.
     """
     vec_env = _vec_env_class()
     refuse_outside_jax(_OWNER, env_or_id)

@@ -31,8 +31,8 @@ def select(
 ) -> Tree:
     """Marks the leaves that ``fields`` selects: bools in the structure of ``values``.
 
-    ``None`` selects every leaf that ``applies`` accepts. A path selects one leaf or all leaves of a
-    subtree, and ``applies`` must accept each of them.
+    ``None`` selects every leaf that ``applies`` accepts. A path selects one leaf or all leaves of a subtree, and
+    ``applies`` must accept each of them.
 
     Args:
         owner: class name that error messages start with.

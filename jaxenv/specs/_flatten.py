@@ -44,8 +44,8 @@ def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None)
     """Flattens a tree of arrays ``[*outer, ...]`` to one vector ``[*outer, n]``.
 
     The leaves are in tree order (the entries of a dict are sorted by key, as in JAX), each in row-major order. Axes in
-    front, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers
-    beyond 2**24 only approximately.
+    front, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers beyond 2**24 only
+    approximately.
 
     Args:
         spec: a spec or a tree of them.

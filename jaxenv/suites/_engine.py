@@ -22,9 +22,9 @@ class Engine(abc.ABC):
     """Lanes of one environment of another library, for one number of lanes, started by the first reset.
 
     It holds the true state of the lanes. The JAX state holds a ``ticket``, ``uint32[B, 2]``: a checksum of the lane's
-    seed and of its actions since the reset, and their number. A step is refused unless its tickets are the
-    engine's: otherwise the lanes are not in the caller's state. A failure ends all workers, and the next reset starts
-    new ones. Copies and unpickled engines start separate workers.
+    seed and of its actions since the reset, and their number. A step is refused unless its tickets are the engine's:
+    otherwise the lanes are not in the caller's state. A failure ends all workers, and the next reset starts new ones.
+    Copies and unpickled engines start separate workers.
 
     Args:
         id: the library's id.

@@ -36,8 +36,8 @@ class State:
 class SuiteTask(Task):
     """Lanes of one environment of a suite.
 
-    The suite's functions of one lane run under ``jax.vmap`` and JAX's default types. Each call gets a separate
-    key, derived from the lane's stream. Results are cast to fixed dtypes, rewards to float32.
+    The suite's functions of one lane run under ``jax.vmap`` and JAX's default types. Each call gets a separate key,
+    derived from the lane's stream. Results are cast to fixed dtypes, rewards to float32.
 
     Attributes:
         params: a struct of the suite's numeric params, one number or one per lane.

@@ -28,8 +28,7 @@ class Experiment:
 
     Attributes:
         env_id: the environment of this library.
-        settings: params and options of each setting; ``noise_scale`` and ``reward_scale`` belong to bsuite's
-            wrappers.
+        settings: params and options of each setting; ``noise_scale`` and ``reward_scale`` belong to bsuite's wrappers.
         num_episodes: the length of a run, in episodes.
         tags: the capabilities that bsuite counts its score for; the first is its type.
     """

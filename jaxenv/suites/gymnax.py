@@ -1,9 +1,9 @@
 """gymnax's environments as batched environments: ``jaxenv.load("gymnax:Asterix-MinAtar", num_envs=8)``.
 
 Dynamics, observations and rewards are computed by gymnax: its ``reset_env`` and ``step_env`` are written for one lane
-and run under ``jax.vmap``. This library adds time limits, restarts and discounts, because gymnax's ``step``
-resets at every step, hides the last observation, and reports some ends as both terminated and truncated. State that
-outlives episodes in bsuite is carried over.
+and run under ``jax.vmap``. This library adds time limits, restarts and discounts, because gymnax's ``step`` resets at
+every step, hides the last observation, and reports some ends as both terminated and truncated. State that outlives
+episodes in bsuite is carried over.
 
 ``tests/suites/test_gymnax.py`` compares steps with gymnax's own and with the native environments of the same name;
 ``docs/suites/gymnax.md`` lists the differences by id.
@@ -114,8 +114,8 @@ def _is_terminal(
 class GymnaxEnvironment(SuiteTask):
     """Lanes of one gymnax environment, made by `load`.
 
-    ``params`` are the fields of gymnax's ``EnvParams`` except for the time limit, for the ones computed from others, and
-    for the ones that determine a spec, which are ``options``.
+    ``params`` are the fields of gymnax's ``EnvParams`` except for the time limit, for the ones computed from others,
+    and for the ones that determine a spec, which are ``options``.
 
     Attributes:
         max_steps_in_episode: the limit that gymnax's code sees, a number or one per lane. It does not end episodes;

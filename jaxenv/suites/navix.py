@@ -1,7 +1,7 @@
 """NAVIX's environments as batched environments: ``jaxenv.load("navix:Navix-DoorKey-8x8-v0", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. This library adds time
-limits and restarts.
+Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. This library adds time limits
+and restarts.
 
 ``tests/suites/test_navix.py`` compares episodes with NAVIX's own loop; ``docs/suites/navix.md`` lists the mapping.
 """

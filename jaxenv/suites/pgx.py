@@ -50,8 +50,8 @@ def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs:
         name: an id of Pgx.
         num_envs: the number of lanes that ``reset(key)`` makes.
         opponent: how the other players move: ``"random"`` chooses legal actions uniformly; a function
-            ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given the player's observation
-            and legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
+            ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given the player's
+            observation and legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
         **kwargs: keywords of `jaxenv.make`.
 
     Raises:

@@ -53,7 +53,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
 
 
 def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
-    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for native ones.
 
     Args:
         name: a name that is registered with Playground.

@@ -1,7 +1,7 @@
 """XLand-MiniGrid's environments as batched environments: ``jaxenv.load("xminigrid:MiniGrid-DoorKey-8x8", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by XLand-MiniGrid, written for one lane. This library adds time
-limits and restarts. Rulesets are params: one for all lanes, or one per lane.
+Starts, transitions, observations and rewards are computed by XLand-MiniGrid, written for one lane. This library adds
+time limits and restarts. Rulesets are params: one for all lanes, or one per lane.
 
 ``tests/suites/test_xminigrid.py`` compares episodes with XLand-MiniGrid's own loop; ``docs/suites/xminigrid.md`` lists
 the mapping.

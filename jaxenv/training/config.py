@@ -25,8 +25,8 @@ class RunConfig:
     """Settings of a run that all learners share.
 
     A subclass declares its fields as an environment does: `jaxenv.tree.leaf` for the hyperparameters, numbers that
-    compiled code may read as arrays, and `jaxenv.tree.static` for all others, each with its range. A subclass
-    that only changes a default keeps the declaration.
+    compiled code may read as arrays, and `jaxenv.tree.static` for all others, each with its range. A subclass that only
+    changes a default keeps the declaration.
 
     Attributes:
         env_id: an id for `jaxenv.load`.

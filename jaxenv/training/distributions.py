@@ -159,8 +159,8 @@ class Normal(NamedTuple):
 class TanhNormal(Normal):
     """Independent normal numbers that a tanh squashes into the bounds of the spec, a `jaxenv.specs.Bounded`.
 
-    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples, ``mode`` and ``entropy`` refer to the
-    numbers before the tanh: the entropy of the action has no closed form. The action of ``mode`` is the median.
+    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples, ``mode`` and ``entropy`` refer to the numbers before
+    the tanh: the entropy of the action has no closed form. The action of ``mode`` is the median.
     """
 
     def to_action(self, sample: jax.Array) -> jax.Array:

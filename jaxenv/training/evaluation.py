@@ -50,8 +50,8 @@ def environments(
     """Returns the stacks to train and to evaluate on, as given, or made from ``config.env_id``.
 
     Raises:
-        ValueError: if the config is not of the learner's class ``kind``, if one stack is missing, or if they do not
-            fit the settings or each other.
+        ValueError: if the config is not of the learner's class ``kind``, if one stack is missing, or if they do not fit
+            the settings or each other.
     """
     check_config(config, kind)
     name = config.learner

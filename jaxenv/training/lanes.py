@@ -66,8 +66,8 @@ class Train(Generic[L]):
 
         Args:
             key: a typed key.
-            hyperparameters: numbers that replace the config's, by the names in ``config.hyperparameters``; they
-                may be traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
+            hyperparameters: numbers that replace the config's, by the names in ``config.hyperparameters``; they may be
+                traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
 
         Raises:
             ValueError: for a name that is not a hyperparameter, or a number out of range.

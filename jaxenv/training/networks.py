@@ -57,8 +57,8 @@ class Reader:
         Args:
             owner: the learner, for errors.
             spec: the spec of one lane's observation, a tree.
-            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves images of at least
-                10 rows and columns.
+            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves images of at least 10
+                rows and columns.
 
         Raises:
             ValueError: if the channels of an image come first, or for ``"cnn"`` without an image.

@@ -7,8 +7,8 @@ reads the ends of episodes from the TimeStep: a time limit is not a failure, and
 the loss. With ``recurrent`` a GRU remembers earlier rows; the loss replays it over the unroll, with the same restarts.
 
 The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
-run, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment
-is given by its id or as two stacks.
+run, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment is
+given by its id or as two stacks.
 """
 
 import dataclasses
@@ -43,12 +43,12 @@ class Config(RunConfig):
         lambda_: decay rate of generalised advantage estimation.
         clip: the probability ratio is clipped to [1 - clip, 1 + clip].
         entropy_cost: weight of the entropy bonus.
-        anneal_entropy: the weight of the entropy bonus falls to 0 linearly, like the learning rate. Where a task
-            ends at the first mistake, a policy that keeps exploring never sees the late part of an episode.
+        anneal_entropy: the weight of the entropy bonus falls to 0 linearly, like the learning rate. Where a task ends
+            at the first mistake, a policy that keeps exploring never sees the late part of an episode.
         value_cost: weight of the value loss.
         clip_value: in the value loss a value that an update has moved by more than ``clip`` counts as moved by
-            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs the
-            policy's gradient in ``max_gradient_norm``.
+            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs the policy's
+            gradient in ``max_gradient_norm``.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
             this turns the noise of a minibatch without rewards into large steps.
@@ -344,10 +344,10 @@ class _Batch:
 class ActorCritic(nn.Module):
     """The distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
 
-    Actor and critic are two separate networks. They share the convolutions that turn an image into features and,
-    with ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see
-    the GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. The
-    last ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
+    Actor and critic are two separate networks. They share the convolutions that turn an image into features and, with
+    ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
+    GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. The last
+    ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
     """
 
     num_outputs: int

@@ -151,8 +151,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lambda_": 0.95,
             "entropy_cost": 0.01,
         },
-        # Hitting the last brick of a wall for the first time takes exploration, then a policy that loses no ball
-        # on the way to it.
+        # Hitting the last brick of a wall for the first time takes exploration, then a policy that loses no ball on the
+        # way to it.
         "Breakout-MinAtar": _MINATAR
         | _LONG_UNROLLS
         | {"total_steps": 20_000_000, "learning_rate": 3e-3, "entropy_cost": 0.06, "anneal_entropy": True},

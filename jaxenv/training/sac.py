@@ -8,8 +8,8 @@ from the TimeStep: a time limit is not a failure, and invalid transitions are ma
 ICLR), which tasks need that pay only after many consistent actions.
 
 The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
-run, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is
-given by its id or as two stacks.
+run, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is given by
+its id or as two stacks.
 
 The file has more than 400 lines, so that it can be read and copied as a whole.
 """

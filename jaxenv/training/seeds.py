@@ -1,9 +1,9 @@
 """Several seeds of one run at once, iteration by iteration, with checkpoints, a table and a picture.
 
 All seeds are one compiled function, under `jax.vmap` or in a loop, on the devices of one or of several processes. After
-every iteration a folder holds all results so far. A run that was killed at any moment resumes from its last
-checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved. From its
-first iteration to its end a run has its folder for itself.
+every iteration a folder holds all results so far. A run that was killed at any moment resumes from its last checkpoint,
+bit for bit as if it had never stopped: every file is written under another name and then moved. From its first
+iteration to its end a run has its folder for itself.
 """
 
 import contextlib
@@ -89,10 +89,9 @@ def train(
             it.
         checkpoint_every: write the checkpoint after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
-        devices: how many devices share the run, over all processes. If they divide ``num_seeds``
-            they share the seeds, without communication; otherwise several devices share the lanes of each seed, and
-            average gradients. On a CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two
-            devices, a core each.
+        devices: how many devices share the run, over all processes. If they divide ``num_seeds`` they share the seeds,
+            without communication; otherwise several devices share the lanes of each seed, and average gradients. On a
+            CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
         checkpoint_format: ``"npz"`` for one file, ``checkpoint.npz``, for which the first process gathers all arrays;
             or ``"orbax"`` for a `jaxenv.data.Checkpointer` of the folder ``checkpoints/``, in which every process
             writes the arrays of its devices while the next iteration runs. By default the format of the run in the

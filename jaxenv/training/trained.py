@@ -145,8 +145,8 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
 
     Raises:
         ValueError: if there is no such folder, if it holds no run or no checkpoint yet, if another version of jaxenv
-            wrote the run in an incompatible form, for a seed that the run does not have, or if the id of
-            the environment is ``"module:ID"`` and the module is neither imported nor one of ``modules``.
+            wrote the run in an incompatible form, for a seed that the run does not have, or if the id of the
+            environment is ``"module:ID"`` and the module is neither imported nor one of ``modules``.
         ImportError: if the libraries of the learner, or of the format of the checkpoint, are not installed.
 
     >>> import jax, jaxenv

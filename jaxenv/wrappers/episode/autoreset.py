@@ -36,11 +36,11 @@ class AutoReset(Wrapper):
     observation that the step led to. The trajectory equals ``next_step`` without FIRST rows.
 
     All strategies give the same rows. ``"select"`` starts an episode in every lane at every step and keeps the needed
-    ones; ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and
-    starts episodes in those, ``block`` at a time. Under ``vmap``, for example over seeds, the lanes of all batches form
-    one batch. Gradients stop at the start of an episode. For lanes that ``jit`` shards across devices only
-    ``"select"`` needs no cross-device communication, and over a mesh of explicit axes it takes the place of
-    ``"compact"``; under ``shard_map`` no strategy needs any.
+    ones; ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and starts
+    episodes in those, ``block`` at a time. Under ``vmap``, for example over seeds, the lanes of all batches form one
+    batch. Gradients stop at the start of an episode. For lanes that ``jit`` shards across devices only ``"select"``
+    needs no cross-device communication, and over a mesh of explicit axes it takes the place of ``"compact"``; under
+    ``shard_map`` no strategy needs any.
 
     Owns ``step_type``, ``reward``, ``discount``, ``observation``, ``prev_action`` and ``env_info`` on the rows where an
     episode starts; all other rows pass through.

@@ -15,10 +15,10 @@ class ObstructView(ImageNoise):
     """Covers uint8 images ``[H, W, C]`` by square patches of noise at random places, on every row.
 
     There are ``int(ratio * H * W / width**2)`` patches, so that they would cover the fraction ``ratio`` of the pixels
-    if they did not overlap and did not cross the border. Their centres are uniform over the pixels, with noise as
-    in `AddWhiteNoise`; both are redrawn on every row and do not enter the task's state. A row costs one random
-    word per patch and one for every four bytes of noise, a quarter of a word per pixel and channel. Other leaves pass
-    through. Owns ``observation``.
+    if they did not overlap and did not cross the border. Their centres are uniform over the pixels, with noise as in
+    `AddWhiteNoise`; both are redrawn on every row and do not enter the task's state. A row costs one random word per
+    patch and one for every four bytes of noise, a quarter of a word per pixel and channel. Other leaves pass through.
+    Owns ``observation``.
 
     Args:
         env: an environment with at least one uint8 image and without a ``same_step`` ``AutoReset``.

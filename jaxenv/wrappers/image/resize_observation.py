@@ -14,8 +14,8 @@ from jaxenv.specs import fit
 class ResizeObservation(LeafObservationWrapper):
     """Resizes images ``[H, W, C]`` by linear interpolation, with antialiasing when they shrink.
 
-    Pixels equal ``jax.image.resize``; integers are rounded to the nearest. Leaves of other ranks pass through.
-    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    Pixels equal ``jax.image.resize``; integers are rounded to the nearest. Leaves of other ranks pass through. Owns
+    ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with at least one image: a numeric leaf with three axes.

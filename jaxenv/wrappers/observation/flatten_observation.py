@@ -21,8 +21,8 @@ class FlattenObservation(ObservationWrapper):
         env: any environment.
         fields: dotted paths of the parts in the vector: ``("observation", "desired_goal")`` joins a state and its goal.
             Other parts are dropped. All by default.
-        one_hot: encode a bounded integer of shape ``()`` with n values as a one-hot vector; ``False`` uses
-            the number itself.
+        one_hot: encode a bounded integer of shape ``()`` with n values as a one-hot vector; ``False`` uses the number
+            itself.
 
     Raises:
         ValueError: for an unknown path, or an observation without arrays.

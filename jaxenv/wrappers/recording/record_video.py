@@ -23,8 +23,8 @@ class RecordVideo(Wrapper):
     """Films episodes of one lane from inside a training run, which neither stops nor waits.
 
     The episodes are chosen by their numbers. On a step of a chosen episode the picture of that one lane is drawn and
-    sent to the host; on all other steps nothing is drawn or sent. A background thread writes the films. ``flush``
-    waits for it. The end of the process waits too, and also writes the episodes that have not ended.
+    sent to the host; on all other steps nothing is drawn or sent. A background thread writes the films. ``flush`` waits
+    for it. The end of the process waits too, and also writes the episodes that have not ended.
 
     Files are named ``lane-L-episode-E.gif``, and ``batch-N-lane-L-episode-E.gif`` under ``jax.vmap`` over N batches,
     such as the seeds of a run. An existing file is kept: the next one of the same name gets a number. A frame shows

@@ -21,8 +21,7 @@ class NormalizeReward(BatchWrapper):
     wrapper. While all returns so far are equal, the divisor is only ``sqrt(epsilon)``, so set ``clip``.
 
     ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and ``variance``, float32
-    ``()`` or ``[R]``, and their rounding errors. This tree of arrays can be saved, and
-    ``with_statistics`` loads it.
+    ``()`` or ``[R]``, and their rounding errors. This tree of arrays can be saved, and ``with_statistics`` loads it.
 
     Owns ``reward``.
 

@@ -19,8 +19,8 @@ def to_data(env: Environment) -> dict[str, Any]:
     """Converts an environment made from a registered id to plain data, from which `from_data` rebuilds it.
 
     ``id`` and ``num_envs`` are arguments of `make`. ``params`` holds the params and constructor arguments that differ
-    from the registered ones; an array with one value per lane (``[B]``) becomes a list. ``wrappers`` holds the whole stack,
-    innermost first, with time limit and restarts, as `jaxenv.wrappers.to_data` returns it.
+    from the registered ones; an array with one value per lane (``[B]``) becomes a list. ``wrappers`` holds the whole
+    stack, innermost first, with time limit and restarts, as `jaxenv.wrappers.to_data` returns it.
 
     Raises:
         ValueError: for an environment whose name is not a registered id of its class (a suite's, a `Multitask`), a

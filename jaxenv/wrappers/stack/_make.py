@@ -42,8 +42,8 @@ def make(
             registered.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
-            lanes with 0 have none. The limit counts agent steps. A given limit applies to the stack alone.
-            If the reward depends on the limit, as in MiniGrid, the registered limit follows from the task's params.
+            lanes with 0 have none. The limit counts agent steps. A given limit applies to the stack alone. If the
+            reward depends on the limit, as in MiniGrid, the registered limit follows from the task's params.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
             of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
@@ -107,8 +107,8 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
     stand around each task instead.
 
     An environment of Gymnasium or dm_env that the program made itself is a batch of one lane, and a function that makes
-    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the arguments
-    of ``jaxenv.suites.gymnasium.load_object``.
+    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the arguments of
+    ``jaxenv.suites.gymnasium.load_object``.
 
     ``load.batched`` is True: one call makes the whole batch.
 
@@ -118,7 +118,8 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
         **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
 
     Raises:
-        ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make` refuses.
+        ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make`
+            refuses.
     """
     if isinstance(id, list | tuple):
         return _load_tasks(id, num_envs, **kwargs)

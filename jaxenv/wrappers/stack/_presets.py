@@ -24,8 +24,8 @@ def preset(name: Literal["default", "control", "image"]) -> list[tuple[str, dict
     rewards by their sign and shows the last four frames in the channels, as for Atari (Mnih et al., 2015,
     doi:10.1038/nature14236).
 
-    ``make(mode="eval")`` gives the variant for evaluation: statistics are frozen, and rewards come from the
-    task. Reported returns are the task's in either mode. The list is new, so wrappers may be added to it.
+    ``make(mode="eval")`` gives the variant for evaluation: statistics are frozen, and rewards come from the task.
+    Reported returns are the task's in either mode. The list is new, so wrappers may be added to it.
 
     Raises:
         ValueError: for an unknown name.
