@@ -35,8 +35,8 @@ class LogState:
         episodes: int32 ``[B]``, completed episodes.
         total: the rewards of all episodes, ``[B]``.
         of_episode: the rewards of the current episode, ``[B]``.
-        table: float32 ``[B, K, C]``, a line for each of the K logged episodes; zeros for those still to come. Counts
-            are exact below 2**24.
+        table: float32 ``[B, K, C]``, a line for each of the K logged episodes; zeros for pending ones. Counts are exact
+            below 2**24.
     """
 
     inner: Any

@@ -38,7 +38,7 @@ def by_tag(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _bsuite() -> Iterator[tuple[Any, Any]]:
-    """The loader and the summary of bsuite, written for pandas 1: ``Series.append`` has been removed since."""
+    """Yields bsuite's loader and summary, which are written for pandas 1 and need ``Series.append``."""
     import matplotlib
     import pandas
 

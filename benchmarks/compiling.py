@@ -57,7 +57,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
 
 @contextlib.contextmanager
 def persistent_cache() -> Iterator[None]:
-    """JAX's persistent compilation cache in an empty folder, for programs of any size."""
+    """Uses JAX's persistent compilation cache in an empty folder, for programs of any size."""
     settings: dict[str, Any] = {
         "jax_enable_compilation_cache": True,
         "jax_persistent_cache_min_compile_time_secs": 0.0,

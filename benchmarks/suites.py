@@ -23,7 +23,7 @@ from jaxenv.cli._arguments import one_line
 from jaxenv.core.registry import SUITES
 from jaxenv.testing.properties import HOST_OPT_OUTS
 
-# The ids of each suite that are checked by default: quick ones that differ in what they exercise.
+# The ids of each suite that are checked by default: quick ones that exercise different parts.
 CHECKED = {
     "brax": ("fast", "inverted_pendulum"),
     "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Pixels-v1"),

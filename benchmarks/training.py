@@ -240,7 +240,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Ids and learners of the presets to run."""
+    """Yields ids and learners of the presets to run."""
     for algorithm, by_id in presets.PRESETS.items():
         if args.algos is None or algorithm in args.algos:
             yield from ((id, algorithm) for id in by_id if args.ids is None or id in args.ids)

@@ -242,7 +242,7 @@ def check_names(owner: str, name: str, value: Any) -> None:
 
 
 def check_callable(owner: str, name: str, value: Any, arguments: str = "") -> None:
-    """Raises a ``ValueError`` unless ``value`` can be called; ``arguments`` says with what."""
+    """Raises a ``ValueError`` unless ``value`` can be called; ``arguments`` describes its arguments."""
     if not callable(value):
         of = f" of {arguments}" if arguments else ""
         raise ValueError(f"{owner}: {name} must be a function{of}, got {value!r}")

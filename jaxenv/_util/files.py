@@ -24,7 +24,7 @@ _ATTEMPTS, _PAUSE = 10, 0.02  # another process may hold a lock for a moment, to
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path, *, rename: bool = False) -> Iterator[pathlib.Path]:
-    """An empty file next to ``path`` that takes its place at the end, and disappears if there was an error.
+    """Yields an empty file next to ``path``, which replaces it at the end and disappears after an error.
 
     The name is unique, so several processes that write the same path each write a whole file, and the last one stays.
     Leftovers of killed processes are removed.
@@ -152,7 +152,7 @@ def _holder(descriptor: int) -> str:
     except (OSError, ValueError, TypeError, KeyError):  # not the file of a `FolderLock`
         return "another process, or opened in this one: close it first, or choose another"
     if (pid, host) == (os.getpid(), socket.gethostname()):
-        return f"this process itself, {pid} on {host}: close what uses it first"
+        return f"this process itself, {pid} on {host}: close its user first"
     return f"process {pid} on {host}: wait until it ends, or choose another folder"
 
 

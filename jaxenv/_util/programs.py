@@ -33,7 +33,7 @@ _LARGEST_FIELDS = 2**16
 
 
 class Programs:
-    """What environments of one structure share.
+    """The programs and results that environments of one structure share.
 
     Attributes:
         structure: the environments' tree structure, without leaves.

@@ -194,7 +194,7 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     Args:
         function: maps scalars to scalars. It is called with scalars and with arrays, so it has elementwise operations
             only, and reads no array but its arguments. A function of a module or a method is traced once for arguments
-            of such dtypes, whatever their shapes; a lambda or a closure is traced every time.
+            of such dtypes and any shapes; a lambda or a closure is traced every time.
         *arguments: trees of arrays, which broadcast against each other. Everything else, such as Python and NumPy
             scalars, is a hashable constant.
 
@@ -288,7 +288,7 @@ _of_modules = functools.lru_cache(maxsize=512)(_traced)
 
 def _reduced(*arrays: Any, function: Callable[..., Any], on_scalars: Any) -> list[jax.Array]:
     """Computes the results of ``function`` as a reduction."""
-    # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
+    # Every operand of a reduction has a result: results replace arguments of their type, then use new operands.
     operands, free, places = list(arrays), list(range(len(arrays))), []
     for aval in on_scalars.out_avals:
         place = next((i for i in free if operands[i].dtype == aval.dtype), len(operands))

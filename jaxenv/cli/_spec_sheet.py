@@ -165,7 +165,7 @@ def _paragraphs(obj: Any) -> list[str]:
 
 
 def _referred(table: str, module: str) -> Iterator[str]:
-    """The tables of the modules that a table refers to, each below its name."""
+    """Yields the tables of the modules that a table refers to, each below its name."""
     for path, stem in re.findall(r"(?:see|as in) (?:`(jaxenv\.[\w.]+)`|(\w+)\.py)", table):
         name = path or f"{module.rpartition('.')[0]}.{stem}"
         for other in filter(_is_table, _paragraphs(importlib.import_module(name))):

@@ -124,13 +124,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _policies(first: Trained, all_seeds: bool) -> Iterator[Trained]:
-    """The policies to evaluate."""
+    """Yields the policies to evaluate."""
     for seed in range(first.num_seeds) if all_seeds else [first.seed]:
         yield first if seed == first.seed else load_policy(first.folder, seed)
 
 
 def _table(found: list[dict[str, Any]]) -> Iterator[str]:
-    """A line of names and one per seed, aligned."""
+    """Yields aligned lines: a header and one per seed."""
     lines = [list(_COLUMNS), *([_text(one[name]) for name in _COLUMNS.values()] for one in found)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

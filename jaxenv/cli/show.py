@@ -160,7 +160,7 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _arguments(arguments: Sequence[Argument], env: Environment, kind: str, width: int) -> Iterable[str]:
-    """Aligned lines: name, value and unit, allowed range, description."""
+    """Yields aligned lines: name, value and unit, allowed range, description."""
     table = []
     for argument in arguments:
         value = _value(argument, env, kind)
@@ -174,7 +174,7 @@ def _arguments(arguments: Sequence[Argument], env: Environment, kind: str, width
 
 
 def _hanging(left: str, text: str, width: int) -> Iterable[str]:
-    """A line that starts with ``left``, and lines below it that are indented by its length."""
+    """Yields a line that starts with ``left``, then lines indented by its length."""
     first, *others = _wrapped(text, width, len(left))
     yield f"{left}{first}".rstrip()
     yield from (" " * len(left) + line for line in others)

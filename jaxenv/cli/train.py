@@ -284,7 +284,7 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
 
 
 def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, config: Any) -> Iterator[Any]:
-    """The writers that the options ask for."""
+    """Yields the writers that the options ask for."""
     if args.tensorboard:
         yield TensorBoard(folder / "tensorboard")
     if args.wandb:
@@ -293,7 +293,7 @@ def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, con
 
 
 def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
-    """The items, each with the seconds that it took."""
+    """Yields each item with the seconds that it took."""
     before = time.perf_counter()
     for item in runs:
         yield item, time.perf_counter() - before

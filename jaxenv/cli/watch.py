@@ -120,7 +120,7 @@ class _Newest:
 
 
 class _Pace:
-    """Keeps the speed, and reads the keys."""
+    """Keeps the frame rate and reads keys."""
 
     def __init__(self, screen: _terminal.Screen, fps: int):
         self._screen, self.fps = screen, fps
@@ -128,7 +128,7 @@ class _Pace:
         self.quit = False
 
     def wait(self) -> bool:
-        """Waits until the next frame is due; True if the episode should not go on."""
+        """Waits until the next frame is due; returns True if the episode should stop."""
         self._due = max(self._due + 1 / self.fps, time.monotonic())
         paused = False
         while paused or time.monotonic() < self._due:

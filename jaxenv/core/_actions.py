@@ -57,7 +57,7 @@ def _saturated(x: Any, dtype: np.dtype) -> Any:
 def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
     """Returns what `are_legal` needs of each leaf: ``None``, or its name and its bounds, as numbers where possible.
 
-    ``None`` stands for a leaf that is not an integer with bounds.
+    ``None`` marks a leaf that is not an integer with bounds.
     """
     found: list[Any] = []
     for path, s in tree.flatten_with_path(spec)[0]:
@@ -74,8 +74,8 @@ def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
 def are_legal(bounds: tuple[Any, ...], action: Tree) -> bool:
     """Returns whether no discrete action is out of range, as far as the host can tell without waiting for a device.
 
-    Those are NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs at
-    every eager step, so it compares the extremes of an action where all its bounds are equal.
+    The host reads NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs
+    at every eager step, so it compares only the extremes of an action whose bounds are all equal.
     """
     leaves = jax.tree.leaves(action)
     if len(leaves) != len(bounds):

@@ -94,7 +94,7 @@ def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree
 
 
 def _leaves(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, Any, Any]]:
-    """Name, expected and given leaf of every array with lanes, in two trees of one structure."""
+    """Yields name, expected and given leaf of every array with lanes, in two trees of one structure."""
     nodes = (jax.tree_util.tree_leaves_with_path(t, is_leaf=tree.is_shared) for t in (own, given))
     for (path, shape), (_, x) in zip(*nodes, strict=True):
         if not tree.is_shared(shape):
@@ -200,7 +200,7 @@ def _rank(dtype: Any) -> int:
 
 
 def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Transition":
-    """Returns the shapes of a transition. They are cached, so that a reset does not trace it again."""
+    """Returns the shapes of a transition. They are cached, so that a reset does not trace again."""
     leaves, structure = tree.flatten((tree.flatten(task)[0], state))
     leaves = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     programs = programs_of(task)

@@ -73,7 +73,7 @@ def _saturated(x: Any) -> Any:
 
 @contextlib.contextmanager
 def one_by_one() -> Iterator[None]:
-    """A context in which nothing compiles itself. Loops are still compiled, unlike under ``jax.disable_jit``."""
+    """Opens a context in which nothing compiles itself. Loops are still compiled, unlike under ``jax.disable_jit``."""
     token = _one_by_one.set(True)
     try:
         yield

@@ -1,7 +1,7 @@
 """Environments composed of named elements: observations, actions, rewards and terminations around other dynamics.
 
 An element is a pure function over the batch, with a spec where the result has bounds to declare. Small functions then
-define what an agent observes, does and is rewarded for. Each is written, weighted and logged separately.
+define the agent's observations, actions and rewards. Each is written, weighted and logged separately.
 """
 
 import dataclasses

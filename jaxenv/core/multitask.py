@@ -148,7 +148,7 @@ class Multitask(Environment):
 
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        """The strategy of the task whose restarts are the most expensive."""
+        """The strategy of the task with the most expensive restarts."""
         declared = [env.reset_strategy for env in self.envs]
         return "compact" if "compact" in declared else declared[0]
 

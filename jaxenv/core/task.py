@@ -90,7 +90,7 @@ class Task(Environment):
         """Combines the last task state and a fresh one to the state that an episode starts with; ``new`` by default."""
         return new
 
-    # --- what an author may declare, by a plain class attribute or a property ----------------------------------------
+    # --- declarations of an author, plain class attributes or properties ---------------------------------------------
 
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
@@ -123,8 +123,8 @@ class Task(Environment):
     def rounding(self) -> float:
         """The largest difference of floats, absolute and relative, between two compilations of one step.
 
-        The conformance kit compares with it. Larger for a step that amplifies rounding errors, such as a solver that
-        stops before it has converged. Bytes of an image may differ by this fraction of 255.
+        The conformance kit compares with it. Declare a larger one for a step that amplifies rounding errors, such as a
+        solver that stops before it has converged. Bytes of an image may differ by this fraction of 255.
         """
         return 1e-5
 
@@ -144,7 +144,7 @@ class Task(Environment):
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         """Returns lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
 
-        Tests compare ``initial`` with it. Each bound is one number or ``[B]``; ``None``, the default, states nothing.
+        Tests compare ``initial`` with them. Each bound is one number or ``[B]``; by default ``None``, for unknown.
         """
         return None
 

@@ -38,7 +38,7 @@ class StepType(enum.IntEnum):
 
 @tree.struct
 class TimeStep:
-    """One row per lane. Unset fields hold ``()``, an empty pytree.
+    """A batch of rows, one per lane. Unset fields hold ``()``, an empty pytree.
 
     Attributes:
         step_type: int32 ``[B]``, a `StepType`.
@@ -48,7 +48,7 @@ class TimeStep:
         observation: tree of arrays ``[B, ...]``.
         prev_action: the previous action, in the action space of the outermost wrapper; zeros at FIRST.
         env_id: int32 ``[B]``, the global number of the lane.
-        untransformed: the raw TimeStep, where a data transformer stores it.
+        untransformed: the raw TimeStep, if a data transformer stores it.
         env_info: dict of fixed structure. Entries about a transition are zero at FIRST.
     """
 
@@ -85,12 +85,12 @@ class TimeStep:
 
     @property
     def bootstrap_mask(self) -> jax.Array:
-        """Rows from whose value the previous row bootstraps. For trajectories that have FIRST rows."""
+        """Rows whose value the previous row bootstraps from, in trajectories that have FIRST rows."""
         return (self.step_type != np.int32(StepType.FIRST)) & (self.discount > 0)
 
     @property
     def learn_mask(self) -> jax.Array:
-        """Rows whose own value is learned: all but LAST. For trajectories that have FIRST rows."""
+        """Rows whose value is learned: all but LAST, in trajectories that have FIRST rows."""
         return self.step_type != np.int32(StepType.LAST)
 
     if not TYPE_CHECKING:
@@ -109,7 +109,7 @@ class TimeStep:
         lines = (f"{name!r}: {_rows_html.short(value)}" for name, value in fields if not _is_unset(value))
         return "TimeStep(\n{" + ",\n ".join(lines) + "})"
 
-    _repr_html_ = _rows_html.timestep_html  # what notebooks show
+    _repr_html_ = _rows_html.timestep_html  # the display in notebooks
 
 
 def check_timestep(owner: str, name: str, value: Any) -> None:

@@ -42,8 +42,8 @@ class Wrapper(Environment):
     keeps_specs: ClassVar[frozenset[str]] = frozenset()
     # Where the wrapper stands in the order that `jaxenv.stack` states.
     place: ClassVar[Place] = "anywhere"
-    # What `make(mode="eval")` makes of the wrapper: "kept", "left_out", or arguments that replace those given. `None`:
-    # left out if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
+    # The wrapper in `make(mode="eval")`: "kept", "left_out", or arguments that replace the given ones. `None`: left out
+    # if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
     in_evaluation: ClassVar[Literal["kept", "left_out"] | Mapping[str, Any] | None] = None
     # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
@@ -176,7 +176,7 @@ class Wrapper(Environment):
 
     @property
     def params(self) -> Any:
-        """The params of the task: one number for all lanes each, or one per lane ``[B]``."""
+        """The params of the task, each one number for all lanes or one per lane ``[B]``."""
         return self.env.params
 
     def with_params(self, **values: Any) -> Self:

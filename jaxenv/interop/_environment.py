@@ -41,7 +41,7 @@ def refuse_num_envs(owner: str, options: dict[str, Any], why: str) -> None:
     """Removes ``num_envs`` from the options of one lane.
 
     Raises:
-        ValueError: unless it is 1; ``why`` says what makes the lanes.
+        ValueError: unless it is 1; ``why`` explains who makes the lanes.
     """
     if (num_envs := options.pop("num_envs", 1)) != 1:
         raise ValueError(f"{owner}: leave out num_envs, {why}, got {num_envs}")

@@ -226,7 +226,7 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree, first:
 
 
 def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) -> Tree:
-    """Returns state and observation of the next episode, given what AutoResetWrapper would restore.
+    """Returns state and observation of the next episode, given the values that AutoResetWrapper would restore.
 
     The inner environment does not know which step is the last one, so it starts the next episode ahead of time, on the
     first step of the current one.

@@ -46,11 +46,10 @@ def to_space(spec: Tree) -> Any:
 def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options: Any) -> JaxenvEnv:
     """Makes the environment for ``gymnasium.make``, which adds its own ``TimeLimit`` unless the limit is the task's.
 
-    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments. A limit that ends
-    the task or follows from its params is not its own: N truncates earlier and does not move it, which
-    ``max_episode_steps`` of `to_gymnasium` and of ``make_vec`` does. Wrappers that must see where episodes end, such as
-    ``EpisodeStatistics``, have the registered limit inside as well, and do not see another one: give it to
-    `to_gymnasium`.
+    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as for other environments. If the limit ends the task
+    or follows from its params, it stays inside: N truncates earlier and does not move it; ``max_episode_steps`` of
+    `to_gymnasium` and of ``make_vec`` does. Wrappers that must see where episodes end, such as ``EpisodeStatistics``,
+    also have the registered limit inside and do not see another one: pass it to `to_gymnasium`.
 
     Raises:
         TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
@@ -78,7 +77,7 @@ def _is_tasks_own(spec: registry.EnvSpec) -> bool:
 
 
 def _register(spec: registry.EnvSpec) -> None:
-    """Registers an id. Those that Gymnasium does not accept, such as names with spaces, stay out."""
+    """Registers an id, unless Gymnasium does not accept it, such as a name with spaces."""
     _gymnasium.registry.pop(f"jaxenv/{spec.id}", None)
     with contextlib.suppress(_gymnasium.error.Error):
         _gymnasium.register(

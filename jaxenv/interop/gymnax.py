@@ -122,7 +122,7 @@ def make(id: str, **options: Any) -> tuple["GymnaxEnv", Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """The other names of the module ``gymnax``: the ids that `make` takes, and gymnax's own spaces and wrappers."""
+    """Returns other names of the module ``gymnax``: the ids that `make` takes, and gymnax's spaces and wrappers."""
     if name == "registered_envs":
         return ids()
     if name in ("environments", "wrappers"):

@@ -202,7 +202,7 @@ def _row(timestep: TimeStep, **extras: Any) -> Any:
 
 
 def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: jax.Array) -> Any:
-    """Makes a ``stoa.TimeStep`` of a batch with what Stoa's wrappers add; the metrics are 0 except on the last row."""
+    """Makes a ``stoa.TimeStep`` of a batch with the entries of Stoa's wrappers; metrics are 0 before the last row."""
     info = dict(timestep.env_info)
     final = info.pop("final_observation")
     metrics = {

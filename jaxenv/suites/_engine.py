@@ -93,7 +93,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def _stop(self) -> None:
-        """Frees the workers, whatever they are doing, if there are any."""
+        """Frees the workers, even while they run, if there are any."""
 
     def _reason(self, error: Exception) -> str:
         """Explains an error that the library raised, while the workers still exist."""
@@ -176,7 +176,7 @@ class Engine(abc.ABC):
 
     @contextlib.contextmanager
     def _failing(self, what: str) -> Iterator[None]:
-        """Ends all workers if the block fails, and says why it did."""
+        """Ends all workers if the block fails, and reports the reason."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What ``load`` shares in the suites outside JAX: checks of its keywords, and the stack around an engine."""
+"""Shared parts of ``load`` for suites outside JAX: checks of its keywords, and the stack around an engine."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from jaxenv.wrappers import ClipAction, stack
 from jaxenv.wrappers.stack import _make
 from jaxenv.wrappers.stack._make import OPTIONS
 
-# What engines do themselves.
+# Options that engines take over.
 _OWN = {
     "reset_strategy": "the engine restarts lanes",
     "fixed_reset_key": "the engine seeds a lane once, at a reset",

@@ -55,7 +55,7 @@ def check_unknown(owner: str, given: Iterable[str], params: Iterable[str], const
             raise ValueError(unknown_keyword(owner, name, groups))
 
 
-# What suites raise for arguments that they do not accept.
+# The exceptions that suites raise for arguments that they do not accept.
 _REJECTIONS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError),
 )

@@ -35,7 +35,7 @@ class Shapes:
 
 
 class Single(abc.ABC):
-    """One environment of a suite, which is written for one lane.
+    """One environment of a suite, written for one lane.
 
     A suite builds each configuration once, because jit caches by the object's identity. ``reset`` and ``step`` hold the
     physics and nothing else: they neither restart episodes nor end them at the time limit, which is ``limit``.
@@ -45,7 +45,7 @@ class Single(abc.ABC):
         params: a struct of the numeric params with their defaults.
         limit: the suite's own time limit in steps, ``None`` for none.
         reset_strategy: the fastest way to restart lanes.
-        opt_outs: properties of the conformance kit that the suite's code does not have, with the reasons.
+        opt_outs: properties of the conformance kit that the suite's code lacks, with the reasons.
         unbounded: names of entries of observations whose declared bounds do not hold.
     """
 
@@ -110,7 +110,7 @@ class Single(abc.ABC):
 
     @functools.cached_property
     def shapes(self) -> Shapes:
-        """Shapes and dtypes of the results of a step. Those of a reset may differ in dtype."""
+        """Shapes and dtypes of the results of a step. A reset may return other dtypes."""
         found: dict[str, Tree] = {}
 
         def first(values: Any, key: jax.Array) -> Any:

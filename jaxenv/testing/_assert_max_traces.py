@@ -44,7 +44,7 @@ class _Node(NamedTuple):
         return name if self.metadata is None else f"{name}({self.metadata!r})"
 
 
-# What determines whether JAX traces a function again: one entry per node of the arguments, by path.
+# JAX traces a function again if this changes: one entry per node of the arguments, by path.
 _Signature: TypeAlias = dict[str, _Array | _Static | _Node]
 
 

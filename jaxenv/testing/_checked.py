@@ -31,7 +31,7 @@ def checked(env: Environment) -> "Checked":
       LAST in ``next_step`` mode, and of lanes that wait in ``jaxenv.step_where``) are not checked;
     - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
-    - a lane steps past LAST, in a stack without ``AutoReset``: such a step goes on paying rewards. Restart the lane
+    - a lane steps past LAST, in a stack without ``AutoReset``: such a step would keep paying rewards. Restart the lane
       with ``jaxenv.reset_where``.
 
     It belongs outermost in a stack. Called directly, ``reset`` and ``step`` are compiled and raise immediately. In

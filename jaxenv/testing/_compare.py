@@ -59,7 +59,7 @@ def require_equal(
         actual: the tree to check.
         labels: how the two were computed, for the evidence: ``reward is 1.0 alone and 0.5 in a batch``.
         name: the name of the tree, for the evidence.
-        context: what is compared, for the evidence.
+        context: the subject of the comparison, for the evidence.
         tolerance: largest absolute and relative difference of floats; 0 requires equal bits. Bytes, which hold the
             brightness of pixels, may differ by this fraction of 255. Other integers and flags must be equal.
         axes: names of the leading axes, for the evidence.

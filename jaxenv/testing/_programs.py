@@ -108,7 +108,7 @@ def action_shapes(env: Environment) -> Tree:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations of a jaxpr and of the jaxprs nested in it."""
+    """Yields all equations of a jaxpr and of the jaxprs nested in it."""
     for equation in jaxpr.eqns:
         yield equation
         for value in jax.tree.leaves(equation.params, is_leaf=_is_jaxpr):

@@ -24,7 +24,7 @@ OTHER_STEPS = 4  # of the rollout in another process
 
 
 class Subject:
-    """An environment under test. Whatever needs a compilation is computed on first use and cached.
+    """An environment under test. Compiled results are computed on first use and cached.
 
     Args:
         original: the environment as passed by the caller: with or without ``AutoReset``, of any number of lanes.
@@ -167,7 +167,7 @@ class Subject:
 
     @functools.cached_property
     def other_process(self) -> Reply:
-        """What another process finds about `stack`, the first keys and the first few actions."""
+        """The findings of another process about `stack`, the first keys and the first few actions."""
         return ask(self.modules, self.stack, self.keys[0], take_steps(self.actions[0], slice(OTHER_STEPS)))
 
     # --- parts of states ---------------------------------------------------------------------------------------------

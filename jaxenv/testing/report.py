@@ -68,7 +68,7 @@ class Result:
     evidence: str = ""
 
     def __str__(self) -> str:
-        """The result as a line of the table of a `Report`."""
+        """Formats the result as a line of the table of a `Report`."""
         return _table((self,), names=26)
 
     def raise_if_failed(self) -> None:

@@ -39,7 +39,7 @@ def of_format(name: str | None, folder: pathlib.Path) -> "Checkpoints":
 
 
 class Checkpoints(Protocol):
-    """How a run saves its state. All processes call every method together."""
+    """Saves and restores the state of a run. All processes call every method together."""
 
     def open(self) -> None:
         """Prepares to save; the run's folder exists."""

@@ -338,7 +338,7 @@ def _of_action(values: jax.Array, index: jax.Array) -> jax.Array:
 
 
 class QNetwork(nn.Module):
-    """The values of all actions, ``[..., num_actions]``: layers of rectified units on the output of the `Torso`.
+    """Computes the values of all actions, ``[..., num_actions]``: ReLU layers on the output of the `Torso`.
 
     With ``dueling`` two sets of layers compute the value of the state and the advantages of the actions, minus their
     mean. All values start near ``initial_value``.

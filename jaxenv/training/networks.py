@@ -38,7 +38,7 @@ _LONGEST = 100.0  # rows that a GRU remembers at first
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """How a network reads a tree of observations: images by convolutions, single integers as categories, the rest flat.
+    """Reads a tree of observations for a network: images by convolutions, single integers as categories, the rest flat.
 
     Attributes:
         filters: the convolutions of every leaf, ``()`` if it is not an image.
@@ -163,7 +163,7 @@ def dense(width: int, scale: float = float(np.sqrt(2)), **options: Any) -> nn.De
 
 
 class MLP(nn.Module):
-    """Dense layers with an activation after each but the last, which has ``num_outputs`` and weights of ``scale``.
+    """Dense layers, with an activation after each but the last. It has ``num_outputs`` and weights of ``scale``.
 
     Without hidden layers and ``last_bias`` the weights are a table of the outputs for each category.
     """

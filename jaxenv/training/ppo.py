@@ -342,7 +342,7 @@ class _Batch:
 
 
 class ActorCritic(nn.Module):
-    """The distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
+    """Computes the distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
 
     Actor and critic are two separate networks. They share the convolutions that turn an image into features and, with
     ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the

@@ -379,7 +379,7 @@ def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, corr
 
 
 class Actor(nn.Module):
-    """The policy's inputs ``[B, 2 n]``: means and log standard deviations, from a network of ReLU layers."""
+    """Computes the policy's inputs ``[B, 2 n]``, means and log standard deviations, by a network of ReLU layers."""
 
     num_inputs: int
     hidden: tuple[int, ...]
@@ -391,7 +391,7 @@ class Actor(nn.Module):
 
 
 class Critic(nn.Module):
-    """The values ``[B]`` of actions ``[B, n]``, measured from -1 to 1."""
+    """Computes the values ``[B]`` of actions ``[B, n]``, measured from -1 to 1."""
 
     hidden: tuple[int, ...]
     reader: Reader

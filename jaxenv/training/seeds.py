@@ -49,7 +49,7 @@ class Run:
 
     Attributes:
         learner: the seeds' learners, leaves ``[N, ...]``.
-        curve: the evaluations, leaves ``[num_evaluations, N, ...]``. Those still to come are NaN, -1 and False.
+        curve: the evaluations, leaves ``[num_evaluations, N, ...]``. Pending ones are NaN, -1 and False.
         iterations: int32 ``()``, the number of iterations so far.
     """
 
@@ -85,8 +85,7 @@ def train(
         resume: continue from the checkpoint in the folder, if there is one.
         threshold: a return to mark in the picture.
         film_every: write a film of the policy, of the seed that is best at the time, after every N-th evaluation, as
-            ``films/steps-S.gif`` in the folder. A thread does so while training goes on; the last iteration waits for
-            it.
+            ``films/steps-S.gif`` in the folder. A thread writes it during training; the last iteration waits for it.
         checkpoint_every: write the checkpoint after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
         devices: how many devices share the run, over all processes. If they divide ``num_seeds`` they share the seeds,
@@ -202,7 +201,7 @@ def _train(
             evaluation = _processes.gathered(evaluation)
             _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
             _warn_of_cut_episodes(evaluation.finished, number + 1, config.num_evaluations)
-            with jax.debug_nans(False):  # evaluations still to come are NaN on purpose
+            with jax.debug_nans(False):  # pending evaluations are NaN on purpose
                 curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
             run = Run(learner, curve, run.iterations + np.int32(1))
             if files is not None:
@@ -211,7 +210,7 @@ def _train(
 
 
 def _unplayed(shape: jax.ShapeDtypeStruct) -> jax.Array:
-    """Fills the part of a curve whose evaluations are still to come."""
+    """Fills the pending evaluations of a curve."""
     fill: Any = {"f": np.nan, "i": -1}.get(np.dtype(shape.dtype).kind, 0)
     with jax.debug_nans(False):
         return jnp.full(shape.shape, fill, shape.dtype)
@@ -253,7 +252,7 @@ def _all_finite(leaves: list[jax.Array]) -> list[jax.Array]:
 
 @dataclasses.dataclass
 class _Files:
-    """The folder of a run, which is locked within ``with``. Nothing is written before."""
+    """The folder of a run, locked inside ``with``. It writes nothing before."""
 
     folder: pathlib.Path
     settings: dict[str, Any]

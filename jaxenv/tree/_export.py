@@ -61,7 +61,7 @@ def _encode(owner: str, statics: tuple[str, ...], values: Any) -> bytes:
 
 
 def _encoded(value: Any) -> Any:
-    """Encodes a static value as JSON; what JSON lacks becomes an object with one entry, which names its kind."""
+    """Encodes a static value as JSON; types that JSON lacks become an object with one entry, which names the type."""
     if value is None or type(value) in (bool, int, float, str):
         return value  # Python's JSON also has infinities and NaN
     if type(value) is tuple:

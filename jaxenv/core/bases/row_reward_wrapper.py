@@ -15,7 +15,7 @@ from jaxenv.tree import Tree
 class RowRewardWrapper(Wrapper):
     """Computes the reward (``[B]`` or ``[B, R]``) from all fields of a row. Subclasses implement ``reward_of_row``.
 
-    Owns ``reward``; the reward at FIRST is 0 whatever ``reward_of_row`` returns.
+    Owns ``reward``; the reward at FIRST is always 0.
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})

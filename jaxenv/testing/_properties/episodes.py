@@ -1,4 +1,4 @@
-"""Episodes: where they start and end, and what the rows there contain."""
+"""Episodes: starts, ends and the rows at both."""
 
 import dataclasses
 from typing import Any
@@ -79,7 +79,7 @@ def time_limit_exact(subject: Subject) -> str:
     """
     limit = _outermost_time_limit(subject)
     others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
-    if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show what it counts
+    if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show the counted steps
         _require_exact(subject)
     states = subject.state_of(limit, subject.rollout.before)
     actions = sample_actions(limit, subject.key, subject.num_steps)

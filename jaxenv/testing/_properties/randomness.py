@@ -101,7 +101,7 @@ def episodes_differ(subject: Subject) -> str:
     starts = [x[at_start, lane] for x in _arrays(subject.task(rollout))]
     if not any(np.any(x != x[:1]) for x in starts):
         if carries(subject.stack):
-            raise NotApplicable("carry keeps what episodes start with")
+            raise NotApplicable("carry keeps the state that episodes start with")
         raise Failure(f"all {at_start.sum()} episodes of lane {lane} start in the same state, from {starts[0][0]}")
     return f"{at_start.sum()} starts of lane {lane}"
 

@@ -1,4 +1,4 @@
-"""Restarts: what they reset, and wrappers with state on either side of them."""
+"""Restarts: which state they reset, and wrappers with state on either side."""
 
 import dataclasses
 from collections.abc import Callable

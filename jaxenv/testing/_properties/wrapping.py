@@ -1,4 +1,4 @@
-"""Wrappers: what they may change, and what they must preserve."""
+"""Wrappers: allowed changes and preserved properties."""
 
 import dataclasses
 from collections.abc import Mapping

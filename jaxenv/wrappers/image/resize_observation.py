@@ -49,7 +49,7 @@ class ResizeObservation(LeafObservationWrapper):
         if self.shape == spec.shape[:2]:
             return x
         numbers = x if spec.is_continuous else x.astype(jnp.float32)
-        # jax.image.resize, but in float32 whatever the default float type.
+        # jax.image.resize, but always in float32.
         scale = np.array(self.shape, np.float32) / np.array(spec.shape[:2], np.float32)
         shape, offset = (x.shape[0], *self.shape, x.shape[3]), np.zeros(2, np.float32)
         resized = jax.image.scale_and_translate(numbers, shape, (1, 2), scale, offset, "linear", antialias=True)

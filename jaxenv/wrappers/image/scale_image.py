@@ -13,8 +13,8 @@ from jaxenv.specs import bounds, fit
 class ScaleImage(LeafObservationWrapper):
     """Maps uint8 0 .. 255 affinely onto float32 ``minimum`` .. ``maximum``.
 
-    With ``fields=None`` every uint8 leaf is mapped, whatever its shape; shapes do not change. Owns
-    ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    With ``fields=None`` every uint8 leaf of any shape is mapped; shapes do not change. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with at least one uint8 leaf.

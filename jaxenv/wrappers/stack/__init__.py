@@ -37,7 +37,7 @@ from jaxenv.wrappers.observation.previous_action_and_reward import PreviousActio
 def add_guards(env: Environment, clip_action: bool = True) -> Environment:
     """Adds ``GuardNonFinite`` if actions are continuous or ``env`` can diverge, and ``ClipAction`` if they have bounds.
 
-    ``clip_action=False`` leaves out ``ClipAction``. A stack that has one of them gets no second one.
+    ``clip_action=False`` leaves out ``ClipAction``. A guard that is already in the stack is not added again.
     """
     if isinstance(env.unwrapped, Task):
         check_specs(env.unwrapped)
