@@ -128,5 +128,5 @@ class LaneWrapper(Wrapper):
 
     @property
     def rewrites(self) -> frozenset[str]:
-        """The rewritten fields among ``observation`` and ``prev_action``; ``same_step`` mode allows it only inside."""
+        """Rewritten fields among ``observation`` and ``prev_action``; ``same_step`` mode allows them only inside."""
         return (self.owns & {"observation", "prev_action"}) | ({"prev_action"} if self.rewrites_action else frozenset())
