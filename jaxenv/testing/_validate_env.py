@@ -125,17 +125,17 @@ def _check_shapes(env: Environment, spec: TimeStep, keys: jax.Array) -> None:
 class _Fault(NamedTuple):
     """A broken rule and its first location: row of the chunk, lane, element of the leaf."""
 
-    index: tuple[int, ...]
+    position: tuple[int, ...]
     path: str
     value: str
     rule: str
 
 
 def _raise_first(env: Environment, faults: Iterator[_Fault], steps_before: int) -> None:
-    found = min(faults, key=lambda fault: fault.index[:2], default=None)
+    found = min(faults, key=lambda fault: fault.position[:2], default=None)
     if found is None:
         return
-    row, lane, *element = found.index
+    row, lane, *element = found.position
     where = f"{found.path}{element or ''}"
     raise ValueError(
         f"validate_env: {env} at step {steps_before + row}, lane {lane}: {where} is {found.value}, {found.rule}"
