@@ -24,7 +24,7 @@ T = TypeVar("T")
 # The attributes in which an environment caches its programs and its leaves.
 CACHES = ("_programs", "_leaves")
 
-# How many structures are kept without an environment, without and with compiled programs, which take megabytes.
+# How many structures are kept without an environment, with and without compiled programs, which take megabytes.
 _MAX_STRUCTURES = {True: 32, False: 256}
 # The number of results that a structure keeps.
 _MAX_RESULTS = 256

@@ -190,7 +190,7 @@ class Environment(Module, abc.ABC):
     @property
     @final
     def spec_lanes(self) -> int:
-        """The number of lanes for which specs are derived: as per-lane leaves (of a shard) hold, or ``num_envs``."""
+        """The number of lanes for which specs are derived: that of per-lane leaves (in a shard), else ``num_envs``."""
         per_lane = [np.shape(d.value)[0] for d in declared_leaves(self) if d.per_lane]
         return per_lane[0] if per_lane else self.num_envs
 

@@ -87,7 +87,7 @@ class Task(Environment):
         raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
 
     def carry(self, old: Tree, new: Tree) -> Tree:
-        """Combines the last task state and a fresh one to the state that an episode starts with; ``new`` by default."""
+        """Combines the last task state and a fresh one into the state that starts an episode; ``new`` by default."""
         return new
 
     # --- declarations of an author, plain class attributes or properties ---------------------------------------------
@@ -144,7 +144,7 @@ class Task(Environment):
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         """Returns lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
 
-        Tests compare ``initial`` with them. Each bound is one number or ``[B]``; by default ``None``, for unknown.
+        Tests compare ``initial`` with them. Each bound is one number or ``[B]``; the default, ``None``, declares none.
         """
         return None
 

@@ -97,7 +97,7 @@ class RunConfig:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
     def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
-        """Makes ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
+        """Makes the config's stack, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
             num_envs: the number of lanes.

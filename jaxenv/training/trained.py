@@ -217,5 +217,5 @@ def _restored(
 
 
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
-    """Starts errors about a run that does not fit this version."""
+    """Returns the beginning of errors about a run that does not fit this version."""
     return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {version.__version__}"
