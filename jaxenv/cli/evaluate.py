@@ -74,7 +74,7 @@ def add(command: Parser) -> None:
 
 def _which_seeds(text: str) -> str:
     if text not in ("best", "all"):
-        hint = f"; --policy-seed {text} evaluates that of one seed" if text.isdecimal() else ""
+        hint = f"; --policy-seed {text} evaluates one seed" if text.isdecimal() else ""
         raise argparse.ArgumentTypeError(f"must be best or all, got {text!r}{hint}")
     return text
 

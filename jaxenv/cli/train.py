@@ -76,7 +76,7 @@ def add(command: Parser) -> None:
         metavar="T",
         type=integer(1),
         help="environment steps of each seed, rounded up to whole updates; the number of evaluations changes if the "
-        "updates cannot be divided among them, unless --set gives it (default: those of the preset or of the learner)",
+        "updates cannot be divided among them, unless --set gives it (default: the preset's or the learner's)",
     )
     command.add_argument(
         "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
@@ -93,7 +93,7 @@ def add(command: Parser) -> None:
         "--checkpoint-format",
         choices=_checkpoints.FORMATS,
         help="npz for one file; orbax for a folder in which every process writes the arrays of its own devices, in the "
-        "background (default: that of the folder, npz for a new one)",
+        "background (default: the folder's, npz for a new one)",
     )
     command.add_argument(
         "--film-every",
@@ -216,7 +216,7 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     if unknown := sorted(given.keys() - settings.keys()):
         every = f"the settings of {algorithm} are {', '.join(sorted(settings))}"
         hint = did_you_mean(unknown[0], settings, otherwise=every)
-        args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets those of the environment")
+        args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets the environment's")
     if given:
         origin += f", {', '.join(text for text in args.set)}"
     if options:
