@@ -160,7 +160,8 @@ def train(agent: str, experiment: str, folder: pathlib.Path, most: int | None) -
     Args:
         agent: one of `AGENTS`.
         experiment: the name of the experiment.
-        folder: of the agent. Besides the logs it holds ``config.json``, and seconds per program in ``seconds.json``.
+        folder: the folder of the agent. Besides the logs it holds ``config.json``, and seconds per program in
+            ``seconds.json``.
         most: end runs after this many episodes, or None for the number that bsuite prescribes.
 
     Raises:

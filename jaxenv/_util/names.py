@@ -10,7 +10,7 @@ _ENDS = "timestep.is_last(), or timestep.terminated and timestep.truncated for i
 _STATE = "the state that reset and step return"
 _LIMIT = "jaxenv.make(..., max_episode_steps=...)"
 WORDS = {
-    # of an environment
+    # members of an environment
     **dict.fromkeys(("action_space", "single_action_space", "act_space"), "env.action_spec()"),
     **dict.fromkeys(("observation_space", "single_observation_space", "obs_space"), "env.observation_spec()"),
     **dict.fromkeys(("obs_shape", "observation_size"), "env.observation_spec().shape"),
@@ -29,11 +29,11 @@ WORDS = {
     "metadata": "env.autoreset for the mode of restarts, env.render(state) for pictures",
     "render_mode": "env.render(state)",
     "spec": "jaxenv.spec(env.name)",
-    # of a time limit, and keywords of `make`
+    # time limits, and keywords of `make`
     **dict.fromkeys(("max_steps_in_episode", "_max_episode_steps", "timestep_limit", "episode_length"), _LIMIT),
     **dict.fromkeys(("batch_size", "n_envs", "agent_num"), "num_envs"),
     "params": "the params themselves, such as gravity=9.8",
-    # of a row
+    # fields of a row
     **dict.fromkeys(("obs", "observations", "next_obs"), "timestep.observation"),
     **dict.fromkeys(("done", "dones", "is_done"), _ENDS),
     **dict.fromkeys(("terminal", "termination"), "timestep.terminated"),
@@ -46,11 +46,11 @@ WORDS = {
     "current_time_step": "the timestep that reset and step return",
     "get_obs": "the observation that reset and step return",
     "replace": "dataclasses.replace(timestep, ...) for a row, env.with_params(...) for params",
-    # of a spec
+    # members of a spec
     "n": "spec.num_values",
     "low": "spec.minimum",
     "high": "spec.maximum",
-    # of jax.random
+    # functions of jax.random
     "split": 'random.fold_in(stream, "name") for a further draw, no draw changes its stream',
     "randint": "random.integers(stream, shape, low, high)",
     "choice": "random.integers(stream, shape, low, high), or random.categorical(stream, weights=weights)",

@@ -75,7 +75,7 @@ class Programs:
 
         Args:
             function: a function of a module or of a class, so that it does not hold an environment.
-            **options: of ``jax.jit``, the same at every call.
+            **options: options of ``jax.jit``, the same at every call.
         """
         return self._results.get(function) or self.compiled(function, lambda: self._jitted(function, options))
 
@@ -181,7 +181,7 @@ def can_be_made_again(structure: Any) -> bool:
     """
     try:
         return _is_made_again(structure)
-    except Exception:  # of the objects' own code
+    except Exception:  # objects may run their own code
         return False
 
 

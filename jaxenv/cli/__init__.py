@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         signal.signal(signal.SIGINT, quit_process)
-        sys.path.append("")  # for environments of the caller: `jaxenv show my_module:Hover-v0`
+        sys.path.append("")  # finds the caller's environments: `jaxenv show my_module:Hover-v0`
     try:
         try:
             args = make_parser().parse_args(argv)

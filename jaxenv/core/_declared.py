@@ -102,7 +102,7 @@ def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
     required = field.default is dataclasses.MISSING
     default = _OF_TYPE.get(field.type) if required else field.default
     optional = default is None
-    if optional and value is not None:  # of a field such as ``str | None``
+    if optional and value is not None:  # a field such as ``str | None``
         kinds = get_args(field.type) if isinstance(field.type, UnionType) else ()
         default = next((_OF_TYPE[kind] for kind in kinds if kind in _OF_TYPE), None)
     alternative = "None or " if optional else ""

@@ -35,7 +35,7 @@ class Element:
 
     Attributes:
         name: group and name, unique in a composition: ``"rewards.upright"``.
-        spec: of one lane's value.
+        spec: the spec of one lane's value.
         weight: the factor of a reward, a number or float32 ``[B]``; ``None`` for other elements.
         details: the first line of the function's docstring, or the entry of ``env_info`` that the element stands for.
     """

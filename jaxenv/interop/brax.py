@@ -72,7 +72,7 @@ class BraxEnv(Fixed):
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
             raise ValueError(f"to_brax: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
-        check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # which its wrappers add to the metrics
+        check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # Brax's wrappers add these to the metrics
         leaves = jax.tree.leaves(env.action_spec())
         for spec in leaves:
             if not (spec.is_bounded and (spec.is_continuous or _is_choice(spec))):

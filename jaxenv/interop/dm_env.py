@@ -76,7 +76,7 @@ def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> 
     A LAST row with discount 0 is a termination, one with another discount a truncation.
 
     Args:
-        timestep: of any environment of dm_env, with a reward and a discount of one number each.
+        timestep: a row of any dm_env environment, with a reward and a discount of one number each.
         prev_action: the action that led to it, which a ``dm_env.TimeStep`` does not hold.
         env_id: the number of the lane.
 

@@ -65,7 +65,7 @@ class StoaEnv(Fixed):
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
             raise ValueError(f"to_stoa: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
-        check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # which its wrappers fill
+        check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # Stoa's wrappers fill these
         self._env = env
         with outside_traces():  # spaces compute with their bounds
             self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())

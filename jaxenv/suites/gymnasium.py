@@ -37,7 +37,7 @@ def docstring(name: str) -> str:
     entry = spec.entry_point
     try:
         entry = gymnasium().envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
-    except Exception:  # of the missing package
+    except Exception:  # the package is missing
         return ""
     text = inspect.cleandoc(getattr(entry, "__doc__", None) or "")
     return text.removeprefix("## Description").strip()
@@ -54,7 +54,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
         warnings.simplefilter("ignore")  # Gymnasium's, about ids that have a later version
         try:
             return engine.specs[1], limit
-        except Exception:  # of the environment's own code
+        except Exception:  # the environment's own code may raise anything
             return None, limit
 
 

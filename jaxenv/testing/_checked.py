@@ -17,7 +17,7 @@ from jaxenv.core.wrapper import Wrapper
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 
-_MAX_RANK = 8  # of a leaf, the lanes included
+_MAX_RANK = 8  # axes of a leaf, lanes included
 
 
 def checked(env: Environment) -> "Checked":

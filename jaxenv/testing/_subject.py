@@ -20,7 +20,7 @@ from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 
-OTHER_STEPS = 4  # of the rollout in another process
+OTHER_STEPS = 4  # steps of the rollout in another process
 
 
 class Subject:

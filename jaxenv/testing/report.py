@@ -57,7 +57,7 @@ class Result:
         number: its position in the tables.
         title: a short phrase.
         status: a `Status`.
-        evidence: for a failure the place (step, lane) and both values; otherwise a remark, or the reason why the
+        evidence: for a failure, its place (step, lane) and both values; otherwise a remark, or the reason why the
             property does not apply or the class opts out of it.
     """
 

@@ -46,7 +46,7 @@ class Config(RunConfig):
         anneal_entropy: the weight of the entropy bonus falls to 0 linearly, like the learning rate. Where a task ends
             at the first mistake, a policy that keeps exploring never sees the late part of an episode.
         value_cost: weight of the value loss.
-        clip_value: in the value loss a value that an update has moved by more than ``clip`` counts as moved by
+        clip_value: in the value loss, a value that an update has moved by more than ``clip`` counts as moved by
             ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs the policy's
             gradient in ``max_gradient_norm``.
         max_gradient_norm: gradients with a larger norm are scaled down to it.

@@ -49,7 +49,8 @@ class Config(RunConfig):
         target_rate: rate of the moving average of the critics' weights that the target critics use.
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
-        target_entropy: in nats, where actions are measured from -1 to 1; ``None`` for minus the number of actions.
+        target_entropy: target of the entropy in nats, where actions are measured from -1 to 1; ``None`` for minus the
+            number of actions.
         layer_norm: whether the critics normalise their hidden layers (Ba et al., 2016, arXiv:1607.06450), which keeps
             values from growing without bound where ``gamma`` is close to 1.
         noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
@@ -149,7 +150,7 @@ class Losses:
         actor_loss: ``temperature * log(probability) - value`` of the policy's actions.
         critic_loss: the squared error of a critic, halved; the mean of both.
         value: the smaller of both critics' values of the policy's actions.
-        entropy: of the policy, in nats, where actions are measured from -1 to 1.
+        entropy: the entropy of the policy in nats, where actions are measured from -1 to 1.
         temperature: the weight of the entropy.
     """
 

@@ -136,7 +136,7 @@ def train(
             raise ValueError("train: film_every needs a folder")
         film_env = config.make_env(mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
-    groups = math.gcd(num_seeds, devices)  # of devices; each trains equally many seeds
+    groups = math.gcd(num_seeds, devices)  # groups of devices; each trains equally many seeds
     if sequential and groups < devices:
         raise ValueError(
             f"train: sequential seeds need a number of devices that divides num_seeds, got {devices} devices for "

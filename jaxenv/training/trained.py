@@ -54,8 +54,8 @@ class Trained:
 
         Args:
             num_envs: the number of lanes.
-            **options: for `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default they and
-                the wrappers come from the run.
+            **options: options of `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default
+                they and the wrappers come from the run.
 
         Raises:
             ValueError: for arguments that `jaxenv.load` refuses.
