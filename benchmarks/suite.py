@@ -48,7 +48,7 @@ def commands(
 
     Args:
         folder: Where the result files go.
-        prefix: Of their names.
+        prefix: Prefix of their names.
         num_envs: Numbers of lanes, for the parts that compare several.
         repeats: Timed runs of each side.
         ids: Ids for the parts that run the whole catalogue. Such a part is left out if it would have none.

@@ -11,7 +11,7 @@ from typing import Any
 
 import jaxenv
 from benchmarks import command, measure
-from benchmarks.ours import broadcast, default_num_steps, observation_bytes, ours
+from benchmarks.ours import broadcast, default_num_steps, observation_bytes, rollout_of_id
 from benchmarks.peers import DEFAULT_PEERS, PEERS, Unavailable
 
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
@@ -24,10 +24,10 @@ def compare(
 
     Returns:
         A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
-        by that of the peer), and notes on missing peers. With ``store`` also the bytes of observations that jaxenv
-        stores per second, as a number and as a fraction of those of a loop that only broadcasts (`ours.broadcast`).
+        by the peer's), and notes on missing peers. With ``store`` also the bytes of observations that jaxenv stores per
+        second, as a number and as a fraction of a loop that only broadcasts (`ours.broadcast`).
     """
-    contestants, notes = [ours(id, num_envs, num_steps, store)], []
+    contestants, notes = [rollout_of_id(id, num_envs, num_steps, store)], []
     if store:
         contestants.append(broadcast(id, num_envs, num_steps))
     for peer in peers:

@@ -42,7 +42,7 @@ def test_all_sides_store_the_same_fields():
         return {k: (x.shape, x.dtype.itemsize) for k, x in contestant.run(0).items() if k != "steps"}
 
     settings = ("CartPole-v1", LANES, STEPS, True)
-    expected = stored(ours.ours(*settings))
+    expected = stored(ours.rollout_of_id(*settings))
     assert stored(ours.broadcast(*settings[:3])) == expected
     assert expected["observation"] == ((STEPS, LANES, 4), 4)
     assert expected.keys() == {"observation", "action", "reward", "terminated", "truncated"}
@@ -57,7 +57,7 @@ def test_tree_of_actions_is_stored_by_the_limit_as_well():
 
     limit = stored(ours.broadcast(id, num_envs, 3))
     assert len(limit["action"]) == 2
-    assert limit == stored(ours.ours(id, num_envs, 3, True))
+    assert limit == stored(ours.rollout_of_id(id, num_envs, 3, True))
     assert scaling.memory(id, num_envs)["action_bytes_per_lane"] == 8
 
 
