@@ -6,7 +6,7 @@ resets at every step, hides the last observation, and reports some ends as both 
 outlives episodes in bsuite is carried over.
 
 ``tests/suites/test_gymnax.py`` compares steps with gymnax's own and with the native environments of the same name;
-``docs/suites/gymnax.md`` lists the differences by id.
+``docs/evidence/gymnax.md`` lists the differences by id.
 """
 
 import dataclasses
