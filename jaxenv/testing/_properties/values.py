@@ -19,6 +19,7 @@ from jaxenv.testing._compare import (
     to_numpy,
 )
 from jaxenv.testing._programs import replay, run, sample, sample_actions, start
+from jaxenv.testing._properties._overflow import require_no_overflow
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree

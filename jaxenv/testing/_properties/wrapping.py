@@ -17,6 +17,8 @@ from jaxenv.testing._properties.structure import require_rows_match_specs
 from jaxenv.testing._properties.values import require_within_bounds
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import output_shapes, replay, sample_actions, start
+from jaxenv.testing._properties.structure import require_rows_match_specs
+from jaxenv.testing._properties.values import require_within_bounds
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
