@@ -76,9 +76,7 @@ def test_rows_are_those_of_a_model_of_one_lane(mode, strategy, limit, task, mask
 def test_what_a_state_shows_is_what_its_row_shows(mode):
     tasks = Multitask([ledger(), ledger(1), ledger(3)], np.array([1, 0, 2, 1, 2], np.int32))
     env = AutoReset(MaskedActions(TimeLimit(tasks, 4), "first"), mode)
-    step = jax.jit(
-        lambda state, action: (*env.step(state, action), env.env_info_of(state), env.observation_of(state))
-    )
+    step = jax.jit(lambda state, action: (*env.step(state, action), env.env_info_of(state), env.observation_of(state)))
     state, row = env.reset(jax.random.key(0))
     for action in ACTIONS[:12]:
         before = row

@@ -17,7 +17,7 @@ from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
-from jaxenv.random import Clock, Stream, KeyWords
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
 
@@ -196,7 +196,9 @@ class Multitask(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         playing, rows = self._start(clock.stream(), env_id, previous)
         return TaskState(clock, playing), dataclasses.replace(

@@ -18,7 +18,7 @@ from jaxenv.core import _actions, _checks, _describe
 from jaxenv.core._declared import check_number, declared_leaves, map_declared
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
-from jaxenv.random import Clock, Stream, KeyWords
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
 

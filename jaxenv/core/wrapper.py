@@ -12,7 +12,7 @@ from jaxenv._util.checks import is_concrete
 from jaxenv._util.names import did_you_mean
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy, check_environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Clock, Stream, KeyWords
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
 # Why a wrapper has a place in a stack. A time limit goes outside a wrapper
@@ -99,7 +99,9 @@ class Wrapper(Environment):
 
     # --- forwarded to the environment inside -------------------------------------------------------------------------
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         return self.env.begin(keys, env_id, episode, previous)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

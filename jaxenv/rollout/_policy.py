@@ -11,7 +11,7 @@ from jaxenv import specs, tree
 from jaxenv.core import _checks
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Stream, KeyWords, note_on_streams
+from jaxenv.random import KeyWords, Stream, note_on_streams
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 

@@ -26,7 +26,7 @@ from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import LaneBuffer, DeviceLanes, PerLane, Train
+from jaxenv.training.lanes import DeviceLanes, LaneBuffer, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
 # What the buffer keeps of every row.

@@ -14,7 +14,7 @@ from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Clock, Stream, KeyWords
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 

@@ -8,7 +8,6 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._properties._overflow import require_no_overflow
 from jaxenv.testing._compare import (
     first,
     location,

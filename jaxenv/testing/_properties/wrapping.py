@@ -13,8 +13,6 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import KeyWords
-from jaxenv.testing._properties.structure import require_rows_match_specs
-from jaxenv.testing._properties.values import require_within_bounds
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import output_shapes, replay, sample_actions, start
 from jaxenv.testing._properties.structure import require_rows_match_specs
@@ -259,7 +257,9 @@ class _PaysPastEnd(Wrapper):
     def inner(self, state: Tree) -> Tree:
         return state.inner
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
 
