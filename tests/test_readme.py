@@ -8,16 +8,13 @@ import tomllib
 
 import pytest
 
-from jaxenv.core import registry
-
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_a_block_of_the_readme_prints_what_its_comments_say(number, capsys, monkeypatch):
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+def test_a_block_of_the_readme_prints_what_its_comments_say(number, capsys):
     exec(compile(BLOCKS[number], f"README.md block {number}", "exec"), {"__name__": "readme"})
     expected = re.findall(r"^print\(.*\)  # (.*)$", BLOCKS[number], flags=re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == expected
