@@ -20,10 +20,6 @@ FIRST = {
     "recompile": "faq.html#why-does-my-program-recompile",
     "truncated": "faq.html#why-is-an-episode-truncated",
     "glossary": "glossary.html",
-    "params": "concepts/params.html",
-    "ppo": "guides/training.html#ppo",
-    "evaluate": "howto/evaluate.html",
-    "pixels": "howto/pixels.html",
     "nan": "howto/debug-nan.html",
 }
 
