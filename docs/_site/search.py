@@ -1,6 +1,6 @@
 """What the search finds, and in which order: answers and guides before the reference, records last.
 
-Source code, and the tables and logs of pages of records, are not in the index: they match every word.
+Pages of evidence, source code, and the tables and logs of records are not in the index: they match every word.
 """
 
 import fnmatch
@@ -22,19 +22,19 @@ BOOSTS = {
     "contributing.md": 0.01,
     "decisions.md": 0.01,
     "benchmarks/*": 0.01,
-    "evidence/*": 0.01,
     "source/*": 0.01,
     "*": 2,
 }
-RECORDS = ("changelog.md", "decisions.md", "benchmarks/*", "evidence/*")
+RECORDS = ("changelog.md", "decisions.md", "benchmarks/*")
 
 SOURCE = re.compile(r'(<details class="mkdocstrings-source"|<table class="highlighttable")')
 TABLE = re.compile(r"(<table|<pre)\b")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    boost = next(boost for pattern, boost in BOOSTS.items() if fnmatch.fnmatch(page.file.src_uri, pattern))
-    page.meta["search"] = {"boost": boost, **page.meta.get("search", {})}
+    path = page.file.src_uri
+    boost = next(boost for pattern, boost in BOOSTS.items() if fnmatch.fnmatch(path, pattern))
+    page.meta["search"] = {"boost": boost, "exclude": path.startswith("evidence/"), **page.meta.get("search", {})}
     return markdown
 
 
