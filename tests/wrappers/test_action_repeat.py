@@ -173,9 +173,9 @@ def test_the_maximum_is_taken_over_the_last_two_frames_or_the_only_one():
 
 def test_the_final_observation_is_a_maximum_as_well():
     rows = unrolled(AutoReset(MaxAndSkip(Negative(counting()), 3), "same_step"), GIVEN)
-    assert rows.env_info["final_observation"][:, 1].tolist() == [0, -1, -11, -21, -31]
-    assert rows.observation[:, 1].tolist() == [0, -10, -20, -30, -40]
-    assert rows.observation[:, 0].tolist() == [0, -2, -5, -10, -12]
+    assert rows.env_info["final_observation"][:, 0].tolist() == [0, -1, -11, -21, -31]
+    assert rows.observation[:, 0].tolist() == [0, -10, -20, -30, -40]
+    assert rows.observation[:, 1].tolist() == [0, -2, -5, -10, -12]
 
 
 def test_max_and_skip_equals_action_repeat_except_for_the_observation():

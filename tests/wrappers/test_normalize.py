@@ -182,17 +182,17 @@ def test_rewards_are_divided_by_the_standard_deviation_of_returns():
     assert first.reward.tolist() == [0, 0, 0]
     assert int(env.statistics(state).count) == 0
     states, r = rolled(env, state, jnp.full((4, 3), 2, jnp.int32))
-    assert states.lanes.tolist() == [[2, 2, 2], [3, 3, 3], [3.5, 0, 3.5], [3.75, 2, 3.75]]
+    assert states.lanes.tolist() == [[2, 2, 2], [3, 3, 3], [0, 3.5, 3.5], [2, 3.75, 3.75]]
     assert states.shared.value.count.low.tolist() == [3, 6, 8, 11]
     a, b, c, d = 4, 2.8284271, 2.5298221, 2.3206066
-    np.testing.assert_allclose(r.reward, [[a, a, a], [b, b, b], [c, 0, c], [d, d, d]], rtol=1e-5)
-    assert r.step_type[:, 1].tolist() == [MID, LAST, FIRST, MID]
+    np.testing.assert_allclose(r.reward, [[a, a, a], [b, b, b], [0, c, c], [d, d, d]], rtol=1e-5)
+    assert r.step_type[:, 0].tolist() == [MID, LAST, FIRST, MID]
 
 
 def test_same_step_returns_include_the_terminal_reward_and_restart_after_it():
     env = NormalizeReward(AutoReset(counting(), "same_step"), gamma=0.5, epsilon=0.25)
     states, r = rolled(env, env.reset(jax.random.key(0))[0], jnp.full((3, 3), 2, jnp.int32))
-    assert states.lanes.tolist() == [[2, 2, 2], [3, 0, 3], [3.5, 2, 3.5]]
+    assert states.lanes.tolist() == [[2, 2, 2], [0, 3, 3], [2, 3.5, 3.5]]
     assert states.shared.value.count.low.tolist() == [3, 6, 9]
     np.testing.assert_allclose(r.reward[1], [2.8284271] * 3, rtol=1e-5)
     seen = [2, 2, 2, 3, 3, 3, 3.5, 2, 3.5]
