@@ -28,7 +28,7 @@ LANES = (2**17, 2**11, 2**20, 2**14)  # in order of worth
 # What an accelerator may break: the order of lanes, of draws and of restarts, and the exactness of sums.
 PROPERTIES = ("same_tree", "leading_lanes", "rows_match_specs", "lane_independent", "batch_equals_single_lanes")
 PROPERTIES += ("permutation_equivariant", "episode_grammar", "time_limit_exact", "modes_agree", "statistics_exact")
-_ITERATIONS = 2000
+_ITERATIONS = 10_000
 
 Rows = Iterator[dict[str, Any]]
 
@@ -94,23 +94,15 @@ def limits(args: argparse.Namespace) -> Rows:
 
 
 def launch_seconds() -> float:
-    """Returns the time that one more small kernel adds to a loop, from a short and a long loop body."""
+    """Returns the time of a loop of small kernels, divided by their number in the compiled program."""
 
-    def compiled(count: int) -> Any:
-        def body(_: Any, x: jax.Array) -> jax.Array:
-            for _ in range(count):  # a sum of all elements keeps XLA from merging the kernels
-                x = x * np.float32(0.5) + jnp.sum(x)
-            return x * np.float32(1e-3)
-
-        return jax.jit(lambda x: jax.lax.fori_loop(0, _ITERATIONS, body, x)).lower(x).compile()
+    def body(_: Any, x: jax.Array) -> jax.Array:
+        return x * np.float32(0.5) + jnp.mean(x)
 
     x = jnp.ones(1024, jnp.float32)
-    programs = {count: compiled(count) for count in (1, 9)}
-    runs = {str(count): lambda _, run=run: jax.block_until_ready(run(x)) for count, run in programs.items()}
-    timed = measure.time_interleaved(runs, 5)
-    short, long = (min(seconds for seconds, _ in timed[name]) for name in runs)
-    few, many = (hlo.work(run.as_text()).kernels for run in programs.values())
-    return (long - short) / (many - few)
+    loop = jax.jit(lambda x: jax.lax.fori_loop(0, _ITERATIONS, body, x)).lower(x).compile()
+    timed = measure.time_interleaved({"loop": lambda _: jax.block_until_ready(loop(x))}, 5)
+    return min(seconds for seconds, _ in timed["loop"]) / hlo.work(loop.as_text()).kernels
 
 
 def sums(args: argparse.Namespace) -> Rows:

@@ -65,7 +65,7 @@ def test_a_rollout_that_does_not_fit_the_memory_leaves_a_note_and_the_others_run
 
 def test_a_launch_takes_time_and_the_copy_has_a_bandwidth(tmp_path):
     launch, copy = rows_of("limits", tmp_path, "--copy-bytes", "4096")
-    assert launch["launch_microseconds"] != 0
+    assert launch["launch_microseconds"] > 0
     assert copy["copy_gigabytes_per_second"] > 0
 
 
