@@ -5,13 +5,14 @@ import functools
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import discounting_chain as bsuite_discounting_chain
 
 from jaxenv.canvas import GOLD
 from jaxenv.envs.bsuite.discounting_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
 from tests.pictures import pictures, shows
+
+bsuite_discounting_chain = pytest.importorskip("bsuite.environments.discounting_chain")
 
 ID = "DiscountingChain-bsuite"
 
