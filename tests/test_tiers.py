@@ -1,56 +1,45 @@
-"""The quick tests touch every folder, and ``python -m tests --all`` leaves none out."""
+"""The quick tests touch every folder, and ``python -m tests --all`` leaves no file out."""
 
 import pathlib
-import subprocess
-import sys
 
-import pytest
-
-import tests.__main__ as program
 from tests import numeric, quick
+from tests.__main__ import RUNS, paths_of
 
-TESTS = pathlib.Path(__file__).parent
-FILES = sorted(path.relative_to(TESTS.parent).as_posix() for path in TESTS.rglob("test_*.py"))
-# Tests of further packages, of the benchmarks' programs and of the built site.
+ROOT = pathlib.Path(__file__).parents[1]
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
+# Tests of the benchmarks' programs, of further packages and of the built site.
 ONLY_IN_ALL = {"tests/benchmarks", "tests/clients", "tests/site"}
 
 
 def test_the_quick_tests_touch_every_folder():
-    assert not [path for path in quick.files() if path not in FILES]
+    assert not set(quick.files()) - set(FILES)
     assert set(quick.FILES) == {path.rpartition("/")[0] for path in FILES} - ONLY_IN_ALL
 
 
-@pytest.fixture(scope="module")
-def runs():
-    """The arguments of pytest in both runs of ``--all``."""
-    found = []
-
-    def run(marks, flags, arguments):
-        found.append(["-m", marks, *arguments])
-        return 0
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program, "_run", run)
-        patch.setattr(program, "_is_known", lambda flag: True)
-        assert program.main(["--all"]) == 0
-    return found
+def collects(run, file):
+    arguments = paths_of(run)
+    ignored = tuple(argument.removeprefix("--ignore=") for argument in arguments if argument.startswith("--ignore="))
+    within = tuple(path if path.endswith((".py", "/")) else f"{path}/" for path in run.paths)
+    return file.startswith(within) and not file.startswith(ignored or ("nothing",))
 
 
-def test_all_leaves_no_file_out(runs):
-    others, floats = runs
-    left_out = tuple(argument.removeprefix("--ignore=") for argument in others if argument.startswith("--ignore="))
-    assert others[-len(left_out) - 2 : -len(left_out)] == ["tests", "jaxenv"]
-    assert left_out == tuple(floats[-len(numeric.PATHS) :]) == numeric.PATHS
-    folders = {part for path in FILES for part in path.split("/")[:-1]}
-    pattern = next(argument for argument in others if argument.startswith("norecursedirs="))
-    assert folders.isdisjoint(pattern.removeprefix("norecursedirs=").split())
-    assert not [path for path in numeric.PATHS if not (TESTS.parent / path).exists()]
+def test_every_file_is_in_one_run_of_all():
+    others = [run for run in RUNS if run.marks == "not pages"]
+    assert {file: [run.paths for run in others if collects(run, file)] for file in FILES} == {
+        file: [next(run.paths for run in reversed(others) if collects(run, file))] for file in FILES
+    }
+    assert all((ROOT / path).exists() for run in RUNS for path in run.paths)
 
 
-@pytest.mark.slow
-def test_all_collects_the_folders_that_pytest_leaves_out(runs):
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", *runs[0]]
-    ignored = [f"--ignore=tests/{path.name}" for path in TESTS.iterdir() if f"tests/{path.name}" not in ONLY_IN_ALL]
-    found = subprocess.run([*command, *ignored, "--ignore=jaxenv"], capture_output=True, text=True).stdout
-    assert "tests/benchmarks/test_limit.py" in found
-    assert "tests/clients/test_migrate.py" in found
+def test_the_code_of_the_documentation_is_in_all():
+    (pages,) = (run for run in RUNS if run.marks == "pages")
+    assert set(pages.paths) == {file for file in FILES if "mark.pages" in (ROOT / file).read_text()} - {
+        "tests/test_tiers.py"
+    }
+
+
+def test_floats_are_compared_with_the_default_flags():
+    assert [run for run in RUNS if set(run.paths) & set(numeric.PATHS)] == [
+        run for run in RUNS if run.paths == numeric.PATHS
+    ]
+    assert not next(run for run in RUNS if run.paths == numeric.PATHS).compiled_fast
