@@ -53,7 +53,11 @@ def main(arguments: list[str]) -> int:
         runs = ("not numeric", True), ("numeric", False)
         codes = [_run(f"{marks} and not pages", fast, arguments) for marks, fast in runs]
     else:
-        codes = [_run("not slow and not pages", False, [*_OWN_WARNINGS, *arguments, *quick.files()])]
+        arguments = [*_OWN_WARNINGS, *arguments]
+        floats = [path for path in quick.files() if path.startswith(numeric.PATHS)]
+        others = [path for path in quick.files() if path not in floats]
+        groups = [(others, True), (floats, False)] if _is_known(_OLDER_GENERATORS) else [(others + floats, False)]
+        codes = [_run("not slow and not pages", fast, [*arguments, *paths]) for paths, fast in groups]
     ran = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]
     return max(ran, default=int(pytest.ExitCode.NO_TESTS_COLLECTED))
 

@@ -7,6 +7,7 @@ import pathlib
 import jax
 import pytest
 
+import jaxenv
 from tests import numeric
 
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
@@ -17,6 +18,7 @@ jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_C
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
+jaxenv.ids()  # registers them: tests change copies of the registry
 # Also while modules are collected, which make the rows that their tests share.
 jax.config.update("jax_disable_most_optimizations", True)
 # Compiled programs stay, and visiting them again and again took a quarter of the time.
