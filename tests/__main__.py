@@ -38,8 +38,8 @@ RUNS = (
     Run(("tests", "jaxenv")),
     Run(("tests/cli", "tests/interop", "tests/rollout/play", "tests/rollout/plot", "tests/testing", "tests/training")),
     Run(numeric.PATHS, compiled_fast=False),
-    Run(("tests/benchmarks", "tests/clients", "tests/site", "tests/suites"), compiled_fast=False),  # other libraries
-    Run(("tests/cli/test_page.py", "tests/test_docs.py", "tests/test_notebooks.py"), "pages", compiled_fast=False),
+    Run(("tests/benchmarks", "tests/clients", "tests/site", "tests/suites")),  # other libraries
+    Run(("tests/cli/test_page.py", "tests/test_docs.py", "tests/test_notebooks.py"), "pages"),
 )
 
 
