@@ -158,7 +158,7 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
     four channels. LLVM unrolls it before its vectoriser runs, so each byte is computed alone: storing a step of
     Seaquest took 1.4 times as long. The function should return few long axes, such as ``[B, 400]``, and the caller
     should reshape the result. Writing and reading the image once more is not free: where little arithmetic makes an
-    image, a rollout that only sums it becomes slower (docs/guides/performance.md).
+    image, a rollout that only sums it becomes slower (docs/evidence/performance-trials.md).
 
     Still needed while ``JAXENV_PLAIN=in_own_kernels`` makes
     ``test_an_image_in_its_own_kernels_is_apart_from_the_kernel_that_stores_it`` fail.

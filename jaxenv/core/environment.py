@@ -227,7 +227,7 @@ class Environment(Module, abc.ABC):
 
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         """Renders all lanes: the primitive under ``render``; ``size`` is height and width."""
-        raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
+        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
     # --- lanes and episodes ------------------------------------------------------------------------------------------
 

@@ -82,9 +82,9 @@ class Task(Environment):
         """Returns ``env_info`` entries that describe the state, valid on every row, FIRST included; none by default."""
         return {}
 
-    def draw(self, state: Tree, picture: Canvas) -> Canvas:
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         """Paints the task states of all lanes on a blank canvas, for ``render``. There is no picture by default."""
-        raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
+        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
     def carry(self, old: Tree, new: Tree) -> Tree:
         """Combines the last task state and a fresh one into the state that starts an episode; ``new`` by default."""

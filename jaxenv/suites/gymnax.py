@@ -6,7 +6,7 @@ every step, hides the last observation, and reports some ends as both terminated
 episodes in bsuite is carried over.
 
 ``tests/suites/test_gymnax.py`` compares steps with gymnax's own and with the native environments of the same name;
-``docs/suites/gymnax.md`` lists the differences by id.
+``docs/evidence/gymnax.md`` lists the differences by id.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Settings that were tuned for an environment, by learner and id; docs/guides/training.md has their results."""
+"""Settings that were tuned for an environment, by learner and id. Results: docs/evidence/training-results.md."""
 
 from typing import Any
 
