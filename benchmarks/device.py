@@ -132,7 +132,7 @@ def _throughput(args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence
 
 
 def _runs(contestant: measure.Contestant, notes: list[str]) -> bool:
-    """Whether a rollout fits the device's memory; if not, a note says so."""
+    """Returns whether a rollout fits the device's memory; if not, a note says so."""
     try:
         contestant.run(0)
     except jax.errors.JaxRuntimeError as error:

@@ -152,7 +152,7 @@ def _holder(descriptor: int) -> str:
     except (OSError, ValueError, TypeError, KeyError):  # not the file of a `FolderLock`
         return "another process, or opened in this one: close it first, or choose another"
     if (pid, host) == (os.getpid(), socket.gethostname()):
-        return f"this process itself, {pid} on {host}: close its user first"
+        return f"this process itself, {pid} on {host}: close its other user first"
     return f"process {pid} on {host}: wait until it ends, or choose another folder"
 
 

@@ -147,7 +147,7 @@ class DeviceLanes:
         return values if self.mesh is None else jax.lax.pmean(values, AXIS)
 
     def weights(self, valid: jax.Array) -> jax.Array:
-        """Weights rows ``[N]`` so that sums, averaged over the devices, are means over all valid rows."""
+        """Returns weights ``[N]`` with which sums, averaged over the devices, are means over all valid rows."""
         weight = valid.astype(jnp.float32)
         count = self.mean(weight.sum())
         return weight / jnp.where(count > 0, count, np.float32(1))

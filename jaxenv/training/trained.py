@@ -120,7 +120,7 @@ class Trained:
             shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
             if not specs.contains(spec, shown):
                 got = specs.from_array(timestep.observation, from_dim=1)
-                rule = f"the observation must fit {self.config.env_id}, as make_env makes it, {spec}"
+                rule = f"the observation must be {self.config.env_id}'s, as make_env makes it, {spec}"
                 raise ValueError(f"policy of {self.algorithm}: {rule}, got {got}")
             return policy(timestep, stream, memory)
 

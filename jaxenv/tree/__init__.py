@@ -339,7 +339,7 @@ def _key(node: Mapping[str, Any], name: str) -> Any:
 
 
 def child_names(node: Any) -> Iterator[str]:
-    """Names of the direct children of a dict, tuple, list, namedtuple or struct."""
+    """Yields the names of the direct children of a dict, tuple, list, namedtuple or struct."""
     if isinstance(node, Mapping):
         yield from (str(k) for k in node)
     elif hasattr(node, "_fields"):

@@ -114,7 +114,7 @@ def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mappin
 
 
 def training_only(env: Environment) -> Iterator[Wrapper]:
-    """The wrappers of a stack, tasks included, that an evaluation leaves out or gives other arguments.
+    """Yields the wrappers of a stack, tasks included, that an evaluation leaves out or gives other arguments.
 
     Reward wrappers without batch state are not among them: a caller may want returns in another reward.
     """

@@ -100,11 +100,11 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
 
     Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
 
-    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`: ``load(["CartPole-v0",
-    "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its registered time limit.
-    Params and constructor arguments go to all tasks, and each task must have them. Wrappers go around the `Multitask`,
-    except that the wrappers up to the last one that must be inside a time limit, such as `ActionRepeat`, go around each
-    task.
+    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
+    ``load(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
+    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers go
+    around the `Multitask`, except that the wrappers up to the last one that must be inside a time limit, such as
+    `ActionRepeat`, go around each task.
 
     An environment of Gymnasium or dm_env that the program made itself is a batch of one lane, and a function that makes
     one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the arguments of
