@@ -32,7 +32,7 @@ class State:
 class CardGame(Task):
     """The card game; the module docstring is the specification."""
 
-    # On CPU `cond` keeps XLA from repeating the draw in every fusion; see benchmarks/README.md.
+    # On CPU `cond` keeps XLA from repeating the draw in every fusion; see docs/evidence/benchmarks.md.
     reset_strategy = {"cpu": "cond", "default": "select"}
     action_names = ("draw", "stop")
 

@@ -164,7 +164,7 @@ def _merge_window(ring: Moments) -> Moments:
     mean = jnp.sum(weight * (ring.mean + ring.mean_error), axis=0)
     variance = jnp.sum(weight * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
     zeros = jnp.zeros_like(mean)
-    return Moments(Count.of(count), mean, variance, zeros, zeros)
+    return Moments(Count.from_array(count), mean, variance, zeros, zeros)
 
 
 def _mix(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:

@@ -47,7 +47,7 @@ class Maze(GridWorld):
     """Mazes of odd size; see the module docstring."""
 
     # Generating a maze takes as long as tens of steps, so only lanes that restart generate one (measured in
-    # docs/catalogue/grid.md). Accelerators were not measured; there, sequential blocks should be slower than all lanes
+    # docs/evidence/grid.md). Accelerators were not measured; there, sequential blocks should be slower than all lanes
     # at once.
     reset_strategy = {"cpu": "compact", "default": "select"}
 

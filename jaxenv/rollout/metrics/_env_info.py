@@ -58,7 +58,7 @@ def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
 
 
 def _is_number(dtype: Any) -> bool:
-    return jax.dtypes.issubdtype(dtype, np.integer) or jax.dtypes.issubdtype(dtype, np.floating)
+    return jnp.issubdtype(dtype, np.integer) or jnp.issubdtype(dtype, np.floating)
 
 
 def _entry(env_info: dict[str, Any], name: str) -> Any:

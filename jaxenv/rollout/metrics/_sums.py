@@ -85,7 +85,7 @@ def _pool_lanes(count: jax.Array, origin: jax.Array, distance: jax.Array, varian
     """Returns the moments over all lanes; the mean of each is ``origin + distance``."""
     zeros = jnp.zeros_like(distance)
     variance = zeros if variance is None else variance
-    return _moments.pool(Moments(Count.of(count), origin, variance, distance, zeros), sum_axis0)
+    return _moments.pool(Moments(Count.from_array(count), origin, variance, distance, zeros), sum_axis0)
 
 
 def max_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
