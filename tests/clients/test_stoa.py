@@ -1,6 +1,5 @@
 """`to_stoa`: environments of this library under Stoa's wrappers, in the order of Stoix's ``make_env``."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np
