@@ -10,6 +10,7 @@ import pytest
 import jaxenv
 from jaxenv import canvas, data, plot, random, rollout, specs, stack, suites, testing, training, tree, wrappers
 from jaxenv.testing import Counting
+from tests.interop import optional
 
 env = Counting([4, 7], num_envs=2)
 state, timestep = env.reset(jax.random.key(0))
@@ -199,7 +200,6 @@ CALLS = {
     ),
     "properties": (lambda: testing.check_env(env, properties=3), "check_env: properties must be a sequence of names"),
     "experiment": (lambda: suites.bsuite.load(3), "bsuite: name must be text, got 3"),
-    "id of a suite": (lambda: suites.gymnax.load(None), "gymnax: name must be text, got None"),
 }
 
 
@@ -208,6 +208,12 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
     call, start = CALLS[name]
     with pytest.raises(ValueError, match=f"^{re.escape(start)}"):
         call()
+
+
+def test_the_id_of_a_suite_is_text():
+    optional.imported("gymnax")
+    with pytest.raises(ValueError, match=r"^gymnax: name must be text, got None"):
+        suites.gymnax.load(None)
 
 
 PATHS = {

@@ -39,6 +39,7 @@ def test_a_line_without_a_command_does_not_import_jax(argv):
     assert python("-c", code, stdout=subprocess.PIPE).returncode == 0
 
 
+@pytest.mark.slow
 def test_list_imports_no_learner_no_data_and_no_check():
     code = "import sys; from jaxenv import cli; cli.main(['list', 'pole']); print(*sys.modules, file=sys.stderr)"
     imported = set(python("-c", code, stdout=subprocess.PIPE).stderr.split())
@@ -99,12 +100,14 @@ def test_importing_the_command_line_starts_no_backend():
     assert python("-c", code).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_package_runs_as_a_module():
     done = python("-m", "jaxenv", "list", stdout=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "")
     assert "CartPole-v1" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_code_2_and_no_traceback():
     done = python("-m", "jaxenv", "rollout", "CartPole-v9")
     assert done.returncode == 2
@@ -112,6 +115,7 @@ def test_the_process_ends_with_code_2_and_no_traceback():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_causes_no_traceback():
     reader, writer = os.pipe()
     os.close(reader)

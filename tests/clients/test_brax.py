@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +12,13 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.interop import to_brax
 from jaxenv.testing import Counting, random_environment
+from tests.interop import optional
 from tests.interop.ends import LANES, LIMIT, TERMINATED, TRUNCATED, ending_alone
 
-with warnings.catch_warnings(action="ignore"):  # JAXopt, which Brax imports, announces its end
-    from brax import envs
-from brax.envs.wrappers import training
-from brax.training import acting
-from brax.training.agents.ppo import losses, networks, train
+envs = optional.imported("brax.envs")
+from brax.envs.wrappers import training  # noqa: E402
+from brax.training import acting  # noqa: E402
+from brax.training.agents.ppo import losses, networks, train  # noqa: E402
 
 KEYS = jax.random.split(jax.random.PRNGKey(0), 4)  # Brax's wrappers take legacy keys only
 TYPED = jax.random.wrap_key_data(KEYS)

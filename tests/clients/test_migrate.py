@@ -2,12 +2,12 @@
 
 import pathlib
 import re
-import warnings
 
 import pytest
 
-with warnings.catch_warnings(action="ignore"):  # JAXopt, which Brax imports, announces its end
-    import brax.envs  # noqa: F401
+from tests.interop import optional
+
+optional.imported("brax.envs")
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs/migrate/brax.md").read_text()
 

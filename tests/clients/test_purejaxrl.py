@@ -23,6 +23,7 @@ def run(name, source):
 
 @pytest.fixture
 def ppo(monkeypatch):
+    pytest.importorskip("distrax")
     # wrappers.py imports navix for a wrapper that ppo.py does not use.
     monkeypatch.setitem(sys.modules, "navix", types.ModuleType("navix"))
     with default_types():

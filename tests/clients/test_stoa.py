@@ -1,7 +1,5 @@
 """`to_stoa`: environments of this library under Stoa's wrappers, in the order of Stoix's ``make_env``."""
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,16 +9,15 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.interop import to_stoa
 from jaxenv.testing import Counting, random_environment
+from tests.interop import optional
 from tests.interop.ends import LANES, TERMINATED, TRUNCATED, ending_alone
 from tests.rows import assert_equal
 
-with warnings.catch_warnings():  # Stoa imports Brax, where it is installed, and with it a library that warns
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import stoa
-from stoa.core_wrappers.auto_reset import CachedAutoResetWrapper
-from stoa.core_wrappers.optimistic_auto_reset import OptimisticResetVmapWrapper
-from stoa.core_wrappers.vmap import VmapWrapper
-from stoa.utility_wrappers.extras_transforms import NoExtrasWrapper
+stoa = optional.imported("stoa")
+from stoa.core_wrappers.auto_reset import CachedAutoResetWrapper  # noqa: E402
+from stoa.core_wrappers.optimistic_auto_reset import OptimisticResetVmapWrapper  # noqa: E402
+from stoa.core_wrappers.vmap import VmapWrapper  # noqa: E402
+from stoa.utility_wrappers.extras_transforms import NoExtrasWrapper  # noqa: E402
 
 KEYS = jax.random.split(jax.random.key(0), 4)
 T = 30

@@ -24,6 +24,7 @@ from jaxenv.testing import Counting
 _ADVICE = "space minimum value is -infinity|space maximum value is infinity|symmetric and normalized space"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "id", ["CartPole-v1", "Pendulum-v1", "Blackjack-v1", "FrozenLake-v1", "Breakout-MinAtar", "CardGame-v0"]
 )
@@ -61,6 +62,7 @@ def test_an_episode_ends_and_the_next_one_must_be_started():
         env.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0"])
 def test_a_step_of_one_lane_is_compiled_without_the_reductions_of_many_lanes(id):
     # XLA:CPU allocates a buffer for every operation of a reducer in every call.
@@ -157,6 +159,7 @@ def test_every_id_is_registered():
         assert spec.reward_threshold == ours.reward_threshold
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "limit"), [({}, 100), ({"max_steps": 130}, 130), ({"size": 4}, 64), ({"max_episode_steps": 9}, 9)]
 )
@@ -265,6 +268,7 @@ SPACES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_spaces_survive_the_way_to_specs_and_back(space):
     spec = to_spec(space)

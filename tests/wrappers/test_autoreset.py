@@ -108,6 +108,7 @@ def test_an_episode_of_one_step_ends_on_its_first_step():
 # --- gradients, keys, clocks -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["select", "cond", "compact"])
 @pytest.mark.parametrize(("param", "value"), [("force", 10.0), ("start_range", 0.05)])
 def test_gradients_stop_at_the_start_of_an_episode(strategy, param, value):

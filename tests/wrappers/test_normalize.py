@@ -242,6 +242,7 @@ def learned(wrapper):
     return env, end(states), jax.tree.map(lambda x: x[-1], rows), actions[10:]
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_saved_state_continues_bit_for_bit_and_saved_statistics_load(wrapper):
     env, state, _, actions = learned(wrapper)
@@ -253,6 +254,7 @@ def test_a_saved_state_continues_bit_for_bit_and_saved_statistics_load(wrapper):
     assert int(moments(env, loaded).count) == int(moments(env, state).count) > 3
 
 
+@pytest.mark.slow
 @BOTH
 def test_frozen_statistics_stay_and_a_fresh_frozen_wrapper_changes_nothing(wrapper):
     env, state, _, actions = learned(wrapper)

@@ -56,6 +56,7 @@ def assert_sums_are_exact(state):
 # --- which windows ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("aligned", "length", "ignored", "lanes"),
     [(True, 2, 0, 3), (True, 3, 2, 3), (True, 1, 1, 1), (True, 7, 2, 5), (False, 3, 2, 3)],

@@ -86,6 +86,7 @@ def turning(env, num_steps):
     return np.argmax(rows.is_last(), axis=0).tolist(), rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("params", "limits"),
     [
@@ -114,6 +115,7 @@ def test_the_time_limit_follows_params_that_are_changed_later(wrappers):
     assert turning(fixed.with_params(max_steps=17), 30)[0] == [19, 19]
 
 
+@pytest.mark.slow
 def test_the_time_limit_of_an_episode_follows_the_params_drawn_for_it():
     drawn = ("ResampleParams", {"distributions": {"max_steps": (3, 9)}})
     _, rows = turning(jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=4, wrappers=[drawn]), 40)
@@ -194,6 +196,7 @@ def test_the_picture_is_light_where_the_agent_looks_and_its_triangle_points_ther
         assert triangle[in_front].sum() < triangle[~in_front].sum()
 
 
+@pytest.mark.slow
 def test_the_picture_shows_the_door_and_the_carried_key():
     env = jaxenv.spec("MiniGrid-DoorKey-8x8-v0").make(4)
     lanes = np.zeros(4, np.int32)

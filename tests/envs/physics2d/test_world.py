@@ -62,6 +62,7 @@ def test_the_hull_is_reported_to_touch_exactly_when_box2d_says_so(data, differen
     assert np.mean(differences.begun[:, 0] == steps.crashed(data)) >= 0.998
 
 
+@pytest.mark.slow
 def test_free_flight_needs_no_ground(data):
     free = steps.chosen(data, steps.FREE)
     linear, angular = worst(steps.compare(free, collide_with_ground=False), slice(None))

@@ -75,6 +75,8 @@ def test_the_interval_contains_the_average_and_covers_at_its_level():
     assert 0.65 < ((low < 0) & (high > 0)).mean() < 0.9
     wide = interval(noise, "mean", 0.99, 500)
     assert (wide[1] < low).all()
+    # Of two numbers a resampled mean is the smaller in a quarter of the cases, and the larger in another.
+    assert [x.item() for x in interval(np.array([[0.0, 1.0]]), "mean", 0.6, 500)] == [0.5, 0, 1]
     np.testing.assert_array_equal(wide[1], interval(noise, "mean", 0.99, 500)[1])  # the same in every call
 
 
