@@ -16,8 +16,12 @@ import jaxenv
 from jaxenv import data, tree
 from jaxenv.data import checkpointer as module
 from tests.data.test_checkpoint import bits, everything
+from tests.packages import imported
 
-orbax = pytest.importorskip("orbax.checkpoint", "0.12.4")
+
+@pytest.fixture(autouse=True)
+def _orbax():
+    imported("orbax.checkpoint", "0.12.4")
 
 
 @tree.struct
@@ -338,7 +342,7 @@ def test_a_checkpointer_that_cannot_be_made_locks_nothing(tmp_path, monkeypatch)
         raise RuntimeError("no manager")
 
     with monkeypatch.context() as patch:
-        patch.setattr(orbax, "CheckpointManager", broken)
+        patch.setattr("orbax.checkpoint.CheckpointManager", broken)
         with pytest.raises(RuntimeError, match="no manager"):
             data.Checkpointer(tmp_path)
     saved(tmp_path, jnp.arange(3))

@@ -1,6 +1,7 @@
 """Arguments of adapters are refused by name."""
 
 import dataclasses
+import functools
 import re
 import sys
 
@@ -8,37 +9,46 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-import jaxenv
 from jaxenv import interop, specs
 from jaxenv.interop import gymnax, gymnax_v0
-from tests.interop import optional
+from tests.packages import imported
 
-optional.imported("gymnax")  # to_gymnax reads its spaces
-env = interop.to_gymnax("CartPole-v1")
-params, key = env.default_params, jax.random.key(0)
-state = env.reset(key, params)[1]
-rows = jaxenv.make("CartPole-v1", num_envs=2).reset(key)[1]
+key = jax.random.key(0)
+
+
+@functools.cache
+def made():
+    """An environment for gymnax, its params and a state."""
+    imported("gymnax")  # to_gymnax reads its spaces
+    env = interop.to_gymnax("CartPole-v1")
+    return env, env.default_params, env.reset(key, env.default_params)[1]
+
+
+def step(state=None, action=0, params=None):
+    env, default, start = made()
+    return env.step(key, state or start, action, params or default)
+
 
 CALLS = {
     "dict for params": (
-        lambda: env.step(key, state, 0, {"gravity": 3.0}),
+        lambda: step(params={"gravity": 3.0}),
         "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params must be env.default_params or a replace of it, got a dict",
     ),
     "param of text": (
-        lambda: env.step(key, state, 0, dataclasses.replace(params, gravity="heavy")),
+        lambda: step(params=dataclasses.replace(made()[1], gravity="heavy")),
         "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params.gravity must be an array of numbers, got 'heavy'",
     ),
     "param of text at a reset": (
-        lambda: env.reset(key, dataclasses.replace(params, gravity="heavy")),
+        lambda: made()[0].reset(key, dataclasses.replace(made()[1], gravity="heavy")),
         "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params.gravity must be an array of numbers, got 'heavy'",
     ),
-    "text to replace": (lambda: params.replace(gravity="heavy"), "replace: gravity must be a number or an array of"),
+    "text to replace": (lambda: made()[1].replace(gravity="heavy"), "replace: gravity must be a number or an array of"),
     "list for a state": (
-        lambda: env.step(key, [state], 0, params),
+        lambda: step(state=[made()[2]]),
         "<GymnaxEnv<TimeLimit<CartPole-v1>>>: state must be a GymnaxState, as reset and step return it, got a list",
     ),
     "object for an action": (
-        lambda: env.step(key, state, object(), params),
+        lambda: step(action=object()),
         "<GymnaxEnv<TimeLimit<CartPole-v1>>>: action must be an array of numbers, got object",
     ),
     "number of fields": (
@@ -64,7 +74,7 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
 
 
 def test_axes_of_vmap_may_replace_params():
-    axes = params.replace(gravity=None)
+    axes = made()[1].replace(gravity=None)
     assert axes.gravity is None
 
 
@@ -73,13 +83,14 @@ NEED_GYMNAX = {
     "gymnax.environments": lambda: gymnax.environments,
     "gymnax.wrappers": lambda: gymnax.wrappers,
     "gymnax_v0.environments": lambda: gymnax_v0.environments,
-    "action space": lambda: env.action_space(params),
-    "observation space": lambda: env.observation_space(params),
+    "action space": lambda: made()[0].action_space(made()[1]),
+    "observation space": lambda: made()[0].observation_space(made()[1]),
 }
 
 
 @pytest.mark.parametrize("use", NEED_GYMNAX.values(), ids=NEED_GYMNAX)
 def test_without_gymnax_the_error_names_the_command_of_the_extra(use, monkeypatch):
+    made()
     for module in ("environments", "environments.spaces", "wrappers"):
         monkeypatch.setitem(sys.modules, f"gymnax.{module}", None)
     with pytest.raises(ImportError, match=r'^gymnax is not installed: pip install ".*\[gymnax\]"'):

@@ -1,10 +1,13 @@
 """`to_dm_env`: one lane behind dm_env's methods, and rows as its TimeSteps."""
 
-import dm_env
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+pytest.importorskip("dm_env")
+
+import dm_env
 from absl.testing import absltest
 from dm_env import test_utils
 

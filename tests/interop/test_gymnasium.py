@@ -4,10 +4,13 @@ import os
 import re
 import warnings
 
-import gymnasium
 import jax
 import numpy as np
 import pytest
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import PassiveEnvChecker, TimeLimit

@@ -5,22 +5,21 @@ import functools
 import pickle
 
 import chex
-import gymnax as gymnax_itself
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnax.environments import spaces
-from gymnax.experimental import RolloutWrapper
-from gymnax.wrappers import LegacyStepAPIWrapper
-from gymnax.wrappers.dm_env import GymnaxToDmEnvWrapper
-from gymnax.wrappers.gym import GymnaxToGymWrapper, GymnaxToVectorGymWrapper
-from gymnax.wrappers.purerl import FlattenObservationWrapper, LogWrapper, StickyActionWrapper
 
 import jaxenv
 from jaxenv.interop import gymnax, gymnax_v0, to_gymnax
 from jaxenv.testing import Counting
+from tests.packages import lazy
 from tests.rows import assert_equal
+from tests.suites import gymnax_rollouts
+
+gymnax_itself, experimental, wrappers = lazy("gymnax"), lazy("gymnax.experimental"), lazy("gymnax.wrappers")
+dm_env, gym, purerl = (lazy(f"gymnax.wrappers.{name}") for name in ("dm_env", "gym", "purerl"))
+spaces = lazy("gymnax.environments.spaces")
 
 KEYS = jax.random.split(jax.random.key(0), 4)
 
@@ -148,7 +147,7 @@ def test_params_have_the_names_of_gymnax_and_one_value_per_lane_under_vmap():
     np.testing.assert_allclose(pushed[1:] - pushed[:1], 0.0195 * np.arange(1, 4), rtol=0.05)
 
 
-SAME_IDS = [id for id in jaxenv.ids() if id in gymnax_itself.registered_envs and id != "MNISTBandit-bsuite"]
+SAME_IDS = [id for id in gymnax_rollouts.IDS if id in jaxenv.ids()]
 
 
 @pytest.mark.parametrize("id", SAME_IDS)
@@ -170,19 +169,21 @@ def test_seeds_and_lanes_may_both_be_vmapped():
 
 
 def test_wrappers_of_gymnax_work_around_it():
-    env = LogWrapper(FlattenObservationWrapper(to_gymnax("Catch-bsuite")))
+    env = purerl.LogWrapper(purerl.FlattenObservationWrapper(to_gymnax("Catch-bsuite")))
     out = played(env, 12, actions=jnp.zeros((12, 4), jnp.int32))
     obs, _, reward, terminated, _, info = out
     assert obs.shape == (12, 4, 50)
     ended = info["returned_episode"]
     np.testing.assert_array_equal(ended, terminated)
     np.testing.assert_array_equal(info["returned_episode_returns"][ended], reward[ended])
-    step = GymnaxToDmEnvWrapper(to_gymnax("CartPole-v1"))
+    step = dm_env.GymnaxToDmEnvWrapper(to_gymnax("CartPole-v1"))
     assert step.step(KEYS[0], step.reset(KEYS[0]), 1).discount == 1
 
 
 def test_wrappers_of_gymnax_that_change_steps_work_around_it():
-    env = LegacyStepAPIWrapper(StickyActionWrapper(to_gymnax("CartPole-v1"), 1.0))  # always repeats action 0
+    env = wrappers.LegacyStepAPIWrapper(
+        purerl.StickyActionWrapper(to_gymnax("CartPole-v1"), 1.0)
+    )  # always repeats action 0
     _, state = env.reset(KEYS[0])
     obs, state, reward, done, _ = env.step(KEYS[1], state, 1)
     assert obs[1] < -0.1
@@ -191,7 +192,7 @@ def test_wrappers_of_gymnax_that_change_steps_work_around_it():
 
 def test_a_legacy_wrapper_outermost_gives_a_trainer_before_1_0_the_log_wrapper_of_gymnax():
     env, params = gymnax.make("Catch-bsuite")
-    env = LegacyStepAPIWrapper(LogWrapper(env))
+    env = wrappers.LegacyStepAPIWrapper(purerl.LogWrapper(env))
     _, state = started(env, params)
     rows = []
     for _ in range(12):
@@ -208,7 +209,9 @@ def test_rollouts_of_gymnax_last_as_long_as_the_params_say():
         return jnp.int32(1)
 
     env = to_gymnax("CartPole-v1")
-    rollout = RolloutWrapper(push_right, env=env, env_params=env.default_params.replace(max_steps_in_episode=12))
+    rollout = experimental.RolloutWrapper(
+        push_right, env=env, env_params=env.default_params.replace(max_steps_in_episode=12)
+    )
     *_, returned = rollout.batch_rollout(KEYS, None)
     assert np.all((returned >= 8) & (returned <= 12))
 
@@ -272,7 +275,7 @@ def test_a_rollout_of_vmapped_lanes_has_gradients_in_the_policy_and_in_the_param
 def test_names_of_the_module_are_those_of_gymnax():
     assert gymnax.registered_envs == jaxenv.ids()
     assert gymnax.environments.spaces is spaces
-    assert gymnax.wrappers.LogWrapper is LogWrapper
+    assert gymnax.wrappers.LogWrapper is purerl.LogWrapper
     assert gymnax_v0.environments.spaces is spaces
     with pytest.raises(AttributeError, match=r"the wrappers of gymnax 1\.x take six values"):
         gymnax_v0.wrappers.LogWrapper
@@ -301,11 +304,11 @@ def test_methods_that_read_states_of_gymnax_name_what_to_use():
 
 
 def test_wrappers_of_gymnax_for_gymnasium_work_around_it():
-    single = GymnaxToGymWrapper(to_gymnax("CartPole-v1"), seed=3)
+    single = gym.GymnaxToGymWrapper(to_gymnax("CartPole-v1"), seed=3)
     assert single.action_space.n == 2
     assert single.reset()[0].shape == single.observation_space.shape
     assert single.step(1)[1] == 1
-    many = GymnaxToVectorGymWrapper(to_gymnax("CartPole-v1"), num_envs=3)
+    many = gym.GymnaxToVectorGymWrapper(to_gymnax("CartPole-v1"), num_envs=3)
     assert many.reset()[0].shape == (3, 4)
     assert many.step(np.ones(3, np.int32))[0].shape == (3, 4)
 

@@ -2,11 +2,14 @@
 
 import re
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -17,7 +20,7 @@ from jaxenv.interop import batch, to_brax, to_gymnasium, to_gymnasium_vector, to
 from jaxenv.interop._infos import flat_masks
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, EpisodeStatistics, TimeLimit, preset
-from tests.interop.optional import imported
+from tests.packages import imported
 
 MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, None: AutoresetMode.DISABLED}
 # Lane 0 plays episodes of 2, 5 and 1 steps; those of lane 1 are cut after 3.

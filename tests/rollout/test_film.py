@@ -7,12 +7,14 @@ import re
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image, ImageSequence
 
 import jaxenv
 from jaxenv.rollout import Film
 from jaxenv.rollout._frames import frames
+from tests.packages import lazy
 from tests.rollout.test_record import push_right
+
+Image, ImageSequence = lazy("PIL.Image"), lazy("PIL.ImageSequence")
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,11 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image
 
 import jaxenv
+from tests.packages import lazy
+
+Image = lazy("PIL.Image")
 
 
 @pytest.fixture(scope="module")

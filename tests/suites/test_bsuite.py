@@ -2,15 +2,16 @@
 
 import importlib
 
-import bsuite
 import jax
 import numpy as np
 import pytest
-from bsuite import sweep
 
 import jaxenv
 from jaxenv.core.wrapper import layers
 from jaxenv.suites import bsuite as suite
+from tests.packages import lazy
+
+bsuite, sweep = lazy("bsuite"), lazy("bsuite.sweep")
 
 # What bsuite's loaders add to a setting, and the defaults of its environments where ours differ.
 CONSTANTS = {

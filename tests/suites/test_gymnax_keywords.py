@@ -2,10 +2,7 @@
 
 import re
 
-import flax.struct
-import gymnax
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,7 +11,10 @@ from jaxenv import specs
 from jaxenv.suites import _gymnax_single, _gymnax_tasks
 from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
-from tests.suites.gymnax_rollouts import LANES, load, task_of
+from tests.packages import lazy
+from tests.suites.gymnax_rollouts import IDS, LANES, load, task_of
+
+gymnax, environments = lazy("gymnax"), lazy("tests.suites.gymnax_environments")
 
 
 def test_derived_params_are_computed():
@@ -120,29 +120,8 @@ def test_the_mnist_bandit_works_where_the_data_exist(monkeypatch):
     assert env.env.duration == 1
 
 
-class Pair(gymnax.environments.environment.Environment):
-    """A user's environment with trees of observations and actions, and dtypes that change from reset to step."""
-
-    def reset_env(self, key, params):
-        return {"near": jnp.zeros(2), "far": 0}, gymnax.environments.environment.EnvState(time=0)
-
-    def step_env(self, key, state, action, params):
-        state = state.replace(time=state.time + 1.0)
-        return {"near": action[1], "far": action[0]}, state, 1, state.time > 2, {"seen": state.time}
-
-    def action_space(self, params=None):
-        return gymnax.environments.spaces.Tuple(
-            [gymnax.environments.spaces.Discrete(3), gymnax.environments.spaces.Box(-1, 1, (2,))]
-        )
-
-    def observation_space(self, params):
-        return gymnax.environments.spaces.Dict(
-            {"near": gymnax.environments.spaces.Box(-1, 1, (2,)), "far": gymnax.environments.spaces.Discrete(3)}
-        )
-
-
 def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch):
-    monkeypatch.setitem(gymnax.registration._registry, "Pair-v0", Pair)
+    monkeypatch.setitem(gymnax.registration._registry, "Pair-v0", environments.Pair)
     monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Pair-v0"])
     env = load("Pair-v0", 2)
     assert env.observation_spec() == {"near": specs.Bounded((2,), np.float32, -1, 1), "far": specs.discrete(3)}
@@ -151,20 +130,9 @@ def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch)
     assert task_of(jax.eval_shape(env.reset, jax.random.key(0))[0]).env_state.time.dtype == np.float32
 
 
-class Leaving(Pair):
-    """An environment that also truncates where the agent leaves the field."""
-
-    def is_truncated(self, state, params):
-        return super().is_truncated(state, params) | (state.time == 2)
-
-    def step_env(self, key, state, action, params):
-        *row, _, info = super().step_env(key, state, action, params)
-        return *row, False, info
-
-
 @pytest.mark.parametrize(("limit", "length"), [(9, 2), (1, 1), (0, 2)])
 def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, limit, length):
-    monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", Leaving)
+    monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", environments.Leaving)
     monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
     env = load("Leaving-v0", 2, max_episode_steps=limit, autoreset="same_step")
     rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *env.reset(jax.random.key(0)), 6)[1].timestep
@@ -173,38 +141,9 @@ def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, 
     assert (rows.discount == 1).all()
 
 
-@flax.struct.dataclass
-class Mass:
-    grams: float = 1.0
-
-
-@flax.struct.dataclass
-class OddParams(gymnax.environments.environment.EnvParams):
-    scale: float = 1.0
-    shift: None = None
-    kind: str = flax.struct.field(pytree_node=False, default="cart")
-    mass: Mass = Mass()
-    max_steps_in_episode: int = 10
-
-
-class Odd(Pair):
-    """An environment with a required argument and params that are not numbers."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = size
-
-    @property
-    def default_params(self):
-        return OddParams()
-
-    def observation_space(self, params):
-        return {"cart": super().observation_space}[params.kind](params)
-
-
 def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
-    monkeypatch.setitem(gymnax.registration._registry, "Odd-v0", Odd)
-    monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: Odd(**kwargs))
+    monkeypatch.setitem(gymnax.registration._registry, "Odd-v0", environments.Odd)
+    monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: environments.Odd(**kwargs))
     monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Odd-v0", "Handed-v0"])
     assert load("Handed-v0", size=3).unwrapped._single.env.size == 3
     env = load("Odd-v0", 2, size=3, scale=[1.0, 2.0])
@@ -217,4 +156,4 @@ def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
 
 
 def test_ids_are_those_registered_with_gymnax():
-    assert suite.ids() == sorted(gymnax.registered_envs)
+    assert suite.ids() == sorted(gymnax.registered_envs) == sorted([*IDS, "MNISTBandit-bsuite"])

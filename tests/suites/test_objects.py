@@ -1,6 +1,5 @@
 """Environments that a program made itself, of Gymnasium and dm_env, in lock-step with the originals."""
 
-import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ import pytest
 import jaxenv
 from jaxenv import specs
 
-dm_env = pytest.importorskip("dm_env")
+dm_env, gymnasium = pytest.importorskip("dm_env"), pytest.importorskip("gymnasium")
 
 
 class Walk(gymnasium.Env):

@@ -13,14 +13,19 @@ import pytest
 import jaxenv
 from jaxenv import data
 from jaxenv.training import _checkpoints, seeds
+from tests.packages import imported
 from tests.rows import assert_equal
 from tests.training import drift
 from tests.training.test_seeds import PPO, bits, undrawn  # noqa: F401
 
-pytest.importorskip("orbax.checkpoint", "0.12.4")
 pytestmark = pytest.mark.usefixtures("drifting", "undrawn")
 
 SHORT = drift.Config()
+
+
+@pytest.fixture(autouse=True)
+def _orbax():
+    imported("orbax.checkpoint", "0.12.4")
 
 
 def train(folder, config=SHORT, **options):

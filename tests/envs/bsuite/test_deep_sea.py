@@ -5,13 +5,15 @@ import functools
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import deep_sea as bsuite_deep_sea
 
 from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite.deep_sea import Draws, State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.pictures import cells, pictures, shows
+
+bsuite_deep_sea = lazy("bsuite.environments.deep_sea")
 
 IDS = {True: "DeepSea-bsuite", False: "DeepSeaStochastic-bsuite"}
 

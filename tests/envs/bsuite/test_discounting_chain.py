@@ -5,13 +5,16 @@ import functools
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import discounting_chain as bsuite_discounting_chain
 
 from jaxenv.canvas import GOLD
 from jaxenv.envs.bsuite.discounting_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.pictures import pictures, shows
+
+gymnax = lazy("gymnax")
+bsuite_discounting_chain = lazy("bsuite.environments.discounting_chain")
 
 ID = "DiscountingChain-bsuite"
 
@@ -76,8 +79,6 @@ def test_starts_and_specs_equal_bsuite_and_have_tight_bounds():
 
 
 def test_compat_gymnax_equals_gymnax_and_never_terminates():
-    import gymnax
-
     theirs, params = gymnax.make(ID, mapping_seed=2)
     steps = reference.injected_steps(original(2), TRANSLATION, 2000, place)
     before, action = reference.stacked([s.before for s in steps]), np.array([s.action for s in steps], np.int32)

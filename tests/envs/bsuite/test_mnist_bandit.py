@@ -8,15 +8,17 @@ import sys
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import mnist
 
 import jaxenv
 from jaxenv.canvas import NIGHT, WHITE
 from jaxenv.envs.bsuite import _digits
 from jaxenv.envs.bsuite.mnist_bandit import MNISTBandit, State
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import pictures, shows
+
+mnist = lazy("bsuite.environments.mnist")
 
 ID = "MNISTBandit-bsuite"
 

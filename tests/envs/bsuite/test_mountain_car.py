@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
-from bsuite.environments.mountain_car import MountainCar as Original
 
 import jaxenv
 from jaxenv.canvas import GREY
 from jaxenv.envs.bsuite.mountain_car import MountainCar, State
 from jaxenv.envs.classic_control.mountain_car import State as Car
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import lanes, picture, shows
+
+mountain_car = lazy("bsuite.environments.mountain_car")
 
 ID = "MountainCar-bsuite"
 NUM_STEPS = 2000
@@ -25,7 +27,7 @@ NAMES = {"min_position": "_min_pos", "max_position": "_max_pos", "goal_position"
 
 
 def original(max_steps=1000, **numbers):
-    env = Original(max_steps)
+    env = mountain_car.MountainCar(max_steps)
     for name, value in numbers.items():
         setattr(env, NAMES.get(name, f"_{name}"), value)
     return env
@@ -105,7 +107,7 @@ def test_cars_start_at_rest_with_positions_uniform_in_the_originals_range():
 
 
 def test_specs_equal_those_of_the_original_and_have_bounds():
-    env, theirs = reference.bare(ID), Original()
+    env, theirs = reference.bare(ID), mountain_car.MountainCar()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
     assert action.num_values == theirs.action_spec().num_values

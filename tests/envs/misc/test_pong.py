@@ -17,8 +17,11 @@ from jaxenv.canvas import ORANGE, SKY, WHITE
 from jaxenv.envs.misc.pong import Pong, State
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import centre, lanes, picture
+
+pong = lazy("gymnax.environments.misc.pong")
 
 ID = "Pong-misc"
 OPTIONS = {
@@ -158,9 +161,7 @@ def drawn(width=40, height=30, paddle_half_height=2, ball_max_y_speed=3, ball_x_
 
 
 def peer_state(task):
-    from gymnax.environments.misc.pong import EnvState
-
-    return EnvState(
+    return pong.EnvState(
         paddle_centers=np.stack([task.player, task.opponent], axis=-1),
         ball_position=np.stack([task.row, task.column], axis=-1),
         last_ball_position=np.stack([task.last_row, task.last_column], axis=-1),

@@ -1,6 +1,5 @@
 """Reacher compared with gymnax's, whose physics equals the original's for actions within the space."""
 
-import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -11,8 +10,12 @@ from jaxenv.envs.misc.reacher import Reacher, State
 from jaxenv.interop import to_gymnasium
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import centre, lanes, picture, shows
+
+gymnasium = lazy("gymnasium")
+reacher = lazy("gymnax.environments.misc.reacher")
 
 ID = "Reacher-misc"
 LANES, STEPS = 2000, 100
@@ -60,9 +63,7 @@ def stacked(columns):
 
 
 def peer_state(angles, rates, goal):
-    from gymnax.environments.misc.reacher import EnvState
-
-    return EnvState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
+    return reacher.EnvState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
 
 
 def differences(ours, theirs):

@@ -2,7 +2,6 @@
 
 import functools
 
-import gymnasium.envs.toy_text.frozen_lake as theirs
 import numpy as np
 import pytest
 
@@ -12,7 +11,10 @@ from jaxenv.envs.toy_text import frozen_lake
 from jaxenv.envs.toy_text.frozen_lake import FrozenLake, generate_random_map
 from jaxenv.envs.toy_text.tabular import State, value_iteration
 from tests.envs.toy_text import reference
+from tests.packages import lazy
 from tests.pictures import cells, pictures, shows
+
+theirs = lazy("gymnasium.envs.toy_text.frozen_lake")
 
 ID, LARGE = "FrozenLake-v1", "FrozenLake8x8-v1"
 

@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from jaxenv import plot
 from jaxenv.rollout import Count, Evaluation, Statistic
+from tests.packages import lazy
+
+figures = lazy("matplotlib.figure")
 
 
 def evaluation():
@@ -81,7 +83,7 @@ def test_traced_metrics_are_refused():
 
 
 def test_a_title_is_shown_on_axes_of_the_user_too():
-    figure = Figure()
+    figure = figures.Figure()
     axes = figure.subplots(1, 2)
     plot.metrics({"terminated": 1, "return_mean": 2.0}, title="mine", axis=axes)
     assert figure.get_suptitle() == "mine"
