@@ -90,7 +90,7 @@ def test_wide_integers_of_numpy_are_taken_as_they_are():
 @pytest.mark.parametrize("action", [np.array([0, -(2**32), 0], np.int64), np.array([0, 2**63, 0], np.uint64)])
 def test_wide_integers_of_numpy_are_refused_instead_of_wrapping_around(action):
     env = Chain(num_envs=3)
-    with pytest.raises(ValueError, match=f"action must be from 0 to 1, got {action[1]} in lane 1"):
+    with pytest.raises(ValueError, match=rf"action .*got {action[1]} in lane 1"):
         env.step(env.reset(KEY)[0], action)
 
 

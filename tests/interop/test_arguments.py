@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import re
 import sys
 
 import jax
@@ -11,6 +10,7 @@ import pytest
 
 from jaxenv import interop, specs
 from jaxenv.interop import gymnax, gymnax_v0
+from tests.errors import like
 from tests.packages import imported
 
 key = jax.random.key(0)
@@ -32,36 +32,36 @@ def step(state=None, action=0, params=None):
 CALLS = {
     "dict for params": (
         lambda: step(params={"gravity": 3.0}),
-        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params must be env.default_params or a replace of it, got a dict",
+        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params ...got a dict",
     ),
     "param of text": (
         lambda: step(params=dataclasses.replace(made()[1], gravity="heavy")),
-        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params.gravity must be an array of numbers, got 'heavy'",
+        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params.gravity ...got 'heavy'",
     ),
     "param of text at a reset": (
         lambda: made()[0].reset(key, dataclasses.replace(made()[1], gravity="heavy")),
-        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params.gravity must be an array of numbers, got 'heavy'",
+        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: params.gravity ...got 'heavy'",
     ),
-    "text to replace": (lambda: made()[1].replace(gravity="heavy"), "replace: gravity must be a number or an array of"),
+    "text to replace": (lambda: made()[1].replace(gravity="heavy"), "replace: gravity ...got 'heavy'"),
     "list for a state": (
         lambda: step(state=[made()[2]]),
-        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: state must be a GymnaxState, as reset and step return it, got a list",
+        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: state ...got a list",
     ),
     "object for an action": (
         lambda: step(action=object()),
-        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: action must be an array of numbers, got object",
+        "<GymnaxEnv<TimeLimit<CartPole-v1>>>: action ...got object",
     ),
     "number of fields": (
         lambda: interop.host("CartPole-v1", fields=3),
-        "host: fields must be a sequence of names, got 3",
+        "host: fields ...got 3",
     ),
     "spec of an observation": (
         lambda: interop.batch(lambda key: (0, jnp.zeros(2)), lambda *_: 0, action=specs.discrete(2), observation="x"),
-        "batch: observation must be a spec or a tree of specs, got 'x'",
+        "batch: observation ...got 'x'",
     ),
     "dict for a row": (
         lambda: interop.to_dm_timestep({"reward": 1}),
-        "to_dm_timestep: timestep must be a TimeStep, got a dict",
+        "to_dm_timestep: timestep ...got a dict",
     ),
 }
 
@@ -69,7 +69,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_an_argument_of_another_type_is_refused_by_name(name):
     call, start = CALLS[name]
-    with pytest.raises(ValueError, match=f"^{re.escape(start)}"):
+    with pytest.raises(ValueError, match=f"^{like(start)}"):
         call()
 
 
@@ -93,5 +93,5 @@ def test_without_gymnax_the_error_names_the_command_of_the_extra(use, monkeypatc
     made()
     for module in ("environments", "environments.spaces", "wrappers"):
         monkeypatch.setitem(sys.modules, f"gymnax.{module}", None)
-    with pytest.raises(ImportError, match=r'^gymnax is not installed: pip install ".*\[gymnax\]"'):
+    with pytest.raises(ImportError, match=r'^gymnax is not.* ".*\[gymnax\]"'):
         use()

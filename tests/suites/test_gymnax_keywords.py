@@ -1,7 +1,5 @@
 """Keywords of ``load("gymnax:...")``, environments registered by users, and errors."""
 
-import re
-
 import jax
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from jaxenv import specs
 from jaxenv.suites import _gymnax_single, _gymnax_tasks
 from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
+from tests.errors import like
 from tests.packages import lazy
 from tests.suites.gymnax_rollouts import IDS, LANES, load, task_of
 
@@ -43,7 +42,7 @@ def test_bounds_follow_the_params_that_determine_them():
     env = load("CartPole-v1", x_threshold=1.0)
     assert env.observation_spec().maximum[0] == 2
     assert load("PointRobot-misc", max_force=0.5).action_spec().maximum.tolist() == [0.5, 0.5]
-    with pytest.raises(ValueError, match="x_threshold determines a spec: pass it to load"):
+    with pytest.raises(ValueError, match="x_threshold determines a spec"):
         env.with_params(x_threshold=2.0)
 
 
@@ -61,50 +60,48 @@ def test_bounds_follow_the_params_that_determine_them():
             {"gravitas": 3},
             "unknown keyword 'gravitas', did you mean 'gravity'",
         ),
-        ("CartPole-v1", {"total_mass": 3.0}, "gymnax:CartPole-v1: total_mass is computed from other params"),
-        ("CartPole-v1", {"max_steps_in_episode": 3}, "is the time limit, pass max_episode_steps to load"),
-        ("CartPole-v1", {"x_threshold": [1.0, 2.0]}, "x_threshold determines a spec and must be one number"),
-        ("CartPole-v1", {"gravity": [1.0, 2.0, 3.0]}, "gravity has 3 values, one per lane would be num_envs = 8"),
+        ("CartPole-v1", {"total_mass": 3.0}, "gymnax:CartPole-v1: total_mass is computed"),
+        ("CartPole-v1", {"max_steps_in_episode": 3}, "is the time... max_episode_steps to load"),
+        ("CartPole-v1", {"x_threshold": [1.0, 2.0]}, "x_threshold determines a spec and ...got [1.0, 2.0]"),
+        ("CartPole-v1", {"gravity": [1.0, 2.0, 3.0]}, "gravity has 3 values, one per... num_envs = 8"),
         ("CartPole-v1", {"params": {}}, "gymnax:CartPole-v1: unknown keyword 'params'"),
-        ("CartPole-v1", {"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
+        ("CartPole-v1", {"mode": "test"}, "make: mode ...got 'test'"),
         ("MetaMaze-misc", {"maze_size": 4}, "gymnax:MetaMaze-misc: gymnax rejects {'maze_size': 4}"),
-        ("Catch-bsuite", {"rows": 0}, "gymnax:Catch-bsuite: gymnax rejects {'rows': 0}: "),
-        ("DeepSea-bsuite", {"size": 0}, "gymnax:DeepSea-bsuite: gymnax rejects {'size': 0}: "),
-        ("Catch-bsuite", {"rows": [5]}, "gymnax:Catch-bsuite: rows must be an integer, got (5,)"),
-        ("Catch-bsuite", {"rows": {"a": 1}}, "gymnax:Catch-bsuite: rows must be hashable, an array or a list"),
-        ("Catch-bsuite", {"rows": True}, "gymnax:Catch-bsuite: rows must be an integer, got True"),
+        ("Catch-bsuite", {"rows": 0}, r"gymnax:Catch-bsuite: gymnax rejects {'rows': 0}"),
+        ("DeepSea-bsuite", {"size": 0}, r"gymnax:DeepSea-bsuite: gymnax rejects {'size': 0}"),
+        ("Catch-bsuite", {"rows": [5]}, "gymnax:Catch-bsuite: rows ...got (5,)"),
+        ("Catch-bsuite", {"rows": {"a": 1}}, "gymnax:Catch-bsuite: rows ...got {'a': 1}"),
+        ("Catch-bsuite", {"rows": True}, "gymnax:Catch-bsuite: rows ...got True"),
         ("Catch-bsuite", {"name": "mine"}, "gymnax:Catch-bsuite: unknown keyword 'name'"),
-        ("CartPole-v1", {"x_threshold": True}, "x_threshold determines a spec and must be one number, got True"),
-        ("CartPole-v1", {"x_threshold": -1.0}, "gymnax:CartPole-v1: gymnax rejects {'x_threshold': -1.0}: "),
-        ("CartPole-v1", {"max_episode_steps": 2.5}, "gymnax:CartPole-v1: max_episode_steps must be int32, got 2.5"),
+        ("CartPole-v1", {"x_threshold": True}, "x_threshold determines a spec and ...got True"),
+        ("CartPole-v1", {"x_threshold": -1.0}, r"gymnax:CartPole-v1: gymnax rejects {'x_threshold': -1.0}"),
+        ("CartPole-v1", {"max_episode_steps": 2.5}, "gymnax:CartPole-v1: max_episode_steps ...got 2.5"),
         (
             "CartPole-v1",
             {"max_episode_steps": [1, 2]},
-            "CartPole-v1: max_episode_steps has 2 values, one per lane would",
+            "CartPole-v1: max_episode_steps has 2 values, one per",
         ),
-        ("CartPole-v1", {"horizon_terminates": "no"}, "horizon_terminates must be True, False or None, got 'no'"),
+        ("CartPole-v1", {"horizon_terminates": "no"}, "horizon_terminates ...got 'no'"),
         (
             "CartPole-v1",
             {"horizon_terminates": True, "max_episode_steps": 0},
-            "=True needs a time limit, got max",
+            "=True ...got max",
         ),
     ],
 )
 def test_invalid_ids_and_keywords_raise(id, kwargs, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=like(message)):
         load(id, **kwargs)
 
 
 def test_with_params_rejects_derived_params():
-    with pytest.raises(ValueError, match=r"total_mass is computed from other params, pass those, got 2\.0"):
+    with pytest.raises(ValueError, match=r"total_mass is computed from.* 2\.0"):
         load("CartPole-v1").with_params(total_mass=2.0)
 
 
 def test_nothing_is_downloaded(monkeypatch, tmp_path):
     monkeypatch.setattr(_gymnax_tasks, "MNIST_FILES", [str(tmp_path / "train.gz")])
-    with pytest.raises(
-        ValueError, match=r"gymnax would download MNIST: put the files there first, no file .*train\.gz"
-    ):
+    with pytest.raises(ValueError, match=r"gymnax would download MNIST: put the files.*train\.gz"):
         load("MNISTBandit-bsuite")
 
 
@@ -149,9 +146,9 @@ def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
     env = load("Odd-v0", 2, size=3, scale=[1.0, 2.0])
     assert (env.unwrapped._single.env.size, list(vars(env.unwrapped.params))) == (3, ["scale"])
     jax.eval_shape(env.reset, jax.random.key(0))
-    with pytest.raises(ValueError, match="gymnax:Odd-v0: kind is not a number and must stay 'cart'"):
+    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: kind is not.*got 'pole'"):
         load("Odd-v0", size=3, kind="pole")
-    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: gymnax cannot make it: .*'size'"):
+    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: gymnax cannot make.*'size'"):
         load("Odd-v0")
 
 

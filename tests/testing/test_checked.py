@@ -73,7 +73,7 @@ def test_nested_spaces_empty_leaves_and_vector_rewards_pass(key):
     for value in (3, 200):
         state, row = env.step(state, {"{odd}": np.full((LANES, 2), value, np.uint8), "flag": np.ones(LANES, bool)})
     assert row.reward.shape == (LANES, 2)
-    with pytest.raises(ValueError, match=r"action\.\{odd\}\[0\] at lane 0, episode \d, step \d is 201: it must lie"):
+    with pytest.raises(ValueError, match=r"action\.\{odd\}\[0\] at lane 0, episode \d, step \d is 201: it must"):
         env.step(state, {"{odd}": np.full((LANES, 2), 201, np.uint8), "flag": np.ones(LANES, bool)})
 
 

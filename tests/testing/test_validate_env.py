@@ -381,12 +381,12 @@ def test_a_count_below_one_is_refused(name, value):
 
 
 def test_what_is_no_count_and_no_environment_is_refused():
-    with pytest.raises(ValueError, match="validate_env: episodes must be an integer, got"):
+    with pytest.raises(ValueError, match=r"validate_env: episodes .*got 1\.5"):
         validate_env(mock_012(), episodes=1.5)
-    with pytest.raises(ValueError, match=r"validate_env: env must be an environment, .* pass jaxenv\.make"):
+    with pytest.raises(ValueError, match=r"validate_env: env .*got 'CartPole-v1'"):
         validate_env("CartPole-v1")
 
 
 def test_a_raw_key_is_refused():
-    with pytest.raises(ValueError, match=r"must be a typed key from jax\.random\.key"):
+    with pytest.raises(ValueError, match=r"must be a.* jax\.random\.key"):
         validate_env(mock_012(), jax.random.PRNGKey(0))

@@ -276,9 +276,7 @@ def test_learning_rates_under_vmap_train_as_separate_runs():
 
 def test_a_seed_in_place_of_the_key_of_a_run_is_refused():
     train = ppo.make_train(ppo.Config(), AutoReset(mock_012(16)), AutoReset(mock_012(100)))
-    with pytest.raises(
-        ValueError, match=r"^train: key must be a typed key from jax\.random\.key\(seed\), got int32\[\]"
-    ):
+    with pytest.raises(ValueError, match=r"^train: key .*got int32\[\]"):
         jax.eval_shape(train, 0)
 
 
@@ -310,14 +308,14 @@ def test_a_run_keeps_its_dtypes_where_jax_has_64_bits(env_id, recurrent):
 
 def test_integers_without_bounds_are_refused():
     env = AutoReset(random_environment(specs.discrete(2), specs.Array((), np.int32), num_envs=16))
-    with pytest.raises(ValueError, match="ppo: an action of integers must have bounds, got Array"):
+    with pytest.raises(ValueError, match=r"ppo: an action.*got Array"):
         ppo.make_train(ppo.Config(num_envs=16), env, env)(jax.random.key(0))
 
 
 def test_a_tree_of_actions_is_refused():
     actions = {"left": specs.discrete(2), "right": specs.discrete(3)}
     env = AutoReset(random_environment(specs.discrete(2), actions, num_envs=16))
-    with pytest.raises(ValueError, match=r"ppo: the action must be one array, got .*"):
+    with pytest.raises(ValueError, match=r"ppo: the action .*got"):
         ppo.make_train(ppo.Config(), env, env)
 
 

@@ -259,5 +259,5 @@ def test_workarounds_that_are_named_are_plain_calls():
 
 
 def test_a_workaround_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match=r"^JAXENV_PLAIN: names must be all or some of in_one_kernel, .*, got 'fast'$"):
+    with pytest.raises(ValueError, match=r"^JAXENV_PLAIN: names .*got 'fast'$"):
         xla._plain("computed_once,fast")

@@ -135,9 +135,9 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timescale": 0.0}, "CartPole-bsuite: timescale must be finite and above 0, got 0.0"),
-        ({"max_time": -1.0}, "CartPole-bsuite: max_time must be finite and above 0, got -1.0"),
-        ({"timescale": 1e-9}, "CartPole-bsuite: max_time must be at most 1e7 times timescale, got 10.0 and 1e-09"),
+        ({"timescale": 0.0}, r"CartPole-bsuite: timescale .*got 0.0"),
+        ({"max_time": -1.0}, r"CartPole-bsuite: max_time .*got -1.0"),
+        ({"timescale": 1e-9}, r"CartPole-bsuite: max_time .*got 10.0 and 1e-09"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -207,8 +207,8 @@ def test_bsuites_twenty_settings_fit_in_one_batch():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timescale": 0.0}, "CartPoleSwingup-bsuite: timescale must be finite and above 0, got 0.0"),
-        ({"max_time": -1.0}, "CartPoleSwingup-bsuite: max_time must be finite and above 0, got -1.0"),
+        ({"timescale": 0.0}, r"CartPoleSwingup-bsuite: timescale .*got 0.0"),
+        ({"max_time": -1.0}, r"CartPoleSwingup-bsuite: max_time .*got -1.0"),
     ],
 )
 def test_invalid_options_raise(options, message):

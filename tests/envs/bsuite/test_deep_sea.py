@@ -171,8 +171,8 @@ def test_counters_are_carried_over_to_the_next_episode():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 0}, "size must be at least 1, got 0"),
-        ({"mapping_seed": -1}, r"mapping_seed must be in \[0, 4294967295\], got -1"),
+        ({"size": 0}, r"size .*got 0"),
+        ({"mapping_seed": -1}, r"mapping_seed .*got -1"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -1,7 +1,6 @@
 """SimpleBandit compared with the package ``bsuite``, and its ``compat="gymnax"`` with gymnax."""
 
 import itertools
-import re
 
 import jax
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import jaxenv
 from jaxenv.envs.bsuite.simple_bandit import SimpleBandit, State
 from tests.envs.bsuite import reference
+from tests.errors import like
 from tests.packages import lazy
 from tests.parity import certify
 
@@ -141,12 +141,12 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_actions": 1}, "num_actions must be at least 2, got 1"),
-        ({"mapping_seed": -1}, "mapping_seed must be at least 0, got -1"),
-        ({"mapping_seed": 0.5}, "mapping_seed must be None or an integer, got 0.5"),
+        ({"num_actions": 1}, "num_actions ...got 1"),
+        ({"mapping_seed": -1}, "mapping_seed ...got -1"),
+        ({"mapping_seed": 0.5}, "mapping_seed ...got 0.5"),
         ({"compat": "gym"}, "compat must be '' or 'gymnax', got 'gym'"),
     ],
 )
 def test_invalid_options_raise(options, message):
-    with pytest.raises(ValueError, match=re.escape(f"{ID}: {message}")):
+    with pytest.raises(ValueError, match=like(f"{ID}: {message}")):
         SimpleBandit(name=ID, **options)

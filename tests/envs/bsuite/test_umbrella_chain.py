@@ -145,8 +145,8 @@ def test_regret_is_carried_over_to_the_next_episode():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_distractor": -1}, "n_distractor must be at least 0, got -1"),
-        ({"chain_length": 0}, "chain_length must be at least 1, got 0"),
+        ({"n_distractor": -1}, r"n_distractor .*got -1"),
+        ({"chain_length": 0}, r"chain_length .*got 0"),
     ],
 )
 def test_invalid_options_raise(options, message):

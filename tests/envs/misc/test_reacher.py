@@ -144,9 +144,9 @@ def test_time_limit_and_spaces_equal_those_of_gymnax():
 
 
 def test_invalid_options_raise():
-    with pytest.raises(ValueError, match=r"Reacher-misc: num_joints must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"Reacher-misc: num_joints .*got 0"):
         gymnax_rollouts.bare(ID, num_joints=0)
-    with pytest.raises(ValueError, match=r"Reacher-misc: dt must be above 0, got 0.0"):
+    with pytest.raises(ValueError, match=r"Reacher-misc: dt .*got 0.0"):
         gymnax_rollouts.bare(ID, dt=0.0)
 
 

@@ -108,9 +108,9 @@ def test_time_limit_and_spaces_equal_those_of_gymnax():
 
 
 def test_invalid_options_raise():
-    with pytest.raises(ValueError, match=r"Swimmer-misc: num_urchins must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"Swimmer-misc: num_urchins .*got -1"):
         gymnax_rollouts.bare(ID, num_urchins=-1)
-    with pytest.raises(ValueError, match=r"Swimmer-misc: dt must be above 0, got -1.0"):
+    with pytest.raises(ValueError, match=r"Swimmer-misc: dt .*got -1.0"):
         gymnax_rollouts.bare(ID, dt=-1.0)
 
 

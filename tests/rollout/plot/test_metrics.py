@@ -64,10 +64,10 @@ def test_an_evaluation_makes_histograms_of_its_finished_episodes():
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        ([1, 2], "metrics must be a dict or an Evaluation, got list"),
-        ({"fps": 3.0}, r"must hold some of episodes, such as return_mean, got \['fps'\]"),
+        ([1, 2], r"metrics .*got list"),
+        ({"fps": 3.0}, r"must hold some.* return_mean, got \['fps'\]"),
         ({"return_mean": np.ones(2)}, "must be of scalar rewards"),
-        (jax.tree.map(lambda x: np.zeros_like(x), evaluation()), "must hold a finished episode, got none of 6"),
+        (jax.tree.map(lambda x: np.zeros_like(x), evaluation()), r"must hold a.* 6"),
         (jax.tree.map(lambda x: np.stack([x, x]), evaluation()), r"must be \[N\], got shape \(2, 6\)"),
     ],
 )
