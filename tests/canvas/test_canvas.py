@@ -23,17 +23,17 @@ def test_the_view_of_cells_lies_on_the_tiles(size):
     ("paint", "message"),
     [
         (lambda c: c.disc(jnp.zeros((4, 2)), 0, 1, RED), r"a position, .* one per lane \[B\], got shape \(4, 2\)"),
-        (lambda c: c.disc(jnp.zeros(3), 0, 1, RED), r"numbers that differ.*got \[3\]"),
-        (lambda c: c.disc(0, 0, 1, jnp.ones((3, 3))), r"numbers that differ.*got \[3\]"),
+        (lambda c: c.disc(jnp.zeros(3), 0, 1, RED), r"numbers that differ between lanes .*got \[3\]"),
+        (lambda c: c.disc(0, 0, 1, jnp.ones((3, 3))), r"numbers that differ between lanes .*got \[3\]"),
         (lambda c: c.disc(0, 0, 1, "red"), r"a colour .*got 'red'"),
-        (lambda c: c.fill(jnp.ones((3, 3))), r"numbers that differ.*got \[3\]"),
+        (lambda c: c.fill(jnp.ones((3, 3))), r"numbers that differ between lanes .*got \[3\]"),
         (
             lambda c: c.tiles(np.zeros((3, 2, 2), np.int32), [None]),
-            r"numbers that differ.*got \[3\]",
+            r"numbers that differ between lanes .*got \[3\]",
         ),
         (
             lambda c: c.picture(np.zeros((3, 2, 2), np.uint8)),
-            r"numbers that differ.*got \[3\]",
+            r"numbers that differ between lanes .*got \[3\]",
         ),
         (lambda c: c.fill((1, 0)), r"a colour .*got shape \(2,\)"),
     ],
@@ -67,7 +67,7 @@ def test_a_grid_of_more_cells_than_pixels_is_refused(paint):
         (lambda c: c.tiles(np.array([[[0, 2]]]), [None, None]), r"tiles: kinds .*got 2"),
         (lambda c: c.path([(1, 1)], 1, RED), r"path: points .*got 1"),
         (lambda c: c.polygon([], RED), r"polygon: points .*got 0"),
-        (lambda c: c.view((0, 0), (0, 1)), r"view: x and.*got \(0, 0\)"),
+        (lambda c: c.view((0, 0), (0, 1)), r"view: x and y .*got \(0, 0\)"),
     ],
 )
 def test_what_cannot_be_painted_is_refused(paint, message):

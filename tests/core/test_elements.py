@@ -411,7 +411,7 @@ WRONG = {
     ),
     "action of another shape": (
         lambda: Composed(paying(2), actions=({"go": two("go")}, lambda state, action: action["go"])),
-        r"the result of.*got \(2, 2\)",
+        r"the result of the function of actions: action .*got \(2, 2\)",
     ),
     "reward of another shape": (
         lambda: Composed(paying(2), rewards={"alive": lambda state, action, out: 1.0}),

@@ -98,7 +98,7 @@ def test_an_id_must_be_text(use, id):
 
 @pytest.mark.parametrize("entry_point", ["jaxenv.testing", ":Chain", None, Chain()])
 def test_an_entry_point_must_be_callable_or_name_a_class(entry_point):
-    with pytest.raises(ValueError, match=r"EnvSpec: entry_point .*'module:Class'"):
+    with pytest.raises(ValueError, match=r"EnvSpec: entry_point .*got "):
         jaxenv.register("New-v0", entry_point)
 
 

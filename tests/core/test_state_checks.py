@@ -285,7 +285,7 @@ def test_env_id_must_be_an_array_of_lanes(env_id):
 
 
 def test_a_list_of_keys_is_refused():
-    with pytest.raises(ValueError, match=r"key .*got a list, stack.* jax\.numpy\.stack"):
+    with pytest.raises(ValueError, match=r": key .*got a list, stack.* jax\.numpy\.stack"):
         counting().reset([KEY, KEY, KEY])
 
 

@@ -255,7 +255,7 @@ def test_an_error_in_a_function_says_where_it_is_called(change, note):
             r"mine.step: state .*got a dict with 'u', as reset returns",
         ),
         ({"action": None}, r"mine: action .*got None"),
-        ({"observation": specs.Array((3,), np.float32)}, r"mine: spec of.*got float32\[3\]"),
+        ({"observation": specs.Array((3,), np.float32)}, r"mine: spec of observation .*got float32\[3\]"),
         ({"max_steps": 3}, "mine: unknown keyword 'max_steps'"),
         ({"reset": lambda key: (X, key)}, r"holds a typed.* \(state, observation\)"),
         ({"reset": lambda key: (X[:3], X), "step": lambda s, a, k: (X, X[:3], 1.0, False)}, SWAPPED),

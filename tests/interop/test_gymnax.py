@@ -249,7 +249,7 @@ def test_gradients_stop_at_observations_unless_they_are_asked_for():
     np.testing.assert_allclose(gradients(env), [0, -0.0008], rtol=1e-4)  # the reward contains -0.001 u^2
     np.testing.assert_allclose(gradients(env.with_transition_gradients()), [0.15, -0.0008], rtol=1e-4)  # 3 dt / (m l^2)
     assert not env.transition_gradients_enabled
-    with pytest.raises(ValueError, match="transition gradients need continuous"):
+    with pytest.raises(ValueError, match=r"gradients need.*got "):
         to_gymnax("CartPole-v1").with_transition_gradients()
 
 

@@ -256,7 +256,7 @@ def test_a_vector_return_is_summarised_per_component():
     [
         ({"num_resamples": 0}, r"num_resamples .*got 0"),
         ({"level": 1.0}, r"level .*got 1.0"),
-        ({"key": 0}, r"key .*got 0"),
+        ({"key": 0}, r": key .*got 0"),
         ({"key": jax.random.split(jax.random.key(0), 2)}, r"summary: key .*got an array"),
         ({"level": "x"}, r"level .*got 'x'"),
         ({"level": True}, r"level .*got True"),
@@ -303,7 +303,7 @@ def test_an_environment_without_autoreset_is_refused():
 
 def test_keys_for_another_number_of_lanes_are_refused():
     env = AutoReset(Counting(np.array([2]), num_envs=2))
-    with pytest.raises(ValueError, match=r"key .*got 3"):
+    with pytest.raises(ValueError, match=r": key .*got 3"):
         evaluate(env, echo, jax.random.split(jax.random.key(0), 3))
 
 

@@ -335,7 +335,7 @@ def test_require_equal_ignores_names():
         (
             {"a": BOX},
             {"b": BOX},
-            r"actions differ in.*got a dict with 'b'",
+            r"actions differ in structure: the second .*got a dict with 'b'",
         ),
     ],
 )

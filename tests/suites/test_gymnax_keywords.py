@@ -146,7 +146,7 @@ def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
     env = load("Odd-v0", 2, size=3, scale=[1.0, 2.0])
     assert (env.unwrapped._single.env.size, list(vars(env.unwrapped.params))) == (3, ["scale"])
     jax.eval_shape(env.reset, jax.random.key(0))
-    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: kind is not.*got 'pole'"):
+    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: kind is not a number and .*got 'pole'"):
         load("Odd-v0", size=3, kind="pole")
     with pytest.raises(ValueError, match=r"gymnax:Odd-v0: gymnax cannot make.*'size'"):
         load("Odd-v0")

@@ -308,7 +308,7 @@ def test_a_run_keeps_its_dtypes_where_jax_has_64_bits(env_id, recurrent):
 
 def test_integers_without_bounds_are_refused():
     env = AutoReset(random_environment(specs.discrete(2), specs.Array((), np.int32), num_envs=16))
-    with pytest.raises(ValueError, match=r"ppo: an action.*got Array"):
+    with pytest.raises(ValueError, match=r"ppo: an action of integers .*got Array"):
         ppo.make_train(ppo.Config(num_envs=16), env, env)(jax.random.key(0))
 
 

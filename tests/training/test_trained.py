@@ -85,7 +85,7 @@ def recurrent(tmp_path_factory, drifting, request):
 def test_the_policy_of_another_environment_is_refused_by_its_observation(run):
     trained = jaxenv.training.load(run)
     env = jaxenv.make("MountainCar-v0", 2)
-    with pytest.raises(ValueError, match=r"policy of ppo.*got Array\(\(2,\), float32"):
+    with pytest.raises(ValueError, match=r"policy of ppo: the observation .*got Array\(\(2,\), float32"):
         jaxenv.evaluate(env, trained.policy, jax.random.key(0), initial_memory=trained.memory)
 
 
@@ -160,7 +160,7 @@ def test_a_folder_without_a_policy_is_refused(tmp_path, files, seed, message):
 
 @pytest.mark.parametrize("seed", [3, -1, 1.0, True])
 def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
-    with pytest.raises(ValueError, match="load: seed must"):
+    with pytest.raises(ValueError, match=r"load: seed .*got "):
         jaxenv.training.load(run, seed)
 
 

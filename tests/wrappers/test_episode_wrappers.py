@@ -202,7 +202,7 @@ def test_the_first_length_counts_agent_steps():
             lambda e: rows(TerminateOn(e, lambda t: t.reward), 1),
             r"TerminateOn: fn .*got float32\[3\]",
         ),
-        (lambda e: TerminalOnInfo(e, "lost"), r"flag .*got 'lost'"),
+        (lambda e: TerminalOnInfo(e, "lost"), r": flag .*got 'lost'"),
         (
             lambda e: jaxenv.make("CartPole-v1", wrappers=[("TerminalOnInfo", {"flag": "time_limit_reached"})]),
             r"got 'time_limit_reached'; to terminate at.* TerminateOn, or TimeLimit with terminal=True",

@@ -155,7 +155,7 @@ def test_a_delayed_vector_reward_is_summed_by_component():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda e: ClipReward(e), r"ClipReward: minimum, maximum or.*got None and None"),
+        (lambda e: ClipReward(e), r"ClipReward: minimum, maximum or both .*got None and None"),
         (lambda e: ClipReward(e, 2, 1), r"ClipReward: minimum .*got 2 and 1"),
         (lambda e: ClipReward(e, float("nan")), r"ClipReward: minimum .*got nan"),
         (lambda e: ClipReward(e, (0, 1)), r"ClipReward: .* .*got \(0, 1\) and None"),

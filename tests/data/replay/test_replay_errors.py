@@ -194,7 +194,7 @@ def test_a_restored_buffer_raises_in_one_with_other_windows(tmp_path):
         (lambda r, s, k: r.sample(s, k, 4, 8), r"length .*got 8"),
         (lambda r, s, k: r.sample(s, k, 4, 0), r"length .*got 0"),
         (lambda r, s, k: r.sample(s, k, 4, 4), r"no lane has.* 4 rows yet: the.* 4 rows per lane"),
-        (lambda r, s, k: r.sample(s, np.array([0, 1], np.uint32), 4), r"key .*got uint32\[2\]"),
+        (lambda r, s, k: r.sample(s, np.array([0, 1], np.uint32), 4), r": key .*got uint32\[2\]"),
         (
             lambda r, s, k: r.sample_transitions(s, k, 4, 0),
             r"Replay.sample_transitions: n .*got 0",

@@ -171,7 +171,7 @@ def test_without_a_fixed_reset_key_episodes_start_differently():
 
 @pytest.mark.parametrize("key", [0, np.zeros(2, np.uint32)])
 def test_a_fixed_reset_key_must_be_a_typed_key(key):
-    with pytest.raises(ValueError, match=r"key .*jax\.random\.key"):
+    with pytest.raises(ValueError, match=r": key .*jax\.random\.key"):
         jaxenv.make("Scatter-v0", fixed_reset_key=key)
 
 
