@@ -456,4 +456,4 @@ def test_a_script_without_a_guard_is_told_that_its_workers_died_while_importing_
         "env.reset(jax.random.key(0))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
-    assert "died before it started, while it imported the script (a script must load" in done.stderr
+    assert "died before it started" in done.stderr

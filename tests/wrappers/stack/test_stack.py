@@ -38,12 +38,8 @@ def test_time_limit_and_autoreset_are_inserted_at_their_places(wrappers, expecte
     [([Mean, Repeat], "Repeat", "Mean"), ([Double, Mean, Double, Endless], "Endless", "Mean")],
 )
 def test_an_invalid_order_is_refused_with_the_wrappers_to_swap(wrappers, inside, outside):
-    with pytest.raises(ValueError, match="in wrappers") as error:
+    with pytest.raises(ValueError, match=rf"^make: .*AutoReset.* put {inside} before {outside} in wrappers$"):
         jaxenv.make("Chain-v0", wrappers=wrappers)
-    assert str(error.value) == (
-        f"make: {inside} must stand inside AutoReset, and {outside} outside it: "
-        f"put {inside} before {outside} in wrappers"
-    )
 
 
 @pytest.mark.parametrize("sees", ["EpisodeStatistics", ("DelayReward", {"num": 100}), "EvalReturn", "RunStats"])
