@@ -94,6 +94,7 @@ def _scene(canvas, one):
     return canvas.sector(5, 5, one, 0.2, 1.4, RED).gauge(0.6 * one, 1, 0.2, 8, 0.5, BLUE, PAPER)
 
 
+@pytest.mark.compiled
 def test_what_is_known_while_tracing_looks_like_what_is_not():
     # NumPy draws the first, XLA the second.
     known = jax.jit(lambda: _scene(Canvas.blank(2, 32), 1.0).image())()

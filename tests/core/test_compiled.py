@@ -61,7 +61,9 @@ def test_calls_outside_of_traces_trace_once_whatever_the_values(env):
     assert len(known) <= 2  # step and render, unless another test has compiled them
 
 
+@pytest.mark.compiled
 def test_a_call_inside_of_a_trace_is_no_program_of_its_own(env):
+    # A program within a program has the same results and takes longer to trace.
     def operations(function, *args):
         return [equation.primitive.name for equation in jax.make_jaxpr(function)(*args).eqns], known.copy()
 

@@ -64,6 +64,7 @@ def test_an_episode_ends_and_the_next_one_must_be_started():
         env.reset()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0"])
 def test_a_step_of_one_lane_is_compiled_without_the_reductions_of_many_lanes(id):
     # XLA:CPU allocates a buffer for every operation of a reducer in every call.

@@ -148,7 +148,9 @@ def test_an_annealed_entropy_cost_is_whole_in_the_first_update_and_half_in_the_s
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 def test_a_run_on_pixels_has_filters_and_its_rows_keep_their_bytes():
+    # Rows of floats would learn the same in four times the memory.
     config = ppo.Config(
         wrappers=(("PixelObservation", {"size": (32, 40)}), "GrayscaleObservation"),
         total_steps=64,
@@ -322,6 +324,7 @@ def test_a_tree_of_actions_is_refused():
 # --- seeds -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
     # XLA:CPU may wait forever for batches of matrices; see jaxenv/_util/xla.py.
     init = ppo.make_train(ppo.Config()).init

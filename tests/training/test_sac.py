@@ -353,6 +353,7 @@ def test_actions_without_finite_bounds_are_refused(spec):
         sac.make_train(sac.Config(num_eval_episodes=4), env, env)
 
 
+@pytest.mark.compiled
 def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
     # XLA:CPU may wait forever for batches of matrices; see jaxenv/_util/xla.py.
     init = sac.make_train(SMALL, *pendulums(SMALL)).init

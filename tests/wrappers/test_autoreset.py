@@ -140,7 +140,9 @@ def test_the_clock_keeps_keys_and_ids_and_counts_episodes(strategy):
     assert after.step.tolist() == [1, 0, 0]
 
 
+@pytest.mark.compiled
 def test_no_operation_selects_scatters_or_gathers_the_lane_keys_in_select():
+    # The same keys after a selection would cost time only.
     env = counting([[2], [3]])
     state, _ = env.reset(jax.random.key(0))
     jaxpr = jax.make_jaxpr(env.step)(state, jnp.zeros(2, jnp.int32))

@@ -94,6 +94,7 @@ def test_a_large_sea_with_another_seed_and_costs_per_lane_equals_bsuite():
     parity.certify(DETERMINISTIC.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
 
 
+@pytest.mark.compiled
 def test_the_size_of_the_program_does_not_grow_with_the_sea():
     # A chain of selects over all words of the table would take a minute to compile.
     lanes = np.zeros(1, np.int32)
