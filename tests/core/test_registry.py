@@ -12,8 +12,8 @@ import jaxenv
 from jaxenv.core import registry
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import FrameStack, TimeLimit
-from tests.toy_stacks import Double, find
-from tests.toy_stacks import registered as registered
+from tests.toys import Double, find
+from tests.toys import registered as registered
 
 # --- ids -------------------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from jaxenv import specs
 from jaxenv.core import registry
 from jaxenv.testing import Chain, random_environment
 from jaxenv.wrappers import FixedResetKey, FrameStack, TimeLimit
-from tests.toy_stacks import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
-from tests.toy_stacks import registered as registered
+from tests.toys import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
+from tests.toys import registered as registered
 
 # --- the time limit --------------------------------------------------------------------------------------------------
 

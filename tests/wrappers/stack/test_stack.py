@@ -7,8 +7,8 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite
-from tests.toy_stacks import Double, Endless, Mean, Remember, Repeat, Scatter, find, names, stepped
-from tests.toy_stacks import registered as registered
+from tests.toys import Double, Endless, Mean, Remember, Repeat, Scatter, find, names, stepped
+from tests.toys import registered as registered
 
 
 @pytest.mark.parametrize(
