@@ -307,10 +307,10 @@ B = lanes("next_step").shape[-1]
         ({"log_rhos": shaped(T + 1, B)}, rf"log_rhos .*got \({T + 1}, {B}\)"),
         ({"gamma": shaped(2)}, r"gamma .*got \(2,\)"),
         ({"gamma": 99.0}, r"gamma .*got 99.0"),
-        ({"lambda_": -0.1}, r"lambda_ must be in \[0, 1\], got -0.1"),
+        ({"lambda_": -0.1}, r"lambda_ .*got -0.1"),
         ({"gamma": "abc"}, r"gamma .*got 'abc'"),
         ({"gamma": True}, r"gamma .*got True"),
-        ({"lambda_": np.nan}, r"lambda_ must be in \[0, 1\], got nan"),
+        ({"lambda_": np.nan}, r"lambda_ .*got nan"),
         ({"gamma": None}, r"gamma .*got None"),
         ({"clip_rho": -1.0}, r"vtrace: clip_rho .*got -1\.0"),
         ({"clip_c": "a"}, r"vtrace: clip_c .*got 'a'"),
@@ -334,10 +334,10 @@ def test_an_argument_that_does_not_fit_raises_with_both_shapes(change, message):
         call(change)
 
 
-@pytest.mark.parametrize(("n", "rule"), [(0, "at least 1"), (2.0, "an integer"), (True, "an integer")])
-def test_an_invalid_number_of_steps_raises(n, rule):
+@pytest.mark.parametrize("n", [0, 2.0, True])
+def test_an_invalid_number_of_steps_raises(n):
     rows, values, _, _ = stream("next_step")
-    with pytest.raises(ValueError, match=f"n_step_return: n must be {rule}, got {n}"):
+    with pytest.raises(ValueError, match=rf"n_step_return: n .*got {n}"):
         data.n_step_return(*split(rows), values, n=n, gamma=0.9)
 
 

@@ -387,7 +387,7 @@ def reset_state():
         (lambda: to_gymnax("CartPole-v1", num_envs=4), r"leave out num_envs, jax.vmap over keys makes.* 4"),
         (lambda: to_gymnax(5), r"to_gymnax: env .*got 5"),
         (lambda: to_gymnax(Counting([3]), max_episode_steps=3), r"options belong to.* got max_episode_steps"),
-        (lambda: to_gymnax("CartPole-v1", api="2"), "api must be '1.x' or '0.x', got '2'"),
+        (lambda: to_gymnax("CartPole-v1", api="2"), r"api .*got '2'"),
         (lambda: to_gymnax("CartPole-v1").default_params.replace(force=1), "no param 'force', the params are gravity"),
         (lambda: changed(masscart=-3.0), r"replace: masscart .*got -3.0"),
         (lambda: changed(masscart=jnp.array([1.0, -1.0])), r"masscart .*got -1.0 in lane 1"),

@@ -436,7 +436,7 @@ def test_hyperparameters_are_those_of_the_learner():
     [
         ({"loss": "log"}, r"loss .*got 'log'"),
         ({"num_gradient_steps": 0}, r"num_gradient_steps .*got 0"),
-        ({"epsilon_end": 1.5}, r"epsilon_end must be in \[0, 1\], got 1.5"),
+        ({"epsilon_end": 1.5}, r"epsilon_end .*got 1.5"),
         ({"exploration_fraction": 0.0}, r"exploration_fraction .*got 0.0"),
         ({"priority_exponent": -1.0}, r"priority_exponent .*got -1.0"),
         ({"buffer_size": 999}, r"buffer_size .*got 999"),

@@ -322,7 +322,7 @@ def test_a_one_step_task_with_large_observations_is_learned():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_rate": 1.5}, r"target_rate must be in \(0, 1\], got 1.5"),
+        ({"target_rate": 1.5}, r"target_rate .*got 1.5"),
         ({"noise_correlation": -0.1}, r"noise_correlation .*got -0.1"),
         ({"temperature": 0.0}, r"temperature .*got 0.0"),
         ({"target_entropy": "low"}, r"target_entropy .*got 'low'"),

@@ -336,7 +336,7 @@ def made(spec):
             lambda: NormalizeAction(made(specs.Array((), np.float32))),
             r"NormalizeAction: the action .*got Array\(\(\), float32\)",
         ),
-        (lambda: NormalizeAction(made(box(0, 1)), clip=1), "clip must be True or False, got 1"),
+        (lambda: NormalizeAction(made(box(0, 1)), clip=1), r"clip .*got 1"),
         (lambda: DiscreteActions(made(MIXED), [[0]]), r"DiscreteActions: the action .*got \{'force':"),
         (lambda: DiscreteActions(made(box(0, 1, (2,))), [[0, 1], [1]]), "the actions in table differ in shape"),
         (

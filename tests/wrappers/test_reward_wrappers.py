@@ -184,7 +184,7 @@ def test_a_delayed_vector_reward_is_summed_by_component():
         (lambda e: VectorReward(e, ()), r"VectorReward: names .*got \(\)"),
         (lambda e: VectorReward(paying(), "cost", [1]), r"VectorReward: weights .*got \[1\.0\]"),
         (lambda e: DelayReward(e, 0), r"DelayReward: num .*got 0"),
-        (lambda e: DelayReward(e, 1.5), "num must be int32, got 1.5"),
+        (lambda e: DelayReward(e, 1.5), r"num .*got 1.5"),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name_and_value(build, message):

@@ -107,7 +107,7 @@ def test_init_raises_for_another_number_of_lanes_and_for_rows_of_two_episodes():
         ([0, 1, 3], r"env_id .*got \[0, 1, 3\]"),
         ([0, 1, -1], r"env_id .*got \[0, 1, -1\]"),
         ([0, 1, 1], r"env_id .*got \[0, 1, 1\]"),
-        ([0.0, 1.0, 2.0], r"env_id must be integers \[K\], got float"),
+        ([0.0, 1.0, 2.0], r"env_id .*got float"),
         ([0, 1], r"timestep.step_type .*got \(2, 3\)"),
     ],
 )

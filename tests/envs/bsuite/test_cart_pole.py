@@ -147,15 +147,15 @@ def test_invalid_options_raise(options, message):
 
 @pytest.mark.parametrize("id", [ID, "CartPoleSwingup-bsuite"])
 @pytest.mark.parametrize(
-    ("name", "value", "rule"),
+    ("name", "value"),
     [
-        ("length", 0.0, "above 0"),
-        ("mass_cart", 0.0, "above 0"),
-        ("x_threshold", np.float32([1, 0]), "above 0"),
-        ("mass_pole", -0.1, "at least 0"),
-        ("init_range", -1.0, "at least 0"),
+        ("length", 0.0),
+        ("mass_cart", 0.0),
+        ("x_threshold", np.float32([1, 0])),
+        ("mass_pole", -0.1),
+        ("init_range", -1.0),
     ],
 )
-def test_invalid_physical_constants_raise(id, name, value, rule):
-    with pytest.raises(ValueError, match=f"^{id}: {name} must be {rule}, got "):
+def test_invalid_physical_constants_raise(id, name, value):
+    with pytest.raises(ValueError, match=rf"^{id}: {name} .*got {np.min(value)}"):
         reference.bare(id, 2, **{name: value})

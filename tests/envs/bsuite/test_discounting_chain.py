@@ -110,7 +110,7 @@ def test_compat_gymnax_equals_gymnax_and_never_terminates():
 
 
 def test_an_unknown_compat_raises():
-    with pytest.raises(ValueError, match="compat must be '' or 'gymnax', got 'gym'"):
+    with pytest.raises(ValueError, match=r"compat .*got 'gym'"):
         bare(compat="gym")
 
 

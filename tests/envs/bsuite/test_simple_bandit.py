@@ -144,7 +144,7 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
         ({"num_actions": 1}, "num_actions ...got 1"),
         ({"mapping_seed": -1}, "mapping_seed ...got -1"),
         ({"mapping_seed": 0.5}, "mapping_seed ...got 0.5"),
-        ({"compat": "gym"}, "compat must be '' or 'gymnax', got 'gym'"),
+        ({"compat": "gym"}, r"compat ...got 'gym'"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -214,7 +214,7 @@ def test_time_limit_actions_and_image_equal_those_of_gymnax():
         ({"width": 3}, r"width .*got 3"),
         ({"height": 5}, r"height .*got 5"),
         ({"paddle_half_height": 0}, r"paddle_half_height .*got 0"),
-        ({"ball_x_speed": 0.0}, "ball_x_speed must be above 0, got 0.0"),
+        ({"ball_x_speed": 0.0}, r"ball_x_speed .*got 0.0"),
         ({"ball_x_speed": 21.0}, r"ball_x_speed .*got 21.0"),
         ({"ball_max_y_speed": -3.0}, r"ball_max_y_speed .*got -3.0"),
         ({"serve_y_speed": 30.0}, r"serve_y_speed .*got 30.0"),
