@@ -38,7 +38,7 @@ from jaxenv._util.xla import in_one_kernel, separate_if_one_lane
 from jaxenv.tree._typed_keys import is_key
 
 Shape: TypeAlias = tuple[int, ...]
-Words: TypeAlias = tuple[jax.Array, jax.Array]
+KeyWords: TypeAlias = tuple[jax.Array, jax.Array]
 
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
@@ -72,7 +72,7 @@ class Clock:
     (``int32[B]``) counts the episodes of the lane from 0 and ``step`` (``int32[B]``) the steps of this one.
     """
 
-    key: Words
+    key: KeyWords
     env_id: jax.Array
     episode: jax.Array
     step: jax.Array
@@ -107,7 +107,7 @@ def check_one(owner: str, key: Any) -> None:
         raise ValueError(f"{owner}: key must be one key, got an array of keys of shape {key.shape}")
 
 
-def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> Words:
+def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
     """The key words of each lane: those of ``fold_in(key, env_id)`` for one key, of the keys themselves for ``Key[B]``.
 
     Keys of any JAX implementation are accepted; four words are hashed to two. A ``salt`` other than ``""`` derives
@@ -174,11 +174,11 @@ def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
 
 
 @functools.partial(jax.jit, inline=True)  # outside of jit, each operation would be compiled alone
-def _folded_words(key: jax.Array, env_id: jax.Array) -> Words:
+def _folded_words(key: jax.Array, env_id: jax.Array) -> KeyWords:
     return _two_words(_fold_lanes(key, env_id))
 
 
-def _two_words(key: jax.Array) -> Words:
+def _two_words(key: jax.Array) -> KeyWords:
     data = jax.random.key_data(key)
     words: list[Any] = [data[..., i] for i in range(data.shape[-1])]
     return threefry2x32(*words) if len(words) == 4 else (words[0], words[1])
@@ -219,7 +219,7 @@ def fold_in(stream: Stream, salt: Any) -> Stream:
     return dataclasses.replace(stream, k0=k0, k1=k1)
 
 
-def _fold_static(words: Words, salt: str | int) -> Words:
+def _fold_static(words: KeyWords, salt: str | int) -> KeyWords:
     h0, h1 = _digest(salt)
     # The product keeps chains of folds from commuting and from cancelling.
     return (words[0] ^ np.uint32(h0)) * np.uint32(_GOLDEN), (words[1] ^ np.uint32(h1)) * np.uint32(_GOLDEN)
@@ -241,7 +241,7 @@ def note_on_streams(error: Exception) -> None:
 # --- the generator ---------------------------------------------------------------------------------------------------
 
 
-def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> Words:
+def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> KeyWords:
     """The Threefry-2x32 block function: two key words and two counter words to two random words.
 
     All are ``uint32`` of shapes that broadcast (``[B]``, say); it works elementwise.
@@ -309,7 +309,7 @@ def _check_stream(stream: Any) -> None:
         raise ValueError(f"random: stream must be a Stream, got {described(stream)}{hint}")
 
 
-def _block(stream: Stream, number: Any) -> Words:
+def _block(stream: Stream, number: Any) -> KeyWords:
     _check_stream(stream)
     tweak = np.uint32((number * _GOLDEN) & 0xFFFFFFFF) if isinstance(number, int) else number * np.uint32(_GOLDEN)
     return separate_if_one_lane(threefry2x32(stream.k0 + tweak, stream.k1, stream.c0, stream.c1))

@@ -9,7 +9,7 @@ import numpy as np
 import jaxenv
 from jaxenv import specs, wrappers
 from jaxenv.core.environment import Environment
-from jaxenv.testing import Chain, Counting, mock_012, random_environment
+from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from tests.rows import random_actions, unrolled
 
 
@@ -56,7 +56,7 @@ STACKS: dict[str, Callable[[int], Environment]] = {
     "fixed start": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, fixed_reset_key=jax.random.key(9)),
     "no restarts": lambda lanes: jaxenv.make("CartPole-v1", num_envs=lanes, autoreset=None),
     "counting": lambda lanes: wrappers.AutoReset(Counting(np.array([1, 3, 2]), num_envs=lanes), "next_step", "compact"),
-    "mock": lambda lanes: wrappers.AutoReset(mock_012(lanes)),
+    "mock": lambda lanes: wrappers.AutoReset(count_to_two(lanes)),
     "chain": lambda lanes: wrappers.AutoReset(wrappers.TimeLimit(Chain(4, num_envs=lanes), 9)),
     "dict spaces": _dict_spaces,
 }

@@ -232,7 +232,7 @@ PATHS = {
 @pytest.mark.parametrize("name", PATHS)
 def test_a_path_that_is_no_path_is_refused_and_nothing_is_written(name, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=f"^{name} must be a path, got {re.escape(repr(path))}"):
+    with pytest.raises(ValueError, match=rf"^{name} .*got {re.escape(repr(path))}"):
         PATHS[name](path)
     assert not list(tmp_path.iterdir())
 

@@ -76,9 +76,7 @@ def test_rows_are_those_of_a_model_of_one_lane(mode, strategy, limit, task, mask
 def test_what_a_state_shows_is_what_its_row_shows(mode):
     tasks = Multitask([ledger(), ledger(1), ledger(3)], np.array([1, 0, 2, 1, 2], np.int32))
     env = AutoReset(MaskedActions(TimeLimit(tasks, 4), "first"), mode)
-    step = jax.jit(
-        lambda state, action: (*env.step(state, action), env.info_of_state(state), env.observation_of(state))
-    )
+    step = jax.jit(lambda state, action: (*env.step(state, action), env.env_info_of(state), env.observation_of(state)))
     state, row = env.reset(jax.random.key(0))
     for action in ACTIONS[:12]:
         before = row
@@ -144,7 +142,7 @@ def test_wrappers_in_any_order_have_equal_episodes_in_both_modes_and_independent
     count = min(map(len, acted)) - 1  # the FIRST row that follows must be known
     actions = np.stack([ACTIONS[steps[:count], lane] for lane, steps in enumerate(acted)], axis=1)
     same = AutoReset(wrapped(names), "same_step", "compact", block=2)
-    of_state = set(jax.eval_shape(same.info_of_state, same.start_shapes()[0]))
+    of_state = set(jax.eval_shape(same.env_info_of, same.start_shapes()[0]))
     assert {"action_mask", "phase"} <= of_state
     found = jax.device_get(played(same, actions, lanes))
     num_ends = 0

@@ -43,7 +43,7 @@ def empty(shape: tuple[int, ...] = ()) -> Moments:
     return Moments(Count.zeros(), zeros, jnp.ones_like(zeros), zeros, zeros)
 
 
-def of(batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None = None) -> Moments:
+def from_batch(batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None = None) -> Moments:
     """The moments of one batch. Differentiation treats them as constants: no gradient passes from lane to lane.
 
     Args:

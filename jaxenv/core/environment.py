@@ -26,7 +26,7 @@ from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import Declared, declared_leaves, map_declared
 from jaxenv.core._module import Module
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Clock, Words
+from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import is_array
 
@@ -83,7 +83,7 @@ class Environment(Module, abc.ABC):
             return _first_episodes(self, key, env_id)
 
     @abc.abstractmethod
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         """Starts an episode in every lane: the primitive under ``reset``, ``AutoReset`` and ``reset_where``.
 
         Tasks and wrappers implement it, and wrappers call that of the environment inside.
@@ -245,7 +245,7 @@ class Environment(Module, abc.ABC):
         """The lanes' clock in a state of this stack."""
 
     @abc.abstractmethod
-    def starts(self, timestep: TimeStep) -> jax.Array:
+    def episode_starts(self, timestep: TimeStep) -> jax.Array:
         """Lanes in which a new episode begins with this row's observation, bool ``[B]``.
 
         It is ``is_first()``, and in ``same_step`` mode ``is_first() | is_last()``.
@@ -266,19 +266,19 @@ class Environment(Module, abc.ABC):
 
     @property
     @abc.abstractmethod
-    def shows_state(self) -> bool:
+    def observes_state(self) -> bool:
         """Whether every row's observation is a function of the state alone, which ``observation_of`` computes."""
 
     @abc.abstractmethod
     def observation_of(self, state: Tree) -> Tree:
-        """The observation that a row shows for a state of this stack, where it ``shows_state``."""
+        """The observation that a row shows for a state of this stack, where it ``observes_state``."""
 
     @abc.abstractmethod
-    def info_of_state(self, state: Tree) -> dict[str, Tree]:
+    def env_info_of(self, state: Tree) -> dict[str, Tree]:
         """The ``env_info`` entries that describe the state, for a state of the whole stack."""
 
     @final
-    def lane_words(self, key: jax.Array, env_id: jax.Array) -> Words:
+    def lane_words(self, key: jax.Array, env_id: jax.Array) -> KeyWords:
         """The lanes' key words for a key, two ``uint32[B]``.
 
         They depend on the name of the environment, so different environments draw different numbers from one key.

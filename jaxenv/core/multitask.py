@@ -17,7 +17,7 @@ from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
-from jaxenv.random import Clock, Stream, Words
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
 
@@ -134,7 +134,7 @@ class Multitask(Environment):
     def clock(self, state: Tree) -> Clock:
         return state.clock
 
-    def starts(self, timestep: TimeStep) -> jax.Array:
+    def episode_starts(self, timestep: TimeStep) -> jax.Array:
         return timestep.is_first()
 
     def observation_spec(self) -> Tree:
@@ -154,8 +154,8 @@ class Multitask(Environment):
         return "compact" if "compact" in declared else declared[0]
 
     @property
-    def shows_state(self) -> bool:
-        return all(env.shows_state for env in self.envs)
+    def observes_state(self) -> bool:
+        return all(env.observes_state for env in self.envs)
 
     def observation_of(self, state: Tree) -> Tree:
         pairs = zip(self.envs, state.task.states, strict=True)
@@ -165,8 +165,8 @@ class Multitask(Environment):
         pairs = zip(self.envs, state.task.states, strict=True)
         return _played(state.task.task_id, [env.picture_of(own, size) for env, own in pairs])
 
-    def info_of_state(self, state: Tree) -> dict[str, Tree]:
-        infos = [env.info_of_state(own) for env, own in zip(self.envs, state.task.states, strict=True)]
+    def env_info_of(self, state: Tree) -> dict[str, Tree]:
+        infos = [env.env_info_of(own) for env, own in zip(self.envs, state.task.states, strict=True)]
         return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}
 
     @property
@@ -196,7 +196,7 @@ class Multitask(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         playing, rows = self._start(clock.stream(), env_id, previous)
         return TaskState(clock, playing), dataclasses.replace(

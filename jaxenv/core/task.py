@@ -18,7 +18,7 @@ from jaxenv.core import _actions, _checks, _describe
 from jaxenv.core._declared import check_number, declared_leaves, map_declared
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
-from jaxenv.random import Clock, Stream, Words
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
 
@@ -151,7 +151,7 @@ class Task(Environment):
     # --- the environment built from it -------------------------------------------------------------------------------
 
     def begin(
-        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
     ) -> tuple[TaskState, TimeStep]:
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         task = self.initial(clock.stream())
@@ -209,7 +209,7 @@ class Task(Environment):
     def clock(self, state: TaskState) -> Clock:
         return state.clock
 
-    def starts(self, timestep: TimeStep) -> jax.Array:
+    def episode_starts(self, timestep: TimeStep) -> jax.Array:
         return timestep.is_first()
 
     @property
@@ -217,7 +217,7 @@ class Task(Environment):
         return None
 
     @property
-    def shows_state(self) -> bool:
+    def observes_state(self) -> bool:
         return True
 
     def observation_of(self, state: TaskState) -> Tree:
@@ -230,7 +230,7 @@ class Task(Environment):
             raise ValueError(f"{type(self).__name__}: {rule}, got {None if drawn is None else type(drawn).__name__}")
         return drawn.image()
 
-    def info_of_state(self, state: TaskState) -> dict[str, Tree]:
+    def env_info_of(self, state: TaskState) -> dict[str, Tree]:
         return tree.strong(self.state_info(state.task))
 
     @property

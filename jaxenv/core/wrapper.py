@@ -12,7 +12,7 @@ from jaxenv._util.checks import is_concrete
 from jaxenv._util.names import did_you_mean
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy, check_environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Clock, Stream, Words
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
 # Why a wrapper has a place in a stack. A time limit goes outside a wrapper
@@ -99,7 +99,7 @@ class Wrapper(Environment):
 
     # --- forwarded to the environment inside -------------------------------------------------------------------------
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         return self.env.begin(keys, env_id, episode, previous)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
@@ -124,8 +124,8 @@ class Wrapper(Environment):
     def clock(self, state: Tree) -> Clock:
         return self.env.clock(self.inner(state))
 
-    def starts(self, timestep: TimeStep) -> jax.Array:
-        return self.env.starts(timestep)
+    def episode_starts(self, timestep: TimeStep) -> jax.Array:
+        return self.env.episode_starts(timestep)
 
     @property
     def _compiles_itself(self) -> bool:
@@ -144,8 +144,8 @@ class Wrapper(Environment):
         return self.env.reset_strategy
 
     @property
-    def shows_state(self) -> bool:
-        return self.env.shows_state and "observation" not in self.owns
+    def observes_state(self) -> bool:
+        return self.env.observes_state and "observation" not in self.owns
 
     def observation_of(self, state: Tree) -> Tree:
         return self.env.observation_of(self.inner(state))
@@ -153,8 +153,8 @@ class Wrapper(Environment):
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         return self.env.picture_of(self.inner(state), size)
 
-    def info_of_state(self, state: Tree) -> dict[str, Tree]:
-        return self.env.info_of_state(self.inner(state))
+    def env_info_of(self, state: Tree) -> dict[str, Tree]:
+        return self.env.env_info_of(self.inner(state))
 
     @property
     def num_envs(self) -> int:

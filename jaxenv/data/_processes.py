@@ -56,7 +56,7 @@ def collected(value: Any) -> list[Any]:
     return [json.loads(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
 
 
-def by_the_first(action: Callable[[], None]) -> None:
+def on_first_process(action: Callable[[], None]) -> None:
     """Calls ``action`` in the first process; the others wait until it is done. All processes call it together.
 
     Raises:

@@ -73,7 +73,7 @@ class Checkpointer:
             preservation_policy=policy, cleanup_tmp_directories=True, atomicity_options=_atomicity(self._ocp)
         )
         self._lock: files.FolderLock | None = None
-        _processes.by_the_first(self._claim)
+        _processes.on_first_process(self._claim)
         try:
             self._manager = self._ocp.CheckpointManager(self._folder, options=options)
         except BaseException:

@@ -37,7 +37,7 @@ from jaxenv import tree
 from jaxenv._util.checks import check_array, check_integer, is_concrete
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
+from jaxenv.data._trajectory_checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
 from jaxenv.data.rows import next_rows, transition_mask
 from jaxenv.tree import _export
 
@@ -85,7 +85,7 @@ def discounted_return(
             that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> policy = jaxenv.rollout.random_policy(env)
     >>> (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)
@@ -164,7 +164,7 @@ def gae(
             that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> policy = jaxenv.rollout.random_policy(env)
     >>> (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)

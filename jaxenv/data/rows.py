@@ -10,8 +10,8 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._util.checks import check_array, check_arrays, check_integer, is_concrete
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._checks import TrajectoryMode, check_mode, check_timesteps, single_stream
 from jaxenv.data._shuffle import shuffled
+from jaxenv.data._trajectory_checks import TrajectoryMode, check_mode, check_timesteps, single_stream
 from jaxenv.rollout import Experience
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from jaxenv import tree
 from jaxenv._util.checks import check_integer
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._checks import TrajectoryMode, coefficient, rows_of
+from jaxenv.data._trajectory_checks import TrajectoryMode, coefficient, rows_of
 from jaxenv.data.rows import next_rows, transition_mask
 from jaxenv.rollout import Experience
 
@@ -61,7 +61,7 @@ def to_transitions(experience: Experience, last: TimeStep, mode: TrajectoryMode 
         ValueError: if the mode or ``last`` does not fit the rows.
 
     >>> import jax, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> (_, last, _), rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), state, timestep, 4)
     >>> transitions = to_transitions(rows, last)

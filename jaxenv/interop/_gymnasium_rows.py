@@ -17,7 +17,7 @@ from jaxenv.interop._stepper import Stepper
 from jaxenv.tree import Tree
 
 
-class Row(NamedTuple):
+class StepResult(NamedTuple):
     """The values that Gymnasium's ``step`` returns, for a batch of lanes.
 
     ``episode`` has return and length of the episodes that ended, 0 in other lanes; without ``EpisodeStatistics`` it is
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The function from a TimeStep to a `Row`.
+    """The function from a TimeStep to a `StepResult`.
 
     Attributes:
         same_step: whether the row that ends an episode shows the next one.
@@ -48,11 +48,11 @@ class Rows:
     same_step: bool
     of_state: frozenset[str]
 
-    def __call__(self, timestep: TimeStep) -> Row:
+    def __call__(self, timestep: TimeStep) -> StepResult:
         terminated, truncated = timestep.terminated, timestep.truncated
         ended = terminated | truncated
         info, episode = without_episode(timestep.env_info)
-        row = Row(timestep.observation, timestep.reward, terminated, truncated, info, ended, episode)
+        row = StepResult(timestep.observation, timestep.reward, terminated, truncated, info, ended, episode)
         if not self.same_step:
             return row
         final_observation = info.pop("final_observation")
@@ -69,7 +69,7 @@ def rows_of(env: Environment) -> Rows:
     if env.autoreset != "same_step":
         return Rows(False, frozenset())
     state, _ = env.start_shapes()
-    return Rows(True, frozenset(jax.eval_shape(env.info_of_state, state)))
+    return Rows(True, frozenset(jax.eval_shape(env.env_info_of, state)))
 
 
 def check_reward(owner: str, env: Environment) -> None:

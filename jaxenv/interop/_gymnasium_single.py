@@ -13,7 +13,7 @@ from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
-    Row,
+    StepResult,
     check_render_mode,
     check_reward,
     frames,
@@ -160,7 +160,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
             raise gymnasium.error.ResetNeeded(f"{_OWNER}: call reset before action_masks")
         return self._mask.copy()
 
-    def _keep_mask(self, row: Row) -> None:
+    def _keep_mask(self, row: StepResult) -> None:
         if self._has_mask:
             self._mask = flat_masks(row.info)[0]
 
@@ -190,7 +190,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
     def __repr__(self) -> str:
         return f"<JaxenvEnv{self.env!r}>"
 
-    def _observation(self, row: Row) -> Tree:
+    def _observation(self, row: StepResult) -> Tree:
         """The observation as a sample of the space: Discrete spaces have integers, others arrays of their dtype."""
         if isinstance(row.observation, np.ndarray):
             return _sample(row.observation, self._leaves[0])
@@ -206,7 +206,7 @@ def _sample(x: np.ndarray, space: Any) -> Any:
     return int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)
 
 
-def _info(row: Row) -> dict[str, Any]:
+def _info(row: StepResult) -> dict[str, Any]:
     return {
         name: _of_lane(x) if isinstance(x, np.ndarray) else jax.tree.map(_of_lane, x) for name, x in row.info.items()
     }

@@ -12,7 +12,7 @@ from jaxenv.interop._environment import environment_of
 from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
-    Row,
+    StepResult,
     caster,
     check_render_mode,
     check_reward,
@@ -192,14 +192,14 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         self._stepper.close()
         self.env.close()
 
-    def _observation(self, row: Row) -> Tree:
+    def _observation(self, row: StepResult) -> Tree:
         return row.observation if self._cast is None else self._cast(row.observation)
 
-    def _keep_ended(self, row: Row) -> None:
+    def _keep_ended(self, row: StepResult) -> None:
         if self.env.autoreset is None:
             self._ended = row.ended
 
-    def _final(self, row: Row) -> dict[str, Any]:
+    def _final(self, row: StepResult) -> dict[str, Any]:
         """The last observations and infos, in the form of ``SyncVectorEnv``; with arrays of JAX, those of all lanes."""
         if not self._numpy:
             return {
@@ -217,7 +217,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         info = {**_infos(row.final_info, row.ended), **self._episode(row)}
         return {"final_obs": final, "final_info": info, "_final_obs": row.ended.copy(), "_final_info": row.ended.copy()}
 
-    def _episode(self, row: Row) -> dict[str, Any]:
+    def _episode(self, row: StepResult) -> dict[str, Any]:
         """The statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
         if not row.episode or (self._numpy and not row.ended.any()):
             return {}

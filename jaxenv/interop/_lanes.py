@@ -12,7 +12,7 @@ from jaxenv.core._declared import declared_leaves
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import layers
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
@@ -99,7 +99,7 @@ def kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' and not name.startswith('uint') else 'a'} {name}"
 
 
-def lane_words(owner: str, env: Environment, key: Any) -> Words:
+def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
     """The key words of one lane for one key, typed or legacy.
 
     Raises:

@@ -33,7 +33,7 @@ from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
-from jaxenv.random import Clock, Words
+from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, TimeLimit
 from jaxenv.wrappers.episode.autoreset import AutoResetState
@@ -306,7 +306,7 @@ class GymnaxEnv(Fixed):
         obs, reward, *flags, info = row
         return tree.detach(inner), (tree.detach(obs), reward, *flags, tree.detach(info))
 
-    def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Words]:
+    def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, KeyWords]:
         return jnp.int32(0), lane_words(str(self), self._env, key)
 
     def _state(self, inner: Tree) -> GymnaxState:
@@ -321,27 +321,27 @@ def _spaces() -> ModuleType:
 
 
 @for_one_lane
-def _begin(env: Environment, env_id: jax.Array, words: Words) -> tuple[Tree, tuple[Any, ...]]:
+def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
     return state, _fields(timestep)
 
 
 @for_one_lane
-def _step(env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree) -> tuple[Tree, tuple[Any, ...]]:
+def _step(env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.step(_with_words(state, words), action)
     return state, _fields(timestep)
 
 
 @for_one_lane
 def _step_and_restart(
-    env: Environment, env_id: jax.Array, words: Words, state: Tree, action: Tree
+    env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree
 ) -> tuple[Tree, tuple[Any, ...]]:
     restarting = AutoReset(env, "same_step")
     state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
     return state.inner, _fields(timestep)
 
 
-def _with_words(state: Tree, words: Words) -> Tree:
+def _with_words(state: Tree, words: KeyWords) -> Tree:
     """The state with other key words in its clock: everything that is drawn from now on depends on them."""
     words = xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 

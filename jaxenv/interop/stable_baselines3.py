@@ -68,7 +68,7 @@ def to_stable_baselines3(
 @functools.cache
 def _vec_env_class() -> type:
     library = import_library("stable_baselines3.common.vec_env", "pip install stable-baselines3")
-    return type("LanesVecEnv", (_Lanes, library.VecEnv), {"__module__": __name__})
+    return type("LanesVecEnv", (_VecEnvMethods, library.VecEnv), {"__module__": __name__})
 
 
 def _copied(state: dict[str, Any]) -> Any:
@@ -78,7 +78,7 @@ def _copied(state: dict[str, Any]) -> Any:
     return copied
 
 
-class _Row(NamedTuple):
+class _StepResult(NamedTuple):
     observation: Tree
     reward: Any
     ended: Any
@@ -88,13 +88,13 @@ class _Row(NamedTuple):
     final_observation: Tree
 
 
-def _row(timestep: TimeStep) -> _Row:
+def _step_result(timestep: TimeStep) -> _StepResult:
     info, episode = without_episode(timestep.env_info)
     final = info.pop("final_observation")
-    return _Row(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, episode, final)
+    return _StepResult(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, episode, final)
 
 
-class _Lanes(Fixed):
+class _VecEnvMethods(Fixed):
     """The methods that ``VecEnv`` leaves to its subclasses."""
 
     _owner = _OWNER
@@ -110,7 +110,7 @@ class _Lanes(Fixed):
 
     def __init__(self, env: Environment, render_mode: str | None = None):
         self._env, self._action, self._closed, self.render_mode = env, None, False, render_mode
-        self._stepper = Stepper(env, _row, numpy=True, owner=_OWNER)
+        self._stepper = Stepper(env, _step_result, numpy=True, owner=_OWNER)
         self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
         observation_space, action_space = (
             _space(spec, f"{_OWNER}: {env}: {name}")
@@ -203,7 +203,7 @@ class _Lanes(Fixed):
             raise ValueError(f"{_OWNER}: call reset before action_masks")
         return self._masks[lane].copy()
 
-    def _keep_masks(self, row: _Row) -> None:
+    def _keep_masks(self, row: _StepResult) -> None:
         if self._has_mask:
             self._masks = flat_masks(row.info)
 

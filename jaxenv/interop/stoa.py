@@ -19,7 +19,7 @@ from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
@@ -176,7 +176,7 @@ def _spaces() -> ModuleType:
 
 @jitted
 @for_one_lane
-def _begin(env: Environment, env_id: jax.Array, words: Words) -> Any:
+def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> Any:
     return env.begin(words, env_id, jnp.zeros_like(env_id))
 
 

@@ -76,7 +76,7 @@ def fold(
             dtype of the value, or where `jaxenv.unroll` raises one.
 
     >>> import jax, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> metrics = jaxenv.rollout.Metrics()
     >>> @jax.jit
     ... def play(key):

@@ -77,7 +77,7 @@ def moments(
 
     def step(carry: tuple[tuple[Any, TimeStep, Any], Moment], _: Any) -> tuple[Any, ...]:
         of_loop, shown = carry
-        starts = env.starts(of_loop[1])
+        starts = env.episode_starts(of_loop[1])
         of_loop, _ = loop.step(of_loop)
         state, timestep, _ = of_loop
         reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)

@@ -11,7 +11,7 @@ from jaxenv import specs, tree
 from jaxenv.core import _checks
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Stream, Words, note_on_streams
+from jaxenv.random import KeyWords, Stream, note_on_streams
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -58,7 +58,7 @@ def random_policy(env: Environment) -> Policy:
     return policy
 
 
-def policy_stream(env: Environment, state: Any, words: Words | None = None) -> Stream:
+def policy_stream(env: Environment, state: Any, words: KeyWords | None = None) -> Stream:
     """The stream that a policy draws from in a state, one per lane.
 
     Two salts separate it from the streams of the environment, which never draws the same numbers.

@@ -10,7 +10,7 @@ from jaxenv._util.checks import check_arrays
 from jaxenv.core._checks import start_fault
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Words, check_typed
+from jaxenv.random import KeyWords, check_typed
 from jaxenv.rollout._policy import Policy, act, check_memory, check_policy, memory_fault, policy_stream
 from jaxenv.rollout.experience import Experience
 
@@ -31,7 +31,7 @@ class PolicyLoop:
 
     env: Environment
     policy: Policy
-    words: Words
+    words: KeyWords
     initial_memory: Any
     memory: Any
 
@@ -83,7 +83,7 @@ class PolicyLoop:
         state, timestep, memory = carry
         recurrent = _is_recurrent(self.initial_memory)
         if recurrent:
-            memory = tree.where(self.env.starts(timestep), self.initial_memory, memory)
+            memory = tree.where(self.env.episode_starts(timestep), self.initial_memory, memory)
         out = act(self.policy, timestep, policy_stream(self.env, state, self.words), memory, recurrent)
         row = Experience(timestep, out.action, out.info)
         state, timestep = self.env.step(state, out.action)

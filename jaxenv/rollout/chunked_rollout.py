@@ -77,7 +77,7 @@ class ChunkedRollout:
             measures what the environment does not have, there are fewer ``devices``, or they do not divide the lanes.
 
     >>> import jax, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> rollout = ChunkedRollout(env, 30, jax.random.key(0), chunk_steps=10)
     >>> [chunk.rows for chunk in rollout]
     [10, 20, 30]
@@ -196,7 +196,7 @@ def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
     """Raises a ``ValueError`` for ``env_info`` entries that show the next episode on LAST rows."""
     if env.autoreset != "same_step":
         return
-    of_state = jax.eval_shape(env.info_of_state, state)
+    of_state = jax.eval_shape(env.env_info_of, state)
     for name in metrics.env_info or ():
         if {name, name.partition("@")[0].partition(".")[0]} & of_state.keys():
             raise ValueError(
@@ -290,6 +290,6 @@ class _Program:
         """The row without the entries that in ``same_step`` mode are not measured unless they are named."""
         if self.metrics.env_info is not None or env.autoreset != "same_step":
             return timestep
-        hidden = {"final_observation", *jax.eval_shape(env.info_of_state, state)}
+        hidden = {"final_observation", *jax.eval_shape(env.env_info_of, state)}
         env_info = {name: entry for name, entry in timestep.env_info.items() if name not in hidden}
         return dataclasses.replace(timestep, env_info=env_info)

@@ -15,7 +15,7 @@ from jaxenv.core import _actions, _describe
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import StepType, TimeStep, restart
-from jaxenv.random import Clock, Words
+from jaxenv.random import Clock, KeyWords
 from jaxenv.suites._engine import Engine
 from jaxenv.tree import Tree
 
@@ -24,7 +24,7 @@ _WHOLE = "one engine holds the whole batch, and every reset seeds and restarts a
 
 
 @tree.struct
-class Lanes:
+class HostState:
     """What JAX holds of the lanes: the number of a state of the engine.
 
     Attributes:
@@ -73,7 +73,7 @@ class HostEnvironment(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         if previous is not None:
             raise ValueError(f"{self}: some lanes cannot be restarted from outside: {_WHOLE}; it restarts them itself")
         if env_id.shape[0] != self.num_envs:
@@ -88,7 +88,7 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(env_id),
             env_info=info,
         )
-        return TaskState(clock, Lanes(ticket, jnp.zeros(env_id.shape, bool))), timestep
+        return TaskState(clock, HostState(ticket, jnp.zeros(env_id.shape, bool))), timestep
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
@@ -117,7 +117,7 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(clock.env_id),
             env_info=info,
         )
-        return TaskState(clock, Lanes(ticket, last)), timestep
+        return TaskState(clock, HostState(ticket, last)), timestep
 
     @property
     def _compiles_itself(self) -> bool:
@@ -176,7 +176,7 @@ class HostEnvironment(Environment):
     def clock(self, state: Tree) -> Clock:
         return state.clock
 
-    def starts(self, timestep: TimeStep) -> jax.Array:
+    def episode_starts(self, timestep: TimeStep) -> jax.Array:
         return timestep.is_first()
 
     @property
@@ -188,13 +188,13 @@ class HostEnvironment(Environment):
         return "compact"
 
     @property
-    def shows_state(self) -> bool:
+    def observes_state(self) -> bool:
         return False
 
     def observation_of(self, state: Tree) -> Tree:
         raise ValueError(f"{self}: {_ON_HOST}")
 
-    def info_of_state(self, state: Tree) -> dict[str, Tree]:
+    def env_info_of(self, state: Tree) -> dict[str, Tree]:
         return {}
 
     @property

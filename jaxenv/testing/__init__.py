@@ -11,7 +11,7 @@ from jaxenv.testing._random_environment import random_environment as random_envi
 from jaxenv.testing._validate_env import validate_env as validate_env
 from jaxenv.testing.chain import Chain as Chain
 from jaxenv.testing.counting import Counting as Counting
-from jaxenv.testing.counting import mock_012 as mock_012
+from jaxenv.testing.counting import count_to_two as count_to_two
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS as ALLOWED_OPT_OUTS
 from jaxenv.testing.properties import PROPERTIES as PROPERTIES
 from jaxenv.testing.report import Report as Report

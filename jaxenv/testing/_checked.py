@@ -14,7 +14,7 @@ from jaxenv.core import _actions
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Clock, Words
+from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 
 _MAX_RANK = 8  # of a leaf, the lanes included
@@ -79,7 +79,7 @@ class Checked(Wrapper):
     def inner(self, state: Tree) -> Tree:
         return state.inner if self.autoreset is None else state
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         inner = None if previous is None else self.inner(previous)
         return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
 
@@ -146,7 +146,7 @@ def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array) 
         if s.dtype.kind in "iu":
             legal &= a.astype(given.dtype) == given  # False if the dtype of the spec cannot represent it
         _check(env, _name("action", path), given, legal, used, clock, _rule(s))
-    mask = env.info_of_state(state).get("action_mask")
+    mask = env.env_info_of(state).get("action_mask")
     if mask is not None and isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ():
         if mask.shape != (*used.shape, spec.num_values):
             raise ValueError(f"{env}: action_mask has shape {mask.shape}, the action spec has {spec.num_values} values")

@@ -78,6 +78,6 @@ class Counting(Task):
         return specs.discrete(10, name="action")
 
 
-def mock_012(num_envs: int = 1) -> Counting:
+def count_to_two(num_envs: int = 1) -> Counting:
     """An environment with observations 0, 1, 2, 0, ...; every third row is LAST with reward 1 and discount 0."""
     return Counting(np.array([2]), pays="end", num_envs=num_envs)

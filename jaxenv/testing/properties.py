@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from jaxenv._util.names import did_you_mean
-from jaxenv.testing._checks import (
+from jaxenv.testing._properties import (
     batch,
     episodes,
     gradients,

@@ -65,7 +65,7 @@ class InFile:
 
     def save(self, number: int, run: Any, settings: dict[str, Any]) -> None:
         whole = _processes.gathered(run)
-        _processes.by_the_first(lambda: data.save(self._path, whole, config=settings))
+        _processes.on_first_process(lambda: data.save(self._path, whole, config=settings))
 
     def restore(self, shapes: Any, start: Any, keys: jax.Array) -> Any:
         run = data.restore(self._path, shapes)

@@ -26,7 +26,7 @@ from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import LaneBuffer, Lanes, PerLane, Train
+from jaxenv.training.lanes import DeviceLanes, LaneBuffer, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
 # What the buffer keeps of every row.
@@ -166,8 +166,8 @@ def make_train(
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
-    lanes = Lanes(config, mesh)
-    num_envs, batch_size = lanes.share("num_envs"), lanes.share("batch_size")
+    lanes = DeviceLanes(config, mesh)
+    num_envs, batch_size = lanes.per_device("num_envs"), lanes.per_device("batch_size")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     sampling: Any = data.UniformSampling()
     if config.priority_exponent:
@@ -182,7 +182,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
+        env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
         params = network.init(network_key, see(timestep).observation[0])
         learner = Learner(
             params=params,
@@ -225,7 +225,7 @@ def make_train(
         policy = explore(learner.params, epsilon)
         policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
-            lanes.of(env), policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
+            lanes.on_device(env), policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
         )
         learner = dataclasses.replace(
             learner,

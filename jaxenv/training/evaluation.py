@@ -13,7 +13,7 @@ from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
 from jaxenv.training.config import RunConfig, check_config
-from jaxenv.training.lanes import Lanes, PerLane
+from jaxenv.training.lanes import DeviceLanes, PerLane
 from jaxenv.tree._structure import mismatch
 from jaxenv.wrappers import BatchWrapper, stack
 
@@ -147,7 +147,7 @@ def learned_policy(
     return normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
 
 
-def evaluate(lanes: Lanes, env: Environment, make_policy: Callable, learner: L, losses: Any) -> tuple[L, Curve]:
+def evaluate(lanes: DeviceLanes, env: Environment, make_policy: Callable, learner: L, losses: Any) -> tuple[L, Curve]:
     """Plays the whole episodes that end an iteration, by ``make_policy`` of the learner.
 
     Returns:
@@ -156,7 +156,7 @@ def evaluate(lanes: Lanes, env: Environment, make_policy: Callable, learner: L, 
     """
     now: Any = learner
     config = tree.rebuild(lanes.config, **now.hyperparameters)
-    policy, memory = make_policy(config, lanes.of(env), now.params, now.statistics, config.eval_explore)
+    policy, memory = make_policy(config, lanes.on_device(env), now.params, now.statistics, config.eval_explore)
     _, key = jax.random.split(jax.random.fold_in(now.key, now.update))
     metrics = rollout.Metrics()
     totals = metrics.totals(now.metrics)
@@ -169,9 +169,9 @@ def evaluate(lanes: Lanes, env: Environment, make_policy: Callable, learner: L, 
     return tree.rebuild(now, metrics=metrics.clear_finished(now.metrics)), curve
 
 
-def episodes(lanes: Lanes, env: Environment, policy: Callable, memory: Any, key: jax.Array) -> dict[str, jax.Array]:
+def episodes(lanes: DeviceLanes, env: Environment, policy: Callable, memory: Any, key: jax.Array) -> dict[str, jax.Array]:
     """Plays the whole episodes of an evaluation, as many in each lane; returns the last four fields of a `Curve`."""
-    of_device, num_episodes = lanes.of(env), lanes.share("num_eval_episodes")
+    of_device, num_episodes = lanes.on_device(env), lanes.per_device("num_eval_episodes")
     rows = None
     if lanes.config.max_eval_steps is not None:  # a restart takes a row, too
         rows = min(num_episodes // of_device.num_envs * (lanes.config.max_eval_steps + 1) - 1, INT32_MAX)

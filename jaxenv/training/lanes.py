@@ -77,7 +77,7 @@ class Train(Generic[L]):
 
 
 @dataclasses.dataclass(frozen=True)
-class Lanes:
+class DeviceLanes:
     """The lanes that a learner steps: all of them, or on a mesh those of one device.
 
     Weights are the same on all devices: each computes the gradient on its own rows, and their mean is applied on all.
@@ -99,8 +99,8 @@ class Lanes:
             check_kind(self.config.owner, "mesh", self.mesh, (Mesh, AbstractMesh), f" with an axis {AXIS!r}")
             if AXIS not in self.mesh.shape:
                 raise ValueError(f"{self.config.owner}: mesh must have an axis {AXIS!r}, got {self.mesh.axis_names}")
-        self.share("num_envs")
-        self.share("num_eval_episodes")
+        self.per_device("num_envs")
+        self.per_device("num_eval_episodes")
 
     @property
     def axis_name(self) -> str | None:
@@ -112,7 +112,7 @@ class Lanes:
         """The number of devices on the axis."""
         return 1 if self.mesh is None else self.mesh.shape[AXIS]
 
-    def share(self, name: str) -> int:
+    def per_device(self, name: str) -> int:
         """What one device has of a setting that counts lanes, rows or episodes.
 
         Raises:
@@ -123,7 +123,7 @@ class Lanes:
             raise ValueError(f"{self.config.owner}: {self.devices} devices must divide {name}, got {number}")
         return number // self.devices
 
-    def of(self, env: Environment) -> Environment:
+    def on_device(self, env: Environment) -> Environment:
         """The stack of one device's lanes."""
         numbers = self.numbers(env)
         return env if numbers is None else summed_over(env, AXIS).take(numbers)

@@ -27,7 +27,7 @@ from jaxenv import data, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import Lanes, PerLane, Train
+from jaxenv.training.lanes import DeviceLanes, PerLane, Train
 from jaxenv.training.networks import GRU, MLP, Reader, Torso, dense
 
 
@@ -141,8 +141,8 @@ def make_train(
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
-    lanes = Lanes(config, mesh)
-    num_envs = lanes.share("num_envs")
+    lanes = DeviceLanes(config, mesh)
+    num_envs = lanes.per_device("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
 
     def optimizer(max_gradient_norm) -> optax.GradientTransformation:
@@ -152,7 +152,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
+        env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
         memory = network.start(num_envs)
         params = network.init(network_key, *_one_row(read(timestep.observation), memory))
         return Learner(
@@ -196,7 +196,7 @@ def make_train(
         start = network.start(num_envs)
         policy, start = view.wrap_policy(explore(learner.params), learner.timestep, start, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
-            lanes.of(env),
+            lanes.on_device(env),
             policy,
             learner.env_state,
             learner.timestep,
@@ -222,7 +222,7 @@ def make_train(
     def advantages(settings: Config, memory, learner: Learner, rows: rollout.Experience, last_observation) -> "_Batch":
         last, info = learner.timestep, rows.policy_info
         observation = data.with_last(info["observation"], last_observation)
-        starts = env.starts(rows.timestep), env.starts(last)
+        starts = env.episode_starts(rows.timestep), env.episode_starts(last)
         _, values, _ = heads(learner.params, observation, memory, data.with_last(*starts))
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
         batch = _Batch(

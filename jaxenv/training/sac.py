@@ -30,7 +30,7 @@ from jaxenv.training import evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.distributions import TanhNormal
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import LaneBuffer, Lanes, PerLane, Train
+from jaxenv.training.lanes import DeviceLanes, LaneBuffer, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso, dense
 
 
@@ -172,8 +172,8 @@ def make_train(
     policy_inputs: Callable[..., Any] = actor.apply
     values: Callable[..., Any] = critics.apply
     target_entropy = np.float32(-pi.num_log_std if config.target_entropy is None else config.target_entropy)
-    lanes = Lanes(config, mesh)
-    num_envs, batch_size = lanes.share("num_envs"), lanes.share("batch_size")
+    lanes = DeviceLanes(config, mesh)
+    num_envs, batch_size = lanes.per_device("num_envs"), lanes.per_device("batch_size")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True)
     seen = data.TransformedReplay(replay, view.frozen())
@@ -181,7 +181,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         actor_key, critics_key, env_key, key = jax.random.split(key, 4)
-        env_state, timestep = lanes.of(env).reset(env_key, lanes.numbers(env))
+        env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
         noise = jnp.zeros((num_envs, pi.num_log_std), jnp.float32)
         observation = read(timestep.observation)
         params = Weights(
@@ -224,7 +224,7 @@ def make_train(
 
     def explore(learner: Learner, uniform: bool):
         def policy(timestep, stream, noise):
-            noise = _next_noise(noise, env.starts(timestep), stream, learner.hyperparameters["noise_correlation"])
+            noise = _next_noise(noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"])
             if uniform:
                 unit = jax.lax.erf(noise * np.float32(np.sqrt(0.5)))  # the distribution function of a normal number
             else:
@@ -237,7 +237,7 @@ def make_train(
         policy, start = explore(learner, uniform), jnp.zeros_like(learner.noise)
         policy, start = view.wrap_policy(policy, learner.timestep, start, state=learner.statistics)
         (env_state, timestep, (statistics, noise)), rows = jaxenv.unroll(
-            lanes.of(env),
+            lanes.on_device(env),
             policy,
             learner.env_state,
             learner.timestep,
@@ -337,7 +337,7 @@ def make_policy(
 
     def policy(timestep, stream, carried):
         weights, noise = carried
-        noise = _next_noise(noise, env.starts(timestep), stream, config.noise_correlation)
+        noise = _next_noise(noise, env.episode_starts(timestep), stream, config.noise_correlation)
         inputs: Any = actor.apply(weights.value, read(timestep.observation))
         chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
         return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))

@@ -268,10 +268,10 @@ class _Files:
 
     def check(self) -> None:
         """Raises a ``ValueError`` unless the run may start in the folder; all processes call it together."""
-        _processes.by_the_first(self._check_unused)
+        _processes.on_first_process(self._check_unused)
         self.checkpoints = _checkpoints.of_format(self.checkpoint_format, self.folder)
         self._check_run()
-        _processes.by_the_first(lambda: None)  # no process makes files before all have checked
+        _processes.on_first_process(lambda: None)  # no process makes files before all have checked
 
     def _check_unused(self) -> None:
         if self.lock is None:
@@ -315,10 +315,10 @@ class _Files:
 
     def __enter__(self) -> None:
         """Makes the folder that of this run."""
-        _processes.by_the_first(self._claim)
+        _processes.on_first_process(self._claim)
         try:
             self.check()  # what another run has left since the first time
-            _processes.by_the_first(self._write_config)
+            _processes.on_first_process(self._write_config)
             self.checkpoints.open()
         except BaseException:
             self._release()
@@ -349,7 +349,7 @@ class _Files:
         """Writes curve, picture and checkpoint; raises an ``OSError`` that says what the folder holds."""
         number = int(run.iterations)
         try:
-            _processes.by_the_first(lambda: self._write(run))
+            _processes.on_first_process(lambda: self._write(run))
             # The checkpoint comes last: it must not claim an iteration whose other files are missing.
             if number % self.checkpoint_every == 0 or number == num_evaluations:
                 self.checkpoints.save(number, run, self.settings)

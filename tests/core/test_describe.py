@@ -6,7 +6,7 @@ import numpy as np
 import jaxenv
 from jaxenv import specs, wrappers
 from jaxenv.core.multitask import Multitask
-from jaxenv.testing import mock_012
+from jaxenv.testing import count_to_two
 from jaxenv.wrappers import AutoReset, RescaleAction, TimeLimit
 from tests.toys import Double
 from tests.toys import registered as registered
@@ -81,4 +81,4 @@ def test_rescaled_actions_reach_the_environment_in_its_own_range():
 
 
 def test_repr_of_an_unregistered_environment_is_its_class_name():
-    assert repr(TimeLimit(mock_012(), 3)) == "<TimeLimit<Counting>>"
+    assert repr(TimeLimit(count_to_two(), 3)) == "<TimeLimit<Counting>>"

@@ -6,13 +6,13 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data
-from jaxenv.testing import Counting, mock_012
+from jaxenv.testing import Counting, count_to_two
 from jaxenv.wrappers import AutoReset
 from tests.data.rollouts import lane, unrolled
 
 
 def mock_rows(mode, num_steps=8):
-    env = AutoReset(mock_012(), mode)
+    env = AutoReset(count_to_two(), mode)
     state, timestep = env.reset(jax.random.key(0))
     unroll = jax.jit(lambda s, t: jaxenv.unroll(env, jaxenv.rollout.random_policy(env), s, t, num_steps))
     (_, last, _), experience = unroll(state, timestep)

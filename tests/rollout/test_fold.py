@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxenv.rollout import Metrics, PolicyStep, fold, fold_episodes, fold_steps, random_policy, to_host, unroll
-from jaxenv.testing import Counting, mock_012
+from jaxenv.testing import Counting, count_to_two
 from jaxenv.wrappers import AutoReset
 
 LENGTHS = np.array([[2, 3], [3, 1], [4, 2]])
@@ -43,7 +43,7 @@ def recorded(fold_fn, env, number):
 
 
 def test_five_steps_of_a_mock_with_two_step_episodes_show_eight_observations_and_two_episodes():
-    found = recorded(fold_steps, AutoReset(mock_012()), 5)
+    found = recorded(fold_steps, AutoReset(count_to_two()), 5)
     seen, followed, rows = found.value
     # Observations 0 1 2 | 0 1 2 | 0, and the one that the next fold starts with.
     assert [*seen[:rows], *found.timestep.observation] == [0, 1, 2, 0, 1, 2, 0, 1]
@@ -52,14 +52,14 @@ def test_five_steps_of_a_mock_with_two_step_episodes_show_eight_observations_and
 
 
 def test_a_fold_over_two_episodes_stops_at_the_second_last_row():
-    found = recorded(fold_episodes, AutoReset(mock_012()), 2)
+    found = recorded(fold_episodes, AutoReset(count_to_two()), 2)
     seen, _, rows = found.value
     assert [*seen[:rows], *found.timestep.observation] == [0, 1, 2, 0, 1, 2]
     assert (int(found.steps), int(found.episodes)) == (4, 2)
 
 
 def test_fold_counts_restarts_as_rows_but_not_as_steps():
-    found = recorded(fold, AutoReset(mock_012()), 7)
+    found = recorded(fold, AutoReset(count_to_two()), 7)
     seen, _, rows = found.value
     assert seen[:rows].tolist() == [0, 1, 2, 0, 1, 2, 0]
     assert (int(found.rows), int(found.steps), int(found.episodes)) == (7, 5, 2)
@@ -160,14 +160,14 @@ def test_fold_episodes_stops_after_a_number_of_steps_if_episodes_do_not_end():
     start = env.reset(jax.random.key(0))
     found = fold_episodes(env, always_one, lambda v, *_: v, 0, *start, 1, max_steps=5)
     assert (int(found.steps), int(found.episodes)) == (6, 0)
-    found = fold_episodes(AutoReset(mock_012()), always_one, lambda v, *_: v, 0, *mock_start(), 2, max_steps=100)
+    found = fold_episodes(AutoReset(count_to_two()), always_one, lambda v, *_: v, 0, *mock_start(), 2, max_steps=100)
     assert (int(found.steps), int(found.episodes)) == (4, 2)
     with pytest.raises(ValueError, match=r"fold_episodes: max_steps .*got -1"):
         fold_episodes(env, always_one, lambda v, *_: v, 0, *start, 1, max_steps=-1)
 
 
 def mock_start():
-    return AutoReset(mock_012()).reset(jax.random.key(0))
+    return AutoReset(count_to_two()).reset(jax.random.key(0))
 
 
 @pytest.mark.parametrize("fold_fn", [fold_steps, fold_episodes])
@@ -197,7 +197,7 @@ def test_the_initial_value_and_memory_may_be_constants_inside_shard_map():
 
 
 def test_a_fold_can_be_differentiated():
-    env = AutoReset(mock_012())
+    env = AutoReset(count_to_two())
 
     @jax.jit
     @jax.grad

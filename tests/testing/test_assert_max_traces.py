@@ -11,7 +11,7 @@ import pytest
 
 import jaxenv
 from jaxenv import tree
-from jaxenv.testing import Chain, Counting, mock_012
+from jaxenv.testing import Chain, Counting, count_to_two
 from jaxenv.testing._assert_max_traces import assert_max_traces
 from jaxenv.wrappers import AutoReset
 
@@ -39,7 +39,7 @@ ZEROS = jnp.zeros(3)
 
 
 def test_steps_of_an_environment_are_traced_once(key):
-    env = AutoReset(mock_012(num_envs=2))
+    env = AutoReset(count_to_two(num_envs=2))
     reset, step = (jax.jit(assert_max_traces(f, 1)) for f in (env.reset, env.step))
     state, _ = reset(key)
     for action in range(5):

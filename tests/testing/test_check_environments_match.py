@@ -7,7 +7,7 @@ import pytest
 
 from jaxenv import specs
 from jaxenv.core.task import Task, Transition
-from jaxenv.testing import Chain, Counting, check_environments_match, mock_012
+from jaxenv.testing import Chain, Counting, check_environments_match, count_to_two
 from jaxenv.wrappers import AutoReset, RewardWrapper
 
 
@@ -38,7 +38,7 @@ class PaysNan(RewardWrapper):
 
 
 def test_equal_environments_match(key):
-    a, b = (AutoReset(mock_012(num_envs=2)) for _ in range(2))
+    a, b = (AutoReset(count_to_two(num_envs=2)) for _ in range(2))
     check_environments_match(a, b, key, num_steps=50)
 
 

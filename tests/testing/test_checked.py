@@ -12,7 +12,7 @@ from jax.experimental import checkify
 import jaxenv
 from jaxenv import specs, tree
 from jaxenv.core.task import Task, Transition
-from jaxenv.testing import Chain, Counting, mock_012, random_environment
+from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._checked import checked
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeLimit
 from tests.rows import assert_equal
@@ -78,7 +78,7 @@ def test_nested_spaces_empty_leaves_and_vector_rewards_pass(key):
 
 
 def test_an_environment_compiles_once(key):
-    env = checked(mock_012(LANES))
+    env = checked(count_to_two(LANES))
     state, _ = env.reset(key)
     state, _ = env.step(state, lanes(0, 0, 0))
     with pytest.MonkeyPatch.context() as patch:

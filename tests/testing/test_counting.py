@@ -1,11 +1,11 @@
-"""`Counting` and `mock_012`: scripted episode lengths."""
+"""`Counting` and `count_to_two`: scripted episode lengths."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.testing import Counting, mock_012
+from jaxenv.testing import Counting, count_to_two
 from jaxenv.wrappers import AutoReset
 from tests.rows import unrolled
 
@@ -71,7 +71,7 @@ def test_invalid_arguments_are_refused(make, message):
 
 
 def test_mock_012_observes_0_1_2_and_pays_at_the_end():
-    rows = repeat_action(AutoReset(mock_012(num_envs=2)), 8, 7)
+    rows = repeat_action(AutoReset(count_to_two(num_envs=2)), 8, 7)
     for lane in range(2):
         assert rows.step_type[:, lane].tolist() == [FIRST, MID, LAST] * 3
         assert rows.observation[:, lane].tolist() == [0, 1, 2] * 3

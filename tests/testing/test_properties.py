@@ -15,7 +15,7 @@ from jaxenv import specs, tree, wrappers
 from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task, Transition
 from jaxenv.testing import PROPERTIES, Chain, Counting, Report, check_env, random_environment
-from jaxenv.testing._checks.transformations import _with_other_params
+from jaxenv.testing._properties.transformations import _with_other_params
 from jaxenv.testing.report import Status
 from tests.ids import with_first_of_class
 from tests.testing.twins import TWINS, Walk

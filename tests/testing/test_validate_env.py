@@ -11,7 +11,7 @@ import pytest
 import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.core.task import Task, Transition
-from jaxenv.testing import Chain, Counting, mock_012, random_environment
+from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._validate_env import validate_env
 from jaxenv.wrappers import AutoReset, BatchWrapper, ObservationWrapper, TimeLimit
 
@@ -154,14 +154,14 @@ _NESTED = {
 }
 
 SOUND = {
-    "mock": lambda: mock_012(),
+    "mock": lambda: count_to_two(),
     "corridor": lambda: Chain(3),
     "ends on the first step": lambda: AutoReset(Counting(np.array([1])), "same_step"),
     "one length per lane": lambda: Counting(np.array([[1], [4], [40]]), num_envs=3),
     "nested spaces and vector reward": lambda: random_environment(
         _NESTED, {"a": specs.discrete(3, start=5)}, specs.Bounded((3,), np.float32, -1.0, 1.0)
     ),
-    "time limit of the length": lambda: AutoReset(TimeLimit(mock_012(), 2)),
+    "time limit of the length": lambda: AutoReset(TimeLimit(count_to_two(), 2)),
 }
 
 
@@ -261,7 +261,7 @@ def test_a_spec_of_another_shape_dtype_or_structure_is_rejected(declared, expect
         def observation_spec(self):
             return declared.value if isinstance(declared, tree.Static) else declared
 
-    assert message_of(AutoReset(Declared(mock_012()))).startswith(f".reset: {expected}")
+    assert message_of(AutoReset(Declared(count_to_two()))).startswith(f".reset: {expected}")
 
 
 def test_a_step_with_another_dtype_than_reset_is_rejected():
@@ -272,7 +272,7 @@ def test_a_step_with_another_dtype_than_reset_is_rejected():
             state, row = self.env.proceed(state, action)
             return state, dataclasses.replace(row, step_type=row.step_type.astype(jnp.int16))
 
-    message = message_of(Widened(AutoReset(mock_012())))
+    message = message_of(Widened(AutoReset(count_to_two())))
     assert re.search(r"^\.step: step_type .*int32.* int16", message)
 
 
@@ -368,16 +368,16 @@ def test_the_row_after_the_last_episode_is_checked():
 
 @pytest.mark.parametrize(("name", "value"), [("episodes", 0), ("max_steps", -1)])
 def test_a_count_below_one_is_refused(name, value):
-    assert f"{name} must be at least 1, got {value}" in message_of(mock_012(), **{name: value})
+    assert f"{name} must be at least 1, got {value}" in message_of(count_to_two(), **{name: value})
 
 
 def test_what_is_no_count_and_no_environment_is_refused():
     with pytest.raises(ValueError, match=r"validate_env: episodes .*got 1\.5"):
-        validate_env(mock_012(), episodes=1.5)
+        validate_env(count_to_two(), episodes=1.5)
     with pytest.raises(ValueError, match=r"validate_env: env .*got 'CartPole-v1'"):
         validate_env("CartPole-v1")
 
 
 def test_a_raw_key_is_refused():
     with pytest.raises(ValueError, match=r"must be a.* jax\.random\.key"):
-        validate_env(mock_012(), jax.random.PRNGKey(0))
+        validate_env(count_to_two(), jax.random.PRNGKey(0))

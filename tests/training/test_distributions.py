@@ -7,7 +7,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.testing import mock_012
+from jaxenv.testing import count_to_two
 from jaxenv.training import distributions
 
 PAIR = specs.Bounded((2,), np.int32, np.array([0, 5]), np.array([2, 6]))
@@ -106,7 +106,7 @@ def test_a_masked_action_is_not_drawn_and_has_no_gradient():
 
 
 def test_only_a_single_integer_has_a_mask():
-    _, timestep = jax.eval_shape(mock_012(2).reset, jax.random.key(0))
+    _, timestep = jax.eval_shape(count_to_two(2).reset, jax.random.key(0))
     mask = jnp.ones((2, 3), bool)
     with_mask = jaxenv.tree.rebuild(timestep, env_info={"action_mask": mask})
     assert distributions.legal_actions(specs.discrete(3), with_mask) is mask

@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import data, random, specs, tree
-from jaxenv.testing import Chain, mock_012, random_environment
+from jaxenv.testing import Chain, count_to_two, random_environment
 from jaxenv.training import dqn
 from jaxenv.training.presets import PRESETS
 from jaxenv.wrappers import AutoReset, TimeLimit
@@ -467,4 +467,4 @@ def test_an_action_that_is_not_one_integer_is_refused(action):
 
 def test_two_stacks_are_required():
     with pytest.raises(ValueError, match="dqn: env and eval_env must"):
-        dqn.make_train(dqn.Config(), AutoReset(mock_012(8)))
+        dqn.make_train(dqn.Config(), AutoReset(count_to_two(8)))

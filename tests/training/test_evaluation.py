@@ -10,10 +10,10 @@ import pytest
 import jaxenv
 from jaxenv import rollout, specs, wrappers
 from jaxenv.canvas import _films
-from jaxenv.testing import Counting, mock_012, random_environment
+from jaxenv.testing import Counting, count_to_two, random_environment
 from jaxenv.training import dqn, evaluation, ppo, sac
 from jaxenv.training.config import RunConfig
-from jaxenv.training.lanes import Lanes
+from jaxenv.training.lanes import DeviceLanes
 from jaxenv.wrappers import AutoReset, NormalizeObservation
 
 
@@ -22,7 +22,7 @@ def environments(env, eval_env):
 
 
 def test_two_stacks_of_one_task_are_required():
-    env = AutoReset(mock_012(16))
+    env = AutoReset(count_to_two(16))
     with pytest.raises(ValueError, match="config: env and eval_env must"):
         environments(env, None)
     with pytest.raises(ValueError, match=r"config: env and eval_env .*got Array\(\("):
@@ -33,9 +33,9 @@ def test_two_stacks_of_one_task_are_required():
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        (lambda: AutoReset(mock_012(16), "same_step"), "autoreset='next_step', got 'same_step'"),
-        (lambda: mock_012(16), "autoreset='next_step', got None"),
-        (lambda: AutoReset(mock_012(3)), "config.num_envs is 16, .* has 3 lanes"),
+        (lambda: AutoReset(count_to_two(16), "same_step"), "autoreset='next_step', got 'same_step'"),
+        (lambda: count_to_two(16), "autoreset='next_step', got None"),
+        (lambda: AutoReset(count_to_two(3)), "config.num_envs is 16, .* has 3 lanes"),
         (
             lambda: AutoReset(
                 random_environment(
@@ -71,7 +71,7 @@ def test_the_step_limit_is_that_of_an_episode_however_many_a_lane_plays(lanes):
     config = RunConfig(num_eval_episodes=4, max_eval_steps=3)
     env = AutoReset(Counting(np.array([3]), num_envs=lanes))
     policy = rollout.random_policy(env)
-    played = evaluation.episodes(Lanes(config, None), env, policy, (), jax.random.key(0))
+    played = evaluation.episodes(DeviceLanes(config, None), env, policy, (), jax.random.key(0))
     assert played["finished"].all()
     assert played["lengths"].tolist() == [3] * 4
 
@@ -167,15 +167,15 @@ def test_a_learner_films_whole_episodes_of_its_training_and_none_of_its_evaluati
     ],
 )
 def test_a_learner_refuses_to_evaluate_on_a_stack_for_training(wrapper, name):
-    env = wrapper(mock_012(16))
+    env = wrapper(count_to_two(16))
     with pytest.raises(ValueError, match=rf"^config: eval_env .*{name}"):
         evaluation.environments(RunConfig, RunConfig(), env, env)
 
 
 def test_a_learner_evaluates_on_the_reward_and_the_frozen_stack_that_it_is_given():
-    paying_twice = AutoReset(wrappers.TransformReward(mock_012(16), lambda reward: 2 * reward))
-    slippery = AutoReset(Slippery(mock_012(16), 0.0))
-    for stack in (paying_twice, slippery, Counted(AutoReset(mock_012(16)), frozen=True)):
+    paying_twice = AutoReset(wrappers.TransformReward(count_to_two(16), lambda reward: 2 * reward))
+    slippery = AutoReset(Slippery(count_to_two(16), 0.0))
+    for stack in (paying_twice, slippery, Counted(AutoReset(count_to_two(16)), frozen=True)):
         assert evaluation.environments(RunConfig, RunConfig(), stack, stack)[1] is stack
 
 
@@ -191,7 +191,7 @@ def long(num_envs):
 def test_evaluations_last_until_the_time_limit_by_default(lanes):
     env = AutoReset(wrappers.TimeLimit(long(lanes), 11))
     config = RunConfig(num_eval_episodes=4)
-    played = evaluation.episodes(Lanes(config, None), env, rollout.random_policy(env), (), jax.random.key(0))
+    played = evaluation.episodes(DeviceLanes(config, None), env, rollout.random_policy(env), (), jax.random.key(0))
     assert played["lengths"].tolist() == [11] * 4
 
 
@@ -201,7 +201,7 @@ def test_an_episode_that_an_evaluation_cut_off_cannot_be_read_as_data():
 
     @jax.jit
     def play(key):
-        return evaluation.episodes(Lanes(config, None), env, policy, (), key)
+        return evaluation.episodes(DeviceLanes(config, None), env, policy, (), key)
 
     played = play(jax.random.key(0))
     assert np.isnan(played["returns"]).all()
@@ -222,7 +222,7 @@ class Breaking(Counting):
 def test_an_episode_that_ends_at_a_non_finite_row_cannot_be_read_as_data():
     env = AutoReset(wrappers.GuardNonFinite(Breaking(np.array([5]), num_envs=2)))
     config = RunConfig(num_eval_episodes=2)
-    played = evaluation.episodes(Lanes(config, None), env, rollout.random_policy(env), (), jax.random.key(0))
+    played = evaluation.episodes(DeviceLanes(config, None), env, rollout.random_policy(env), (), jax.random.key(0))
     assert np.isnan(played["returns"]).tolist() == [False, True]
     assert played["lengths"].tolist() == [5, -1]
     assert played["finished"].tolist() == [True, False]

@@ -11,7 +11,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.testing import mock_012, random_environment
+from jaxenv.testing import count_to_two, random_environment
 from jaxenv.testing._programs import equations
 from jaxenv.training import networks, ppo
 from jaxenv.wrappers import AutoReset
@@ -277,7 +277,7 @@ def test_learning_rates_under_vmap_train_as_separate_runs():
 
 
 def test_a_seed_in_place_of_the_key_of_a_run_is_refused():
-    train = ppo.make_train(ppo.Config(), AutoReset(mock_012(16)), AutoReset(mock_012(100)))
+    train = ppo.make_train(ppo.Config(), AutoReset(count_to_two(16)), AutoReset(count_to_two(100)))
     with pytest.raises(ValueError, match=r"^train: key .*got int32\[\]"):
         jax.eval_shape(train, 0)
 

@@ -9,7 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv import Wrapper, tree
-from jaxenv.testing import Counting, mock_012, random_environment
+from jaxenv.testing import Counting, count_to_two, random_environment
 from jaxenv.wrappers import AutoReset, BatchWrapper
 from tests.rows import assert_equal, unrolled
 
@@ -48,7 +48,7 @@ def test_same_step_returns_the_documented_rows_for_lengths_2_3_3(strategy):
 
 
 def test_the_mock_cycles_first_mid_last():
-    rows = unrolled(AutoReset(mock_012()), jnp.zeros((7, 1), jnp.int32))
+    rows = unrolled(AutoReset(count_to_two()), jnp.zeros((7, 1), jnp.int32))
     assert rows.observation[:, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert rows.step_type[:, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert rows.reward[:, 0].tolist() == [0, 0, 1, 0, 0, 1, 0, 0]
@@ -184,7 +184,7 @@ class Identity(BatchWrapper):
 )
 def test_an_invalid_stack_or_argument_is_refused_by_name(make, sentence):
     with pytest.raises(ValueError, match=sentence):
-        make(mock_012(2))
+        make(count_to_two(2))
 
 
 def test_a_wrapper_whose_begin_and_step_disagree_is_named_at_trace_time():
@@ -193,7 +193,7 @@ def test_a_wrapper_whose_begin_and_step_disagree_is_named_at_trace_time():
             state, timestep = self.env.begin(*args, **kwargs)
             return state, dataclasses.replace(timestep, env_info={"extra": timestep.reward})
 
-    env = AutoReset(Forgets(mock_012(2)))
+    env = AutoReset(Forgets(count_to_two(2)))
     state, _ = env.reset(jax.random.key(0))
     with pytest.raises(ValueError, match=r"<Forgets<Counting>>: begin and step .*got an empty dict"):
         env.step(state, jnp.zeros(2, jnp.int32))
@@ -222,7 +222,7 @@ def test_a_step_that_returns_another_row_is_refused_in_one_sentence(mode, row, r
             state, timestep = self.env.proceed(state, action)
             return state, row(timestep)
 
-    env = AutoReset(Changes(mock_012(2)), mode)
+    env = AutoReset(Changes(count_to_two(2)), mode)
     state, _ = env.reset(jax.random.key(0))
     with pytest.raises(ValueError, match=f"^<Changes<Counting>>: {rule}"):
         jax.eval_shape(env.step, state, jnp.zeros(2, jnp.int32))

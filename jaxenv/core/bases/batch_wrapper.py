@@ -13,7 +13,7 @@ from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.specs._trees import fit_fault
 from jaxenv.tree import Tree
 
@@ -97,7 +97,7 @@ class BatchWrapper(Wrapper):
         return state.inner
 
     def begin(
-        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: BatchState | None = None
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: BatchState | None = None
     ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         lanes = tree.strong(self.init_lanes(timestep))
@@ -120,7 +120,7 @@ class BatchWrapper(Wrapper):
             lanes = tree.where(timestep.is_first(), fresh, lanes)
             return self._process(inner, shared, lanes, timestep, learn)
         new, row = self._process(inner, shared, lanes, timestep, learn)
-        return dataclasses.replace(new, lanes=tree.where(self.env.starts(timestep), fresh, new.lanes)), row
+        return dataclasses.replace(new, lanes=tree.where(self.env.episode_starts(timestep), fresh, new.lanes)), row
 
     def _process(
         self, inner: Any, shared: Any, lanes: Any, timestep: TimeStep, learn: bool

@@ -14,7 +14,7 @@ from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Clock, Stream, Words
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -71,7 +71,7 @@ class LaneWrapper(Wrapper):
         return state.inner
 
     def begin(
-        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
     ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         clock = self.env.clock(state)
@@ -110,7 +110,7 @@ class LaneWrapper(Wrapper):
             return self._after(tree.where(first, fresh, own), timestep, tree.where(first, clock, ticked))
         # same_step: the LAST row still belongs to the episode that it ends.
         own, row = self._after(own, timestep, ticked)
-        return tree.where(self.env.starts(timestep), fresh, tree.strong(own)), row
+        return tree.where(self.env.episode_starts(timestep), fresh, tree.strong(own)), row
 
     def _after(self, own: Any, timestep: TimeStep, clock: Clock) -> tuple[Any, TimeStep]:
         out = self.after(own, timestep, self._stream(clock, "after"))

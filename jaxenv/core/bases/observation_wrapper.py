@@ -9,7 +9,7 @@ from jaxenv import tree
 from jaxenv.core._observation import checked_observation, map_observation
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.specs._bounds import mapped_spec
 from jaxenv.tree import Tree
 
@@ -34,13 +34,13 @@ class ObservationWrapper(Wrapper):
         return mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
 
     @property
-    def shows_state(self) -> bool:
-        return self.env.shows_state
+    def observes_state(self) -> bool:
+        return self.env.observes_state
 
     def observation_of(self, state: Tree) -> Tree:
         return self._mapped(self.env.observation_of(self.inner(state)), self.clock(state).env_id.shape[0])
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, self._with_observation(timestep)
 

@@ -8,7 +8,7 @@ import jax
 from jaxenv.core._reward import with_reward
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 
@@ -24,7 +24,7 @@ class RowRewardWrapper(Wrapper):
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         """The new reward for a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, self._with_reward(timestep)
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_integer
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._checks import TrajectoryMode, check_mode
+from jaxenv.data._trajectory_checks import TrajectoryMode, check_mode
 from jaxenv.data.rows import nearest_divisor
 from jaxenv.rollout import Experience
 

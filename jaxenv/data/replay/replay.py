@@ -15,8 +15,8 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_bool, check_integer, check_kind, is_concrete
-from jaxenv.data._checks import TrajectoryMode, check_fraction, single_stream
-from jaxenv.data.replay import _checks, _ring
+from jaxenv.data._trajectory_checks import TrajectoryMode, check_fraction, single_stream
+from jaxenv.data.replay import _buffer_checks, _ring
 from jaxenv.data.replay._episode_index import EpisodeIndex
 from jaxenv.data.replay._span import Span
 from jaxenv.data.replay.batch import Batch
@@ -50,7 +50,7 @@ class Replay:
         ValueError: for an argument out of range.
 
     >>> import jax, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012(num_envs=4))
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two(num_envs=4))
     >>> policy, replay = jaxenv.rollout.random_policy(env), Replay(capacity=100, num_envs=4)
     >>> @jax.jit
     ... def batch(key):
@@ -98,8 +98,8 @@ class Replay:
         Raises:
             ValueError: if a leaf does not lead with time and ``num_envs`` lanes, or ``step_type`` is missing.
         """
-        rows = _checks.without_env_id("Replay.init", rows)
-        _checks.check_template("Replay.init", rows, self.num_envs)
+        rows = _buffer_checks.without_env_id("Replay.init", rows)
+        _buffer_checks.check_template("Replay.init", rows, self.num_envs)
         if self.index_episodes and "final_observation" in rows.timestep.env_info:
             raise ValueError(
                 "Replay.init: index_episodes is for trajectories with FIRST rows; the rows hold "
@@ -132,12 +132,12 @@ class Replay:
                 than the capacity; another number of lanes; or ``env_id`` for an aligned buffer.
         """
         span = self._span("add", state)
-        rows = _checks.without_env_id("Replay.add", rows)
+        rows = _buffer_checks.without_env_id("Replay.add", rows)
         if env_id is not None and self.aligned:
             raise ValueError("Replay.add: rows are added to all lanes of an aligned buffer together, pass no env_id")
         lanes = np.arange(self.num_envs, dtype=np.int32) if env_id is None else env_id
-        lanes = _checks.distinct_lanes("Replay.add", lanes, self.num_envs)
-        _checks.check_added_rows("Replay.add", rows, state.rows, lanes.shape[0], self.capacity)
+        lanes = _buffer_checks.distinct_lanes("Replay.add", lanes, self.num_envs)
+        _buffer_checks.check_added_rows("Replay.add", rows, state.rows, lanes.shape[0], self.capacity)
         num_rows = rows.timestep.step_type.shape[0]
         if num_rows == 0:
             return state
@@ -195,7 +195,7 @@ class Replay:
         """
         span = self._span("update_priorities", state)
         check_kind("Replay.update_priorities", "batch", batch, Batch)
-        _checks.check_priorities("Replay.update_priorities", batch.position.shape, priority, valid)
+        _buffer_checks.check_priorities("Replay.update_priorities", batch.position.shape, priority, valid)
         sampling = self.sampling.update(state.sampling, span, batch.env_id, batch.position, priority, valid)
         return dataclasses.replace(state, sampling=sampling)
 

@@ -125,7 +125,7 @@ class Normalizer(Transformer):
 
     def update_estimate(self, estimate: Estimate, x: jax.Array, valid: jax.Array | None = None) -> Estimate:
         """The estimate after rows ``x`` (``[B, ...]``) that are finite and ``valid`` (bool ``[B]``)."""
-        rows = _moments.of(x, summable(x) if valid is None else summable(x) & valid, self.axis_name)
+        rows = _moments.from_batch(x, summable(x) if valid is None else summable(x) & valid, self.axis_name)
         moments, memory = estimate.moments, estimate.memory
         merged = _moments.merge(moments, rows)
         if self.mode == "adaptive":

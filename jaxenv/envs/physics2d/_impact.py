@@ -35,7 +35,7 @@ _TOGETHER = 2  # of these are solved in one kernel; few bodies touch more, which
 
 
 @tree.struct
-class Row:
+class BodyContacts:
     """A body of one lane, and the ground near it from left to right, of which it has K contacts."""
 
     body: Any  # int32 [R], index of the body
@@ -76,7 +76,7 @@ def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: S
     return jnp.maximum(below, -above) - sag < reach
 
 
-def solve(scene: Scene, bodies: Row, awake: jax.Array, dt: np.float32, iterations: int) -> Row:
+def solve(scene: Scene, bodies: BodyContacts, awake: jax.Array, dt: np.float32, iterations: int) -> BodyContacts:
     """All bodies of all lanes after all impacts.
 
     Args:
@@ -94,13 +94,13 @@ def solve(scene: Scene, bodies: Row, awake: jax.Array, dt: np.float32, iteration
     live = live & awake[None]
 
     def solved(fixed: tuple[Any, ...], moving: tuple[Any, ...]) -> tuple[Any, ...]:
-        return _moving(_solve(scene, Row(*fixed, *moving), dt, iterations))
+        return _moving(_solve(scene, BodyContacts(*fixed, *moving), dt, iterations))
 
     fixed, moving = jax.tree.map(lambda x: _flat(x, n, lanes), (_fixed(bodies), _moving(bodies)))
     moving = in_blocks(solved, live.reshape(n * lanes), fixed, moving)
     moving = jax.tree.map(lambda x: x.reshape(*x.shape[:-1], n, lanes), moving)
     moving = jax.tree.map(lambda x: x if x.ndim == 2 else jnp.moveaxis(x, 0, 1), moving)
-    return Row(*_fixed(bodies), *moving)
+    return BodyContacts(*_fixed(bodies), *moving)
 
 
 def _flat(x: jax.Array, n: int, lanes: int) -> jax.Array:
@@ -108,17 +108,17 @@ def _flat(x: jax.Array, n: int, lanes: int) -> jax.Array:
     return x.reshape(n * lanes) if x.ndim == 2 else jnp.moveaxis(x, 1, 0).reshape(-1, n * lanes)
 
 
-def _fixed(row: Row) -> tuple[Any, ...]:
+def _fixed(row: BodyContacts) -> tuple[Any, ...]:
     """What impacts do not change."""
     return row.body, row.start, row.segment, row.block, row.rank
 
 
-def _moving(row: Row) -> tuple[Any, ...]:
+def _moving(row: BodyContacts) -> tuple[Any, ...]:
     """What impacts change."""
     return row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit
 
 
-def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> Row:
+def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations: int) -> BodyContacts:
     """The rows after all their impacts."""
     size = row.rank.shape[0]
     no, zero = jnp.zeros_like(row.hit), jnp.zeros_like(row.start[0])
@@ -155,21 +155,21 @@ def _solve(scene: Scene, row: Row, dt: np.float32, velocity_iterations: int) -> 
     return lax.while_loop(lambda c: (c[0] < _EVENTS) & jnp.any(c[1]), event, start)[-1]
 
 
-def _grounds(row: Row) -> list[Any]:
+def _grounds(row: BodyContacts) -> list[Any]:
     """The blocks and the edges near the bodies, in the order of the contacts."""
     return [row.segment] if row.block is None else [row.block, row.segment]
 
 
 def _advance(
     scene: Scene,
-    row: Row,
+    row: BodyContacts,
     active: jax.Array,
     earliest: jax.Array,
     past: jax.Array,
     mine: jax.Array,
     dt: np.float32,
     velocity_iterations: int,
-) -> tuple[Row, jax.Array]:
+) -> tuple[BodyContacts, jax.Array]:
     """Moves the rows to their earliest impact, solves it, and moves them on; also in which rows it was one.
 
     ``mine [K, R]`` tells which contact is met.
@@ -281,7 +281,7 @@ def _position_iteration(
 
 def _solve_velocities(
     scene: Scene,
-    row: Row,
+    row: BodyContacts,
     manifolds: tuple[Manifold, ...],
     more: jax.Array,
     pose: Triple,

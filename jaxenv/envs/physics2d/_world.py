@@ -14,7 +14,7 @@ from jaxenv.envs.physics2d import _block, _broad, _impact
 from jaxenv.envs.physics2d._block import Blocks
 from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined
 from jaxenv.envs.physics2d._contact import Impulses, Triple
-from jaxenv.envs.physics2d._impact import Row, manifold_of
+from jaxenv.envs.physics2d._impact import BodyContacts, manifold_of
 from jaxenv.envs.physics2d._island import End, Motors, Start, solver_of
 from jaxenv.envs.physics2d._revolute import JointImpulses
 from jaxenv.envs.physics2d._rows import in_blocks
@@ -206,7 +206,7 @@ def step(
         if place is not None:
             contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
         body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
-        rows = Row(body, world.pose, segment, block, rank, pose, velocity, contacts, touched, begun, hit)
+        rows = BodyContacts(body, world.pose, segment, block, rank, pose, velocity, contacts, touched, begun, hit)
         rows = _impact.solve(scene, rows, ~asleep, time, velocity_iterations)
         pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
         touched, begun, hit = rows.touched, rows.begun, rows.hit

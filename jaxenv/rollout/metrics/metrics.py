@@ -44,7 +44,7 @@ class Metrics:
         ValueError: if gamma is out of range, or names repeat, are empty or end in another suffix.
 
     >>> import jax, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012(num_envs=2))
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two(num_envs=2))
     >>> metrics = Metrics(gamma=0.5)
     >>> @jax.jit
     ... def play(key):

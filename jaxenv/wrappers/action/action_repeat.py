@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import BatchWrapper, TimeStep, Wrapper, layers
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 
@@ -58,8 +58,8 @@ class ActionRepeat(Wrapper):
                 )
 
     @property
-    def shows_state(self) -> bool:
-        return self.env.shows_state
+    def observes_state(self) -> bool:
+        return self.env.observes_state
 
     def reward_spec(self) -> specs.Array:
         inner = self.env.reward_spec()
@@ -69,7 +69,7 @@ class ActionRepeat(Wrapper):
         low, high = (np.cumsum(np.stack([bound] * self.num), axis=0) for bound in (inner.minimum, inner.maximum))
         return inner.replace(minimum=low.min(axis=0), maximum=high.max(axis=0))
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, _counted(timestep, jnp.zeros_like(env_id))
 

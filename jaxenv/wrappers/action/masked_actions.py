@@ -84,4 +84,4 @@ class MaskedActions(LaneWrapper):
 
 
 def _info_of_state(env: Environment, key: jax.Array) -> dict[str, Any]:
-    return env.info_of_state(env.reset(key)[0])
+    return env.env_info_of(env.reset(key)[0])

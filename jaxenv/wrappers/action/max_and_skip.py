@@ -35,7 +35,7 @@ class MaxAndSkip(ActionRepeat):
     in_evaluation = "kept"
 
     @property
-    def shows_state(self) -> bool:
+    def observes_state(self) -> bool:
         return False
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

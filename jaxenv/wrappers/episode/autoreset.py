@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxenv import tree
 from jaxenv.core import AutoResetMode, BatchWrapper, TimeStep, Wrapper, check_choice, layers, unshare
 from jaxenv.core._restart import PerPlatform, check_strategy, start_episodes
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -57,7 +57,7 @@ class AutoReset(Wrapper):
             carries batch state.
 
     >>> import jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012())
+    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> for _ in range(3):
     ...     state, timestep = env.step(state, jnp.zeros(1, jnp.int32))
@@ -101,12 +101,12 @@ class AutoReset(Wrapper):
     def inner(self, state: AutoResetState) -> Tree:
         return state.inner
 
-    def starts(self, timestep: TimeStep) -> jax.Array:
-        first = self.env.starts(timestep)
+    def episode_starts(self, timestep: TimeStep) -> jax.Array:
+        first = self.env.episode_starts(timestep)
         return first | timestep.is_last() if self.mode == "same_step" else first
 
     def begin(
-        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: AutoResetState | None = None
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: AutoResetState | None = None
     ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         if self.mode == "same_step":
@@ -149,7 +149,7 @@ class AutoReset(Wrapper):
 
     def _observation_where(self, mask: jax.Array, inner: Any, first: TimeStep, timestep: TimeStep) -> Any:
         """The observation of ``first`` under the mask, else of ``timestep``."""
-        if self.env.shows_state:  # Observing the selected state once is cheaper than selecting between observations.
+        if self.env.observes_state:  # Observing the selected state once is cheaper than selecting between observations.
             return self.env.observation_of(inner)
         return tree.where(mask, first.observation, timestep.observation)
 
@@ -157,7 +157,7 @@ class AutoReset(Wrapper):
         self, mask: jax.Array, state: Tree, first: TimeStep, timestep: TimeStep
     ) -> dict[str, jax.Array]:
         """The entries of ``env_info`` that describe the state, of ``first`` under the mask, else of ``timestep``."""
-        names = self.env.info_of_state(state).keys()
+        names = self.env.env_info_of(state).keys()
         return tree.where(mask, *({name: row.env_info[name] for name in names} for row in (first, timestep)))
 
 

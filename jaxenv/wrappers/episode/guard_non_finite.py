@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv.core import Task, TimeStep, Wrapper, end_abnormal, layers
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
 
@@ -45,12 +45,12 @@ class GuardNonFinite(Wrapper):
         inside = layers(self.env)[:-1]
         if wrong := [type(layer).__name__ for layer in inside if not isinstance(layer, FixedResetKey)]:
             raise ValueError(f"GuardNonFinite: put it innermost, inside {wrong[0]}")
-        if not self.env.shows_state:  # the observation of the previous state must be reproducible
+        if not self.env.observes_state:  # the observation of the previous state must be reproducible
             raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")
 
     @property
-    def shows_state(self) -> bool:
-        return self.env.shows_state
+    def observes_state(self) -> bool:
+        return self.env.observes_state
 
     @property
     def _observes_finite(self) -> bool:
@@ -60,7 +60,7 @@ class GuardNonFinite(Wrapper):
         observation = self.env.observation_of(state)
         return observation if self._observes_finite else _zero_where_not_finite(observation)
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         env_info = {"abnormal": jnp.zeros(env_id.shape, bool), **timestep.env_info}
         return state, dataclasses.replace(timestep, env_info=env_info)
@@ -71,7 +71,7 @@ class GuardNonFinite(Wrapper):
         shown = () if self._observes_finite else timestep.observation
         abnormal = ~_finite_lanes((new, shown, timestep.reward))
         kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))
-        env_info = {**_zero_where_not_finite(timestep.env_info), **self.env.info_of_state(kept)}
+        env_info = {**_zero_where_not_finite(timestep.env_info), **self.env.env_info_of(kept)}
         env_info["abnormal"] = abnormal | env_info.get("abnormal", False)
         row = end_abnormal(abnormal, timestep)
         return kept, dataclasses.replace(row, observation=self.observation_of(kept), env_info=env_info)

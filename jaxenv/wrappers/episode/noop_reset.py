@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core import TimeStep, Wrapper
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 
@@ -68,25 +68,25 @@ class NoopReset(Wrapper):
         return given.astype(spec.dtype) if same_kind else given
 
     @property
-    def shows_state(self) -> bool:
-        return self.env.shows_state
+    def observes_state(self) -> bool:
+        return self.env.observes_state
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         num = random.integers(self._stream(self.env.clock(state), "num"), (), 1, self.maximum + 1)
         action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())
         # An observation that depends on the state alone is computed once, from the last state.
-        shown = () if self.shows_state else timestep.observation
+        shown = () if self.observes_state else timestep.observation
         start = tree.vary_like(env_id, (state, shown))
 
         def play(count: jax.Array, current: tuple[Tree, Any]) -> tuple[Tree, Any]:
             stepped, row = self.env.proceed(current[0], action)
-            after = (stepped, () if self.shows_state else row.observation)
+            after = (stepped, () if self.observes_state else row.observation)
             return tree.where(count < num, tree.where(row.is_last(), start, after), current)
 
         # The number of iterations is fixed: some lane of a large batch draws the maximum anyway, and sharded lanes need
         # no communication to agree on when to stop.
         state, shown = jax.lax.fori_loop(np.int32(0), np.int32(self.maximum), play, start)
-        observation = self.env.observation_of(state) if self.shows_state else shown
-        env_info = {**timestep.env_info, **self.env.info_of_state(state)}
+        observation = self.env.observation_of(state) if self.observes_state else shown
+        env_info = {**timestep.env_info, **self.env.env_info_of(state)}
         return state, dataclasses.replace(timestep, observation=observation, env_info=env_info)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.core import StepType, TimeStep, Wrapper
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 _NEVER = np.int32(np.iinfo(np.int32).max)
@@ -67,7 +67,7 @@ class RandomFirstEpisodeLength(Wrapper):
         return state.inner
 
     def begin(
-        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: RandomFirstEpisodeLengthState | None = None
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: RandomFirstEpisodeLengthState | None = None
     ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         stream = self._stream(self.env.clock(state), "length")

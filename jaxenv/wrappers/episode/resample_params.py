@@ -12,7 +12,7 @@ from jaxenv import random, tree
 from jaxenv._util.names import did_you_mean
 from jaxenv.core import Environment, LaneState, TimeStep, Wrapper
 from jaxenv.core._declared import Declared, declared_leaves
-from jaxenv.random import Clock, Words
+from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 
 
@@ -110,8 +110,8 @@ class ResampleParams(Wrapper):
         return self._with(state.own, self.clock(state).env_id.shape[0])
 
     @property
-    def shows_state(self) -> bool:
-        return self.env.shows_state
+    def observes_state(self) -> bool:
+        return self.env.observes_state
 
     def inner(self, state: LaneState) -> Tree:
         return state.inner
@@ -119,11 +119,11 @@ class ResampleParams(Wrapper):
     def observation_of(self, state: LaneState) -> Tree:
         return self._of(state).observation_of(state.inner)
 
-    def info_of_state(self, state: LaneState) -> dict[str, Tree]:
-        return _shown(self._of(state).info_of_state(state.inner), state.own)
+    def env_info_of(self, state: LaneState) -> dict[str, Tree]:
+        return _shown(self._of(state).env_info_of(state.inner), state.own)
 
     def begin(
-        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
     ) -> tuple[Tree, TimeStep]:
         own = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
         env = self._with(own, env_id.shape[0])

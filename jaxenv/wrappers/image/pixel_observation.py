@@ -8,7 +8,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.canvas import check_size
 from jaxenv.core import TimeStep, Wrapper
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 
@@ -47,7 +47,7 @@ class PixelObservation(Wrapper):
             )
 
     @property
-    def shows_state(self) -> bool:
+    def observes_state(self) -> bool:
         return True
 
     def observation_of(self, state: Tree) -> Tree:
@@ -56,7 +56,7 @@ class PixelObservation(Wrapper):
     def observation_spec(self) -> Tree:
         return specs.Bounded((*self.size, 3), np.uint8, 0, 255, "pixels")
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, tree.rebuild(timestep, observation=self.observation_of(state))
 

@@ -65,9 +65,9 @@ class FrameStack(LaneWrapper):
         return select("FrameStack", observation, self.fields)
 
     @property
-    def shows_state(self) -> bool:
+    def observes_state(self) -> bool:
         # The state holds the shown frames, so `AutoReset` can read the observation from it.
-        return self.env.shows_state or all(jax.tree.leaves(self._marks(self.env.observation_spec())))
+        return self.env.observes_state or all(jax.tree.leaves(self._marks(self.env.observation_spec())))
 
     def observation_of(self, state: LaneState) -> Tree:
         stacked = self._marks(self.env.observation_spec())

@@ -56,7 +56,7 @@ class History(LaneWrapper):
         return {"observation": observation, "action": action} if self.include_actions else observation
 
     @property
-    def shows_state(self) -> bool:
+    def observes_state(self) -> bool:
         return True
 
     def observation_of(self, state: LaneState) -> Tree:

@@ -32,7 +32,7 @@ class EpisodeStatistics(LaneWrapper):
     Owns ``env_info``.
 
     >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = jaxenv.wrappers.EpisodeStatistics(jaxenv.testing.mock_012())
+    >>> env = jaxenv.wrappers.EpisodeStatistics(jaxenv.testing.count_to_two())
     >>> state, _ = env.reset(jax.random.key(0))
     >>> for _ in range(2):
     ...     state, timestep = env.step(state, jnp.zeros(1, jnp.int32))

@@ -19,7 +19,7 @@ class EvalReturn(LaneWrapper):
     True on LAST rows. `EpisodeStatistics` reports more. Owns ``env_info``.
 
     >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = EvalReturn(jaxenv.testing.mock_012())
+    >>> env = EvalReturn(jaxenv.testing.count_to_two())
     >>> state, _ = env.reset(jax.random.key(0))
     >>> for _ in range(2):
     ...     state, timestep = env.step(state, jnp.zeros(1, jnp.int32))

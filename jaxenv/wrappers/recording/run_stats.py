@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core import Count, Sum, TimeStep, Wrapper, check_integer
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 
@@ -76,7 +76,7 @@ class RunStats(Wrapper):
         ValueError: if ``num_recent`` is not an integer of at least 0.
 
     >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = jaxenv.wrappers.RunStats(jaxenv.wrappers.AutoReset(jaxenv.testing.mock_012()), num_recent=2)
+    >>> env = jaxenv.wrappers.RunStats(jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two()), num_recent=2)
     >>> state, _ = env.reset(jax.random.key(0))
     >>> for _ in range(4):
     ...     state, _ = env.step(state, jnp.zeros(1, jnp.int32))
@@ -99,7 +99,7 @@ class RunStats(Wrapper):
         return state.inner
 
     def begin(
-        self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: RunState | None = None
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: RunState | None = None
     ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         steps = jnp.zeros_like(episode)
@@ -114,7 +114,7 @@ class RunStats(Wrapper):
 
     def proceed(self, state: RunState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
-        starts, taken = self.env.starts(timestep), ~timestep.is_first()
+        starts, taken = self.env.episode_starts(timestep), ~timestep.is_first()
         steps = state.episode_steps + taken.astype(jnp.int32)
         return RunState(
             inner=inner,

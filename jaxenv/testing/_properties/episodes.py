@@ -59,7 +59,7 @@ def episode_grammar(subject: Subject) -> str:
 
 def _transition_info(subject: Subject, rows: TimeStep) -> dict[str, Tree]:
     """The entries of ``env_info`` that describe a transition rather than a state."""
-    of_state = jax.eval_shape(subject.stack.info_of_state, take_steps(subject.rollout.states, 0))
+    of_state = jax.eval_shape(subject.stack.env_info_of, take_steps(subject.rollout.states, 0))
     return {n: x for n, x in rows.env_info.items() if n not in of_state and n != "final_observation"}
 
 
@@ -190,7 +190,7 @@ def boundary_keeps_step(subject: Subject) -> str:
         stepped = ~np.asarray(rollout.before.ended) if mode == "next_step" else np.ones_like(rollout.ends[1:])
         last = np.asarray(rows.step_type) == LAST
         count += int(last.sum())
-        shown, of_state = rows.observation, jax.eval_shape(core.info_of_state, take_steps(rollout.before.inner, 0))
+        shown, of_state = rows.observation, jax.eval_shape(core.env_info_of, take_steps(rollout.before.inner, 0))
         if mode == "same_step":
             shown = rows.env_info["final_observation"]
         for field in _TRANSITION:
@@ -226,7 +226,7 @@ def modes_agree(subject: Subject) -> str:
     after_states, after = rollout.after
     for field in _TRANSITION:
         _require_same(subject, field, getattr(after, field), getattr(rows, field), stepped)
-    of_state = jax.eval_shape(same_step.env.info_of_state, take_steps(inner, 0))
+    of_state = jax.eval_shape(same_step.env.env_info_of, take_steps(inner, 0))
     for name, value in after.env_info.items():
         if name not in of_state:
             _require_same(subject, f"env_info.{name}", value, rows.env_info[name], stepped)

@@ -12,11 +12,11 @@ from jaxenv.core import _actions
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.random import Words
-from jaxenv.testing._checks.structure import require_rows_match_specs
-from jaxenv.testing._checks.values import require_within_bounds
+from jaxenv.random import KeyWords
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import output_shapes, replay, sample_actions, start
+from jaxenv.testing._properties.structure import require_rows_match_specs
+from jaxenv.testing._properties.values import require_within_bounds
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -257,7 +257,7 @@ class _PaysPastEnd(Wrapper):
     def inner(self, state: Tree) -> Tree:
         return state.inner
 
-    def begin(self, keys: Words, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
 

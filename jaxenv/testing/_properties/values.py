@@ -8,7 +8,6 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._checks._overflow import require_no_overflow
 from jaxenv.testing._compare import (
     first,
     location,
@@ -19,6 +18,7 @@ from jaxenv.testing._compare import (
     to_numpy,
 )
 from jaxenv.testing._programs import replay, run, sample, sample_actions, start
+from jaxenv.testing._properties._overflow import require_no_overflow
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree

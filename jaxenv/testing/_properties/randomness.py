@@ -19,7 +19,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task, TaskState
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.random import Words
+from jaxenv.random import KeyWords
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
@@ -214,7 +214,7 @@ def starts_distribution(subject: Subject) -> str:
     numbers = jnp.arange(_NUM_STARTS, dtype=jnp.int32)
 
     @jax.jit
-    def two_starts(env: Environment, words: Words, numbers: Any) -> Any:
+    def two_starts(env: Environment, words: KeyWords, numbers: Any) -> Any:
         state, _ = env.begin((words[0], words[1]), numbers, jnp.zeros_like(numbers))
         return state.task, env.begin((words[0], words[1]), numbers, jnp.ones_like(numbers))[0].task
 
