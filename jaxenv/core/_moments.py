@@ -96,8 +96,8 @@ def pool(groups: Moments, sum_groups: Callable[[jax.Array], jax.Array]) -> Momen
 
 
 def update(moments: Moments, batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None = None) -> Moments:
-    """The moments after one more batch; arguments as in `of`."""
-    return merge(moments, of(batch, valid, axis_name))
+    """The moments after one more batch; arguments as in `from_batch`."""
+    return merge(moments, from_batch(batch, valid, axis_name))
 
 
 def normalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Array:

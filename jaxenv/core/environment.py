@@ -234,12 +234,6 @@ class Environment(Module, abc.ABC):
     def num_envs(self) -> int:
         """Number of lanes that ``reset(key)`` makes; all other methods take it from their arrays."""
 
-    @property
-    @final
-    def batch_size(self) -> int:
-        """An alias of ``num_envs``."""
-        return self.num_envs
-
     @abc.abstractmethod
     def clock(self, state: Tree) -> Clock:
         """The lanes' clock in a state of this stack."""

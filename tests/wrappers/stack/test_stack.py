@@ -179,4 +179,4 @@ def test_an_environment_that_can_diverge_is_guarded_even_with_discrete_actions()
 
 def test_make_returns_a_named_environment_with_num_envs_lanes():
     env = jaxenv.make("CartPole-v1", num_envs=3)
-    assert (env.num_envs, env.batch_size, env.name, env.batched) == (3, 3, "CartPole-v1", True)
+    assert (env.num_envs, env.name, env.batched) == (3, "CartPole-v1", True)
