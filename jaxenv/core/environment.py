@@ -83,7 +83,9 @@ class Environment(Module, abc.ABC):
             return _first_episodes(self, key, env_id)
 
     @abc.abstractmethod
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         """Starts an episode in every lane: the primitive under ``reset``, ``AutoReset`` and ``reset_where``.
 
         Tasks and wrappers implement it, and wrappers call that of the environment inside.

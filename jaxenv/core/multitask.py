@@ -196,7 +196,9 @@ class Multitask(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
         playing, rows = self._start(clock.stream(), env_id, previous)
         return TaskState(clock, playing), dataclasses.replace(

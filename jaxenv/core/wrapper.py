@@ -99,7 +99,9 @@ class Wrapper(Environment):
 
     # --- forwarded to the environment inside -------------------------------------------------------------------------
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         return self.env.begin(keys, env_id, episode, previous)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

@@ -327,7 +327,9 @@ def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> tuple[Tree, 
 
 
 @for_one_lane
-def _step(env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree) -> tuple[Tree, tuple[Any, ...]]:
+def _step(
+    env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree
+) -> tuple[Tree, tuple[Any, ...]]:
     state, timestep = env.step(_with_words(state, words), action)
     return state, _fields(timestep)
 

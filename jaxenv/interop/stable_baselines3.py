@@ -91,7 +91,9 @@ class _StepResult(NamedTuple):
 def _step_result(timestep: TimeStep) -> _StepResult:
     info, episode = without_episode(timestep.env_info)
     final = info.pop("final_observation")
-    return _StepResult(timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, episode, final)
+    return _StepResult(
+        timestep.observation, timestep.reward, timestep.is_last(), timestep.truncated, info, episode, final
+    )
 
 
 class _VecEnvMethods(Fixed):

@@ -109,7 +109,9 @@ class Evaluation:
             "return_max": of_at_least(1, jnp.max(jnp.where(counted, returns, -LARGEST), axis=0)),
             "return_min": of_at_least(1, jnp.min(jnp.where(counted, returns, LARGEST), axis=0)),
             "return_standard_error": of_at_least(2, standard_error),
-            "length_mean": of_at_least(1, _moments.from_batch(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean),
+            "length_mean": of_at_least(
+                1, _moments.from_batch(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean
+            ),
         }
         if key is not None:
             random.check_one("summary", key)

@@ -73,7 +73,9 @@ class HostEnvironment(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         if previous is not None:
             raise ValueError(f"{self}: some lanes cannot be restarted from outside: {_WHOLE}; it restarts them itself")
         if env_id.shape[0] != self.num_envs:

@@ -79,7 +79,9 @@ class Checked(Wrapper):
     def inner(self, state: Tree) -> Tree:
         return state.inner if self.autoreset is None else state
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         inner = None if previous is None else self.inner(previous)
         return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
 

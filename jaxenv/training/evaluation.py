@@ -169,7 +169,9 @@ def evaluate(lanes: DeviceLanes, env: Environment, make_policy: Callable, learne
     return tree.rebuild(now, metrics=metrics.clear_finished(now.metrics)), curve
 
 
-def episodes(lanes: DeviceLanes, env: Environment, policy: Callable, memory: Any, key: jax.Array) -> dict[str, jax.Array]:
+def episodes(
+    lanes: DeviceLanes, env: Environment, policy: Callable, memory: Any, key: jax.Array
+) -> dict[str, jax.Array]:
     """Plays the whole episodes of an evaluation, as many in each lane; returns the last four fields of a `Curve`."""
     of_device, num_episodes = lanes.on_device(env), lanes.per_device("num_eval_episodes")
     rows = None

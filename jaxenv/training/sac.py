@@ -224,7 +224,9 @@ def make_train(
 
     def explore(learner: Learner, uniform: bool):
         def policy(timestep, stream, noise):
-            noise = _next_noise(noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"])
+            noise = _next_noise(
+                noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"]
+            )
             if uniform:
                 unit = jax.lax.erf(noise * np.float32(np.sqrt(0.5)))  # the distribution function of a normal number
             else:

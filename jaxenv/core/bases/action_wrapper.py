@@ -27,7 +27,9 @@ class ActionWrapper(Wrapper):
     def action(self, action: Tree) -> Tree:
         """Maps actions ``[B, ...]`` that fit ``action_spec`` to actions for ``env``; discrete actions are in bounds."""
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), env_id.shape))
 

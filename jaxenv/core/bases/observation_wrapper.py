@@ -40,7 +40,9 @@ class ObservationWrapper(Wrapper):
     def observation_of(self, state: Tree) -> Tree:
         return self._mapped(self.env.observation_of(self.inner(state)), self.clock(state).env_id.shape[0])
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, self._with_observation(timestep)
 

@@ -24,7 +24,9 @@ class RowRewardWrapper(Wrapper):
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         """The new reward for a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, self._with_reward(timestep)
 

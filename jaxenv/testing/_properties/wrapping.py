@@ -257,7 +257,9 @@ class _PaysPastEnd(Wrapper):
     def inner(self, state: Tree) -> Tree:
         return state.inner
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
 

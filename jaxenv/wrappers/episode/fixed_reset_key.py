@@ -41,7 +41,9 @@ class FixedResetKey(Wrapper):
         if self.env is not self.env.unwrapped:
             raise ValueError(f"FixedResetKey: put it around the environment itself, not around {self.env}")
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         fixed = self.lane_words(self.key, env_id)
         state, timestep = self.env.begin(fixed, env_id, jnp.zeros_like(episode), previous)
         clock = random.Clock(keys, env_id, episode, jnp.zeros_like(episode))

@@ -60,7 +60,9 @@ class GuardNonFinite(Wrapper):
         observation = self.env.observation_of(state)
         return observation if self._observes_finite else _zero_where_not_finite(observation)
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         env_info = {"abnormal": jnp.zeros(env_id.shape, bool), **timestep.env_info}
         return state, dataclasses.replace(timestep, env_info=env_info)

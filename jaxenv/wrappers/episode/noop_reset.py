@@ -71,7 +71,9 @@ class NoopReset(Wrapper):
     def observes_state(self) -> bool:
         return self.env.observes_state
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         num = random.integers(self._stream(self.env.clock(state), "num"), (), 1, self.maximum + 1)
         action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())

@@ -67,7 +67,11 @@ class RandomFirstEpisodeLength(Wrapper):
         return state.inner
 
     def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: RandomFirstEpisodeLengthState | None = None
+        self,
+        keys: KeyWords,
+        env_id: jax.Array,
+        episode: jax.Array,
+        previous: RandomFirstEpisodeLengthState | None = None,
     ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         stream = self._stream(self.env.clock(state), "length")

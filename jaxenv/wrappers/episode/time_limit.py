@@ -91,7 +91,9 @@ class TimeLimit(Wrapper):
         """The steps of the episode that the limit counts, int32 ``[B]``."""
         return state.elapsed if self._own_count else self.env.clock(state).step
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else self.inner(previous))
         env_info = {**timestep.env_info, "time_limit_reached": jnp.zeros(env_id.shape, bool)}
         if self._own_count:

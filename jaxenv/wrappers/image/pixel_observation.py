@@ -56,7 +56,9 @@ class PixelObservation(Wrapper):
     def observation_spec(self) -> Tree:
         return specs.Bounded((*self.size, 3), np.uint8, 0, 255, "pixels")
 
-    def begin(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None) -> tuple[Tree, TimeStep]:
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.begin(keys, env_id, episode, previous)
         return state, tree.rebuild(timestep, observation=self.observation_of(state))
 

@@ -1,6 +1,6 @@
 """Broken environments and wrappers, each with one fault that was shipped or nearly shipped somewhere.
 
-``TWINS`` names the properties of ``check_env`` that reject each of them. The modules mirror ``jaxenv.testing._properties``.
+``TWINS`` names the properties of ``check_env`` that reject each of them. The modules mirror the properties of the kit.
 """
 
 from tests.testing.twins import batch, episodes, randomness, structure, transformations, values, wrapping
