@@ -154,7 +154,7 @@ class Careless(LaneWrapper):
 @pytest.mark.parametrize(
     ("hooks", "message"),
     [
-        ({"init": lambda self, timestep, stream: jnp.zeros(())}, "init: every array must"),
+        ({"init": lambda self, timestep, stream: jnp.zeros(())}, r"init: every array .*shape"),
         (
             {"after": lambda self, own, timestep, stream: timestep},
             r"after: .*got Time",

@@ -285,7 +285,7 @@ def test_a_shape_must_be_a_tuple_of_lengths(draw_with, shape):
         (lambda s: random.integers(s, (), 5, 2), "random.integers: low ...got 5 and 2"),
         (lambda s: random.integers(s, (), 0, np.array([3, 0])), ": low ...got 0 and 0 in lane 1"),
         (lambda s: random.bernoulli(s, (), 2.0), "random.bernoulli: p ...got 2.0"),
-        (lambda s: random.bernoulli(s, (), np.float32([0, np.nan])), "p ...got nan in lane 1"),
+        (lambda s: random.bernoulli(s, (), np.float32([0, np.nan])), "random.bernoulli: p ...got nan in lane 1"),
         (lambda s: random.permutation(s, -1), "random.permutation: n ...got -1"),
         (lambda s: random.separate_bits(s, 1.5), "random.separate_bits: num ...got 1.5"),
         (lambda s: random.fold_in(s, 2.5), "random.fold_in: salt ...got 2.5"),

@@ -260,7 +260,7 @@ def test_a_number_in_place_of_the_function_is_refused():
 
 
 def test_a_negative_number_is_refused():
-    with pytest.raises(ValueError, match=r"n .*got -1"):
+    with pytest.raises(ValueError, match=r"assert_max_traces: n .*got -1"):
         assert_max_traces(first, -1)
 
 

@@ -296,8 +296,8 @@ def test_bounds_cover_every_window_and_both_orientations():
 VECTOR, IMAGE = Array((2,), F32), bytes_(4, 3, 3)
 BAD = [
     (ChannelFirst, VECTOR, {}, r"observation .*got Array"),
-    (ChannelFirst, {"a": IMAGE, "b": VECTOR}, {"fields": ("b",)}, r"b .*got Array"),
-    (CropObservation, IMAGE, {"x": -1, "y": 0, "width": 1, "height": 1}, r"x .*got -1"),
+    (ChannelFirst, {"a": IMAGE, "b": VECTOR}, {"fields": ("b",)}, r"\bb .*got Array"),
+    (CropObservation, IMAGE, {"x": -1, "y": 0, "width": 1, "height": 1}, r"\bx .*got -1"),
     (
         CropObservation,
         IMAGE,

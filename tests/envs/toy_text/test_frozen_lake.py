@@ -122,7 +122,7 @@ def test_an_invalid_option_raises(options, message):
     [
         ((1,), r"size .*got 1"),
         ((2.5,), r"size .*got 2.5"),
-        ((4, 0.0), r"p .*got 0.0"),
+        ((4, 0.0), r"\bp .*got 0.0"),
     ],
 )
 def test_invalid_arguments_of_a_random_map_raise(arguments, message):
