@@ -274,9 +274,9 @@ def test_a_rollout_of_vmapped_lanes_has_gradients_in_the_policy_and_in_the_param
 
 def test_names_of_the_module_are_those_of_gymnax():
     assert gymnax.registered_envs == jaxenv.ids()
-    assert gymnax.environments.spaces is spaces
+    assert gymnax.environments.spaces.Box is spaces.Box
     assert gymnax.wrappers.LogWrapper is purerl.LogWrapper
-    assert gymnax_v0.environments.spaces is spaces
+    assert gymnax_v0.environments.spaces.Box is spaces.Box
     with pytest.raises(AttributeError, match=r"the wrappers of.* 1\.x take six values"):
         gymnax_v0.wrappers.LogWrapper
     with pytest.raises(AttributeError, match=r"has no attribute 'register': use jaxenv\.register"):

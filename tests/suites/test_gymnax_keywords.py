@@ -119,7 +119,7 @@ def test_the_mnist_bandit_works_where_the_data_exist(monkeypatch):
 
 def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch):
     monkeypatch.setitem(gymnax.registration._registry, "Pair-v0", environments.Pair)
-    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Pair-v0"])
+    monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Pair-v0"])
     env = load("Pair-v0", 2)
     assert env.observation_spec() == {"near": specs.Bounded((2,), np.float32, -1, 1), "far": specs.discrete(3)}
     assert env.action_spec() == (specs.discrete(3), specs.Bounded((2,), np.float32, -1, 1))
@@ -130,7 +130,7 @@ def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch)
 @pytest.mark.parametrize(("limit", "length"), [(9, 2), (1, 1), (0, 2)])
 def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, limit, length):
     monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", environments.Leaving)
-    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
+    monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
     env = load("Leaving-v0", 2, max_episode_steps=limit, autoreset="same_step")
     rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *env.reset(jax.random.key(0)), 6)[1].timestep
     ends = np.flatnonzero(np.asarray(rows.is_last()[:, 0]))
@@ -141,7 +141,7 @@ def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, 
 def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
     monkeypatch.setitem(gymnax.registration._registry, "Odd-v0", environments.Odd)
     monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: environments.Odd(**kwargs))
-    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Odd-v0", "Handed-v0"])
+    monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Odd-v0", "Handed-v0"])
     assert load("Handed-v0", size=3).unwrapped._single.env.size == 3
     env = load("Odd-v0", 2, size=3, scale=[1.0, 2.0])
     assert (env.unwrapped._single.env.size, list(vars(env.unwrapped.params))) == (3, ["scale"])

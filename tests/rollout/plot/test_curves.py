@@ -138,7 +138,7 @@ def test_what_cannot_be_drawn_is_refused(runs, options, message):
 
 def test_axes_that_do_not_fit_the_panels_or_the_figure_are_refused():
     figure = figures.Figure()
-    with pytest.raises(ValueError, match=r"^plot\.curves: one axis.* got 2"):
+    with pytest.raises(ValueError, match=r"^plot\.curves: axis .*got 2"):
         plot.curves((STEPS, RETURNS), axis=figure.subplots(1, 2))
     with pytest.raises(ValueError, match=r"^plot\.curves: give axis or figure"):
         plot.curves((STEPS, RETURNS), figure=figure, axis=figure.subplots())
