@@ -227,10 +227,10 @@ def test_windows_that_are_not_valid_are_never_drawn_again():
     replay = Replay(5, 2, sampling=PrioritizedSampling(0.5))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 5, 2))
     windows, error = windows_at([0, 1, 0], [0, 1, 2]), np.array([3.0, np.nan, 0.0], np.float32)
-    valid = np.array([True, False, True])
+    valid = np.array([True, False, False])
     for method in (Replay.update_priorities, update):
         priorities = priorities_of(replay, method(replay, state, windows, error, valid))
-        assert sorted(set(priorities_of(replay, state)) - set(priorities)) == [(1, 1)]
+        assert sorted(set(priorities_of(replay, state)) - set(priorities)) == [(0, 2), (1, 1)]
 
 
 def test_epsilon_is_added_before_the_exponent_is_applied():

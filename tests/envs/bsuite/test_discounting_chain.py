@@ -78,6 +78,7 @@ def test_starts_and_specs_equal_bsuite_and_have_tight_bounds():
     assert (spec.minimum.tolist(), spec.maximum.tolist()) == ([[-1, 0]], [[4, 1]])
 
 
+@pytest.mark.slow
 def test_compat_gymnax_equals_gymnax_and_never_terminates():
     theirs, params = gymnax.make(ID, mapping_seed=2)
     steps = reference.injected_steps(original(2), TRANSLATION, 2000, place)
