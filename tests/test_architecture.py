@@ -174,6 +174,13 @@ def test_environments_and_wrappers_do_not_loop_over_lanes():
     assert not wrong
 
 
+def test_patterns_of_errors_leave_the_rule_open():
+    """They name owner, argument and value, so that an error may word its rule otherwise."""
+    spelt = re.compile(r"""\bmatch=\w*["'][^"'\n]*\w must [^"'\n]*\w, got """)
+    found = {path: spelt.findall(path.read_text()) for path in pathlib.Path(__file__).parent.rglob("test_*.py")}
+    assert not {path.name: patterns for path, patterns in found.items() if patterns}
+
+
 def test_importing_jaxenv_starts_no_backend_and_imports_no_heavy_library():
     code = (
         "import sys, jax, jaxenv, jaxenv.cli\n"

@@ -10,6 +10,7 @@ import pytest
 import jaxenv
 from jaxenv import canvas, data, plot, random, rollout, specs, stack, suites, testing, training, tree, wrappers
 from jaxenv.testing import Counting
+from tests.errors import like
 from tests.interop import optional
 
 env = Counting([4, 7], num_envs=2)
@@ -22,191 +23,191 @@ config = training.ppo.Config()
 
 CALLS = {
     # --- an environment is meant ---
-    "id for to_data": (lambda: jaxenv.to_data("CartPole-v1"), "to_data: env must be an environment, got 'CartPole-v1'"),
-    "nothing for layers": (lambda: stack.layers(None), "layers: env must be an environment, got None"),
-    "number for wrappers": (lambda: wrappers.from_data(3, []), "from_data: env must be an environment, got 3"),
+    "id for to_data": (lambda: jaxenv.to_data("CartPole-v1"), "to_data: env ...got 'CartPole-v1'"),
+    "nothing for layers": (lambda: stack.layers(None), "layers: env ...got None"),
+    "number for wrappers": (lambda: wrappers.from_data(3, []), "from_data: env ...got 3"),
     "class": (
         lambda: wrappers.to_data(Counting),
-        "layers: env must be an environment, got the class Counting: call it",
+        "layers: env ...got the class Counting",
     ),
     "id for reset_where": (
         lambda: jaxenv.reset_where("CartPole-v1", state, timestep, mask),
-        "reset_where: env must be an environment, got 'CartPole-v1'",
+        "reset_where: env ...got 'CartPole-v1'",
     ),
     "id for step_where": (
         lambda: jaxenv.step_where("CartPole-v1", state, timestep, jnp.zeros(2), mask),
-        "step_where: env must be an environment, got 'CartPole-v1'",
+        "step_where: env ...got 'CartPole-v1'",
     ),
     # --- a state, rows, an action ---
     "row for step_where": (
         lambda: jaxenv.step_where(env, timestep, timestep, jnp.zeros(2, jnp.int32), mask),
-        "step_where: state must be a TaskState, got a TimeStep: pass the state that",
+        "step_where: state ...got a TimeStep",
     ),
     "nothing for policy_stream": (
         lambda: rollout.policy_stream(env, None),
-        "policy_stream: state must be a TaskState, got None: pass the state that",
+        "policy_stream: state ...got None",
     ),
-    "objects for an action": (lambda: env.step(state, objects), "step: action must be an array of numbers, got object"),
+    "objects for an action": (lambda: env.step(state, objects), "step: action ...got object"),
     "objects for a mask": (
         lambda: jaxenv.reset_where(env, state, timestep, objects),
-        "reset_where: mask must be an array of numbers, got object[2]",
+        "reset_where: mask ...got object[2]",
     ),
     "row for statistics": (
         lambda: wrappers.statistics(wrappers.NormalizeReward(env), timestep),
-        "statistics: state must be a BatchState, got a TimeStep",
+        "statistics: state ...got a TimeStep",
     ),
     "map of no row": (
         lambda: wrappers.map_observation(jnp.abs, state),
-        "map_observation: timestep must be a TimeStep, got TaskState",
+        "map_observation: timestep ...got TaskState",
     ),
-    "reward of text": (lambda: jaxenv.transition(jnp.zeros((2, 3)), "x"), "transition: reward must be a number or an"),
-    "no discount": (lambda: jaxenv.truncation(jnp.zeros((2, 3)), 1, None), "truncation: discount must be a number or"),
+    "reward of text": (lambda: jaxenv.transition(jnp.zeros((2, 3)), "x"), "transition: reward ...got 'x'"),
+    "no discount": (lambda: jaxenv.truncation(jnp.zeros((2, 3)), 1, None), "truncation: discount ...got None"),
     "shape of a reward": (
         lambda: jaxenv.restart(jnp.zeros((2, 3)), reward_shape=2),
-        "restart: reward_shape must be a tuple such as (2,), got 2",
+        "restart: reward_shape ...got 2",
     ),
     "key of lanes": (
         lambda: env.lane_words(jax.random.PRNGKey(0), jnp.arange(2)),
-        "lane_words: key must be a typed key from jax.random.key(seed), got uint32[2]",
+        "lane_words: key ...got uint32[2]",
     ),
     "lanes of floats": (
         lambda: random.lane_words(jax.random.key(0), jnp.zeros(2)),
-        "lane_words: env_id must be integers [B], got float32[2]",
+        "lane_words: env_id ...got float32[2]",
     ),
-    "lanes in halves": (lambda: env.check_lanes(2.5), "Counting: num_envs must be an integer, got 2.5"),
+    "lanes in halves": (lambda: env.check_lanes(2.5), "Counting: num_envs ...got 2.5"),
     # --- shardings, pictures, constructors ---
     "axis of a mesh": (
         lambda: jaxenv.partition_specs(state, axis_name=3),
-        "partition_specs: axis_name must be text, got 3",
+        "partition_specs: axis_name ...got 3",
     ),
     "text to shard": (
         lambda: jaxenv.partition_specs({"arm": "left"}),
-        "partition_specs: values.arm must be an array of numbers, got 'left'",
+        "partition_specs: values.arm ...got 'left'",
     ),
     "axis of statistics": (
         lambda: wrappers.NormalizeReward(env, axis_name=3),
-        "NormalizeReward: axis_name must be None or a string, got 3",
+        "NormalizeReward: axis_name ...got 3",
     ),
     "spec of a transformed action": (
         lambda: wrappers.TransformAction(env, jnp.abs, spec={"arm": 3}),
-        "TransformAction: spec.arm must be a spec or a tree of specs, got 3",
+        "TransformAction: spec.arm ...got 3",
     ),
     "spec of a goal": (
         lambda: wrappers.GoalConditioned(env, jnp.abs, jnp.abs, jnp.abs, goal_spec="x"),
-        "GoalConditioned: goal_spec must be a spec or a tree of specs, got 'x'",
+        "GoalConditioned: goal_spec ...got 'x'",
     ),
     "film in a file": (
         lambda: wrappers.RecordVideo(jaxenv.make("CartPole-v1"), folder=__file__),
-        f"RecordVideo: folder must be a folder, got {__file__!r}: {__file__} is a file",
+        rf"RecordVideo: folder ...got {__file__!r}: {__file__} is a file",
     ),
     "params without names": (
         lambda: wrappers.ResampleParams(env, [1]),
-        "ResampleParams: distributions must be a dict of names to distributions, got [1]",
+        "ResampleParams: distributions ...got [1]",
     ),
-    "name of a task": (lambda: Counting([3], name=3), "Counting: name must be a string, got 3"),
-    "text in halves": (lambda: canvas.text_width("score", 2.5), "text_width: height must be an integer, got 2.5"),
-    "colour": (lambda: canvas.mix(3, canvas.RED, 0.5), "mix: first must be a colour, three numbers, got shape ()"),
-    "fraction of a colour": (lambda: canvas.mix(canvas.BLUE, canvas.RED, 1.5), "mix: fraction must be in [0, 1], got"),
+    "name of a task": (lambda: Counting([3], name=3), "Counting: name ...got 3"),
+    "text in halves": (lambda: canvas.text_width("score", 2.5), "text_width: height ...got 2.5"),
+    "colour": (lambda: canvas.mix(3, canvas.RED, 0.5), "mix: first ...got shape ()"),
+    "fraction of a colour": (lambda: canvas.mix(canvas.BLUE, canvas.RED, 1.5), "mix: fraction ...got 1.5"),
     # --- specs ---
-    "text for a spec": (lambda: specs.zeros("x"), "zeros: spec must be a spec or a tree of specs, got 'x'"),
-    "nothing for a spec": (lambda: specs.batched(None, 2), "batched: spec must be a spec or a tree of specs, got None"),
+    "text for a spec": (lambda: specs.zeros("x"), "zeros: spec ...got 'x'"),
+    "nothing for a spec": (lambda: specs.batched(None, 2), "batched: spec ...got None"),
     "array for a spec": (
         lambda: specs.flattened(np.zeros(2)),
-        "flattened: spec must be a spec or a tree of specs, got float64[2]",
+        "flattened: spec ...got float64[2]",
     ),
     "leaf of a tree of specs": (
         lambda: specs.contains({"arm": 3}, {"arm": 3}),
-        "contains: spec.arm must be a spec or a tree of specs, got 3",
+        "contains: spec.arm ...got 3",
     ),
-    "axes of a batch": (lambda: specs.contains(spec, np.zeros(3), -1), "contains: outer must be a tuple of integers"),
+    "axes of a batch": (lambda: specs.contains(spec, np.zeros(3), -1), "contains: outer ...got [-1]"),
     "key of a sample": (
         lambda: specs.sample(spec, 3),
-        "sample: key must be a typed key from jax.random.key(seed), got",
+        "sample: key ...got 3",
     ),
-    "text to flatten": (lambda: specs.flatten(spec, "x"), "flatten: value must be an array of numbers, got 'x'"),
-    "value of another shape": (lambda: specs.validate(spec, np.zeros(4)), "validate: value does not fit Bounded((3,)"),
+    "text to flatten": (lambda: specs.flatten(spec, "x"), "flatten: value ...got 'x'"),
+    "value of another shape": (lambda: specs.validate(spec, np.zeros(4)), "validate: value does... Bounded((3,)"),
     "one-hot": (lambda: specs.unflatten(spec, jnp.zeros(3), one_hot="yes"), "unflatten: one_hot must be True or False"),
-    "dtype": (lambda: specs.flatten(spec, jnp.zeros(3), dtype="nope"), "flatten: dtype must be bool, or a dtype of"),
-    "spec to compare": (lambda: specs.require_equal(spec, np.zeros(3)), "require_equal: b must be a spec or a tree of"),
-    "specs to join": (lambda: specs.join(spec), "join: specs must be a sequence of at least one spec, got Bounded"),
-    "shape without axes": (lambda: specs.unbatched({"arm": 3}), "unbatched: spec must be a tree of specs or shapes"),
+    "dtype": (lambda: specs.flatten(spec, jnp.zeros(3), dtype="nope"), "flatten: dtype ...got 'nope'"),
+    "spec to compare": (lambda: specs.require_equal(spec, np.zeros(3)), "require_equal: b ...got float64[3]"),
+    "specs to join": (lambda: specs.join(spec), "join: specs ...got Bounded"),
+    "shape without axes": (lambda: specs.unbatched({"arm": 3}), "unbatched: spec ...got 3"),
     "objects of a spec": (
         lambda: specs.from_array(objects),
-        "from_array: value must be an array of numbers, got object",
+        "from_array: value ...got object",
     ),
     # --- random numbers ---
-    "key for a stream": (lambda: random.normal(jax.random.key(0)), "random: stream must be a Stream, got"),
+    "key for a stream": (lambda: random.normal(jax.random.key(0)), "random: stream ...got key"),
     "text for a key": (
         lambda: random.stream("key"),
-        "random.stream: key must be a typed key from jax.random.key(seed)",
+        "random.stream: key ...got 'key'",
     ),
-    "no bound": (lambda: random.uniform(stream, high=None), "random.uniform: high must be a number or an array"),
-    "text for a bound": (lambda: random.integers(stream, (), "x", 4), "random.integers: low must be a number or an"),
-    "probabilities": (lambda: random.bernoulli(stream, p=[1, "a"]), "random.bernoulli: p must be a number or an array"),
-    "object for a salt": (lambda: random.fold_in(stream, object()), "random.fold_in: salt must be text or integers"),
+    "no bound": (lambda: random.uniform(stream, high=None), "random.uniform: high ...got None"),
+    "text for a bound": (lambda: random.integers(stream, (), "x", 4), "random.integers: low ...got 'x'"),
+    "probabilities": (lambda: random.bernoulli(stream, p=[1, "a"]), "random.bernoulli: p ...got a list"),
+    "object for a salt": (lambda: random.fold_in(stream, object()), "random.fold_in: salt ...got <object"),
     # --- trees ---
-    "path of a field": (lambda: tree.get_field(timestep, 3), "tree.get_field: path must be text, got 3"),
+    "path of a field": (lambda: tree.get_field(timestep, 3), "tree.get_field: path ...got 3"),
     "paths of fields": (
         lambda: tree.select_fields(timestep, "reward"),
-        "tree.select_fields: paths must be a sequence of names, such as ['reward'], got 'reward'",
+        "tree.select_fields: paths ...got 'reward'",
     ),
     "function of a field": (
         lambda: tree.transform_field(timestep, "reward", 3),
-        "tree.transform_field: fn must be a function, got 3",
+        "tree.transform_field: fn ...got 3",
     ),
     "index in halves": (
         lambda: tree.gather(jnp.zeros(2), jnp.zeros(2)),
-        "tree.gather: index must be integers [K], got float32[2]",
+        "tree.gather: index ...got float32[2]",
     ),
     "number to gather": (
         lambda: tree.gather({"arm": 3}, jnp.array([0])),
-        "tree.gather: tree must hold arrays [B, ...], got 3",
+        "tree.gather: tree ...got 3",
     ),
-    "no mask": (lambda: tree.where(None, 1, 2), "tree.where: mask must be bool [B], got None"),
+    "no mask": (lambda: tree.where(None, 1, 2), "tree.where: mask ...got None"),
     "text to take": (
         lambda: tree.where(mask, {"arm": "left"}, {"arm": jnp.ones(2)}),
-        "tree.where: new.arm must be an array of numbers, got 'left'",
+        "tree.where: new.arm ...got 'left'",
     ),
     "text to keep": (
         lambda: tree.where(mask, jnp.ones(2), "left"),
-        "tree.where: old must be an array of numbers, got 'left'",
+        "tree.where: old ...got 'left'",
     ),
     "nothing to take": (
         lambda: tree.where(mask, None, jnp.ones(2)),
-        "tree.where: new must have the structure of old, PyTreeDef(*), got PyTreeDef(None)",
+        "tree.where: new ...got PyTreeDef(None)",
     ),
     "other tree to keep": (
         lambda: tree.where(mask, jnp.ones(2), {"arm": jnp.ones(2)}),
-        "tree.where: new must have the structure of old, PyTreeDef({'arm': *}), got PyTreeDef(*)",
+        "tree.where: new ...got PyTreeDef(*)",
     ),
     "lanes to take": (
         lambda: tree.where(mask, {"arm": jnp.ones((2, 4))}, {"arm": jnp.ones((2, 3))}),
-        "tree.where: mask, old and new.arm must fit, got shapes (2,), (2, 3) and (2, 4)",
+        "tree.where: mask, old and new.arm ...got shapes (2,), (2, 3) and (2, 4)",
     ),
-    "text for a class": (lambda: tree.struct("x"), "tree.struct: cls must be a class, got 'x'"),
-    "rank of a leaf": (lambda: tree.leaf(rank=2.5), "tree.leaf: rank must be an integer, got 2.5"),
-    "end of a range": (lambda: tree.leaf(low="x"), "Range: low must be a number or an array of numbers, got 'x'"),
+    "text for a class": (lambda: tree.struct("x"), "tree.struct: cls ...got 'x'"),
+    "rank of a leaf": (lambda: tree.leaf(rank=2.5), "tree.leaf: rank ...got 2.5"),
+    "end of a range": (lambda: tree.leaf(low="x"), "Range: low ...got 'x'"),
     # --- plots, checks, suites ---
-    "title": (lambda: plot.metrics({"return_mean": 1.0}, title=3), "plot.metrics: title must be text, got 3"),
-    "column": (lambda: plot.curves((np.arange(3), np.ones(3)), column=3), "plot.curves: column must be text, got 3"),
+    "title": (lambda: plot.metrics({"return_mean": 1.0}, title=3), "plot.metrics: title ...got 3"),
+    "column": (lambda: plot.curves((np.arange(3), np.ones(3)), column=3), "plot.curves: column ...got 3"),
     "thin lines": (lambda: plot.curves((np.arange(3), np.ones(3)), seeds="yes"), "plot.curves: seeds must be True or"),
     "number of traces": (
         lambda: testing.assert_max_traces(len, 2.5),
-        "assert_max_traces: n must be an integer, got 2.5",
+        "assert_max_traces: n ...got 2.5",
     ),
     "progress": (
         lambda: testing.check_env(env, progress="x"),
-        "check_env: progress must be a function of (result), got",
+        "check_env: progress ...got 'x'",
     ),
-    "properties": (lambda: testing.check_env(env, properties=3), "check_env: properties must be a sequence of names"),
-    "experiment": (lambda: suites.bsuite.load(3), "bsuite: name must be text, got 3"),
+    "properties": (lambda: testing.check_env(env, properties=3), "check_env: properties ...got 3"),
+    "experiment": (lambda: suites.bsuite.load(3), "bsuite: name ...got 3"),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_an_argument_of_another_type_is_refused_by_name(name):
     call, start = CALLS[name]
-    with pytest.raises(ValueError, match=f"^{re.escape(start)}"):
+    with pytest.raises(ValueError, match=f"^{like(start)}"):
         call()
 
 
@@ -237,13 +238,13 @@ PATHS = {
 @pytest.mark.parametrize("name", PATHS)
 def test_a_path_that_is_no_path_is_refused_and_nothing_is_written(name, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=f"^{name} must be a path, got {re.escape(repr(path))}"):
+    with pytest.raises(ValueError, match=rf"^{name} .*got {re.escape(repr(path))}"):
         PATHS[name](path)
     assert not list(tmp_path.iterdir())
 
 
 def test_plots_name_the_file_that_is_missing(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"plot\.curves: runs must be paths .*, there is no .*nothing\.csv"):
+    with pytest.raises(FileNotFoundError, match=r"plot\.curves: runs .*nothing\.csv"):
         plot.curves(tmp_path / "nothing.csv")
 
 

@@ -3,9 +3,11 @@
 import pathlib
 
 import jax
-import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from tests.packages import lazy
+
+nbformat, nbclient = lazy("nbformat"), lazy("nbclient")
 
 NOTEBOOKS = sorted((pathlib.Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 notebooks = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -36,7 +38,7 @@ def test_notebook_runs_without_errors(path, monkeypatch):
     monkeypatch.delenv("MPLBACKEND", raising=False)  # EnvPool sets it at its import
     monkeypatch.setenv("JAXENV_SHORT", "1")  # fewer steps, for the notebooks that train or measure
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
+    nbclient.NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
     assert_shows_its_plots(notebook)
 
 

@@ -36,7 +36,7 @@ def test_a_drawing_that_is_not_returned_is_refused():
             canvas.disc(0, 0, 1, (0, 0, 0))
 
     env = Forgetful([3])
-    with pytest.raises(ValueError, match=r"(?m)^Forgetful: draw must return the canvas, .* got None$"):
+    with pytest.raises(ValueError, match=r"(?m)^Forgetful: draw .*got None$"):
         env.render(env.reset(jax.random.key(0))[0], 16)
 
 
@@ -45,7 +45,7 @@ def test_a_drawing_that_is_not_returned_is_refused():
     [
         (
             lambda env, state: env.render(state, 4),
-            "render: size must be one or two numbers .* in 8 .. 4096, got 4",
+            r"render: size .*got 4",
         ),
         (lambda env, state: env.render(state, (64, 64, 3)), r"got \(64, 64, 3\)"),
         (lambda env, state: env.render(env.reset(jax.random.key(0))[1]), "a TimeStep"),

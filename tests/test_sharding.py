@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests import eight_devices
 
 _ON_FOUR_DEVICES = """
@@ -64,7 +66,9 @@ print("compact")
 """
 
 
+@pytest.mark.compiled
 def test_sharded_lanes_equal_unsharded_ones_without_collectives():
+    # Lanes that communicate have the same results.
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(
         [sys.executable, "-c", _ON_FOUR_DEVICES],
@@ -76,6 +80,7 @@ def test_sharded_lanes_equal_unsharded_ones_without_collectives():
     assert done.stdout.split() == ["select", "compact"]
 
 
+@pytest.mark.compiled
 def test_results_are_the_same_on_one_two_four_and_eight_devices():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     done = subprocess.run(

@@ -219,7 +219,7 @@ def test_the_number_of_lanes_may_be_left_open(id):
 
 
 def test_an_environment_that_holds_one_number_per_lane_keeps_its_number_of_lanes():
-    with pytest.raises(ValueError, match=r"params.gravity holds 2 lanes, the batch has lanes"):
+    with pytest.raises(ValueError, match=r"params.gravity holds 2 lanes, the batch"):
         open_lanes(jaxenv.make("CartPole-v1", 2, gravity=np.array([9.0, 10.0])))
 
 
@@ -235,7 +235,7 @@ def test_an_exported_function_may_take_the_environment_and_its_params():
 def test_a_function_in_an_exported_environment_is_refused_with_its_name():
     env = jaxenv.wrappers.TransformReward(jaxenv.make("CartPole-v1"), lambda reward: -reward)
     program = export.export(jax.jit(lambda env: env.unwrapped.params.gravity))(env)
-    with pytest.raises(ValueError, match=r"TransformReward: static field fn must be numbers, text .*: close over"):
+    with pytest.raises(ValueError, match=r"TransformReward: static field fn .*got <function"):
         program.serialize()
 
 

@@ -182,7 +182,7 @@ def test_a_run_that_was_killed_resumes_with_the_first_program_that_has_no_log(tm
     assert ran == [*first[:3], *first[2:]]
     assert json.loads((tmp_path / "seconds.json").read_text()).keys() == set(first)
     monkeypatch.setitem(bsuite.AGENTS, "ppo", dataclasses.replace(bsuite.AGENTS["ppo"], gamma=0.5))
-    with pytest.raises(ValueError, match="has the settings of other runs, choose another --folder"):
+    with pytest.raises(ValueError, match=r"has the settings.* --folder"):
         bsuite.train("ppo", "memory_len", tmp_path, None)
 
 
@@ -190,7 +190,7 @@ def test_a_folder_that_another_process_writes_to_is_left_alone(tmp_path, monkeyp
     second = []
 
     def run(ids, config, num_episodes):
-        with pytest.raises(ValueError, match=r"^bsuite: .* is in use by this process itself"):
+        with pytest.raises(ValueError, match=r"^bsuite: .* is in use"):
             bsuite.train("random", "catch", tmp_path, 3)
         second.append(sorted(path.name for path in tmp_path.iterdir()))
         raise KeyboardInterrupt

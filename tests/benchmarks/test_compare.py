@@ -79,7 +79,7 @@ def test_what_a_row_measured_is_no_setting_of_it():
 def test_a_peer_that_is_not_in_the_files_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         compared(tmp_path, "--relative-to", "gymnx")
-    assert "argument --relative-to: no 'gymnx' in the files, they have gymnax, jaxenv" in capsys.readouterr().err
+    assert "argument --relative-to: no 'gymnx' in the files" in capsys.readouterr().err
 
 
 def test_compare_writes_every_metric(tmp_path):

@@ -48,6 +48,7 @@ def test_kernels_and_collectives_of_loops_are_counted_by_their_rounds():
     assert work.open_loops == 1
 
 
+@pytest.mark.compiled
 def test_a_program_of_this_compiler_is_read():
     def loop(x):
         return jax.lax.fori_loop(0, 1000, lambda _, x: jnp.sin(x @ x), x)

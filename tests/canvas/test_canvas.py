@@ -23,19 +23,19 @@ def test_the_view_of_cells_lies_on_the_tiles(size):
     ("paint", "message"),
     [
         (lambda c: c.disc(jnp.zeros((4, 2)), 0, 1, RED), r"a position, .* one per lane \[B\], got shape \(4, 2\)"),
-        (lambda c: c.disc(jnp.zeros(3), 0, 1, RED), r"numbers that differ between lanes must be \[4\], got \[3\]"),
-        (lambda c: c.disc(0, 0, 1, jnp.ones((3, 3))), r"numbers that differ between lanes must be \[4\], got \[3\]"),
-        (lambda c: c.disc(0, 0, 1, "red"), r"a colour must be \[3\] or one per lane \[B, 3\].*, got 'red'"),
-        (lambda c: c.fill(jnp.ones((3, 3))), r"numbers that differ between lanes must be \[4\], got \[3\]"),
+        (lambda c: c.disc(jnp.zeros(3), 0, 1, RED), r"numbers that differ between lanes .*got \[3\]"),
+        (lambda c: c.disc(0, 0, 1, jnp.ones((3, 3))), r"numbers that differ between lanes .*got \[3\]"),
+        (lambda c: c.disc(0, 0, 1, "red"), r"a colour .*got 'red'"),
+        (lambda c: c.fill(jnp.ones((3, 3))), r"numbers that differ between lanes .*got \[3\]"),
         (
             lambda c: c.tiles(np.zeros((3, 2, 2), np.int32), [None]),
-            r"numbers that differ between lanes must be \[4\], got \[3\]",
+            r"numbers that differ between lanes .*got \[3\]",
         ),
         (
             lambda c: c.picture(np.zeros((3, 2, 2), np.uint8)),
-            r"numbers that differ between lanes must be \[4\], got \[3\]",
+            r"numbers that differ between lanes .*got \[3\]",
         ),
-        (lambda c: c.fill((1, 0)), r"a colour must be \[3\] or one per lane \[B, 3\].*, got shape \(2,\)"),
+        (lambda c: c.fill((1, 0)), r"a colour .*got shape \(2,\)"),
     ],
 )
 def test_numbers_and_colours_of_another_shape_are_refused_by_the_method(paint, message):
@@ -51,23 +51,23 @@ def test_numbers_and_colours_of_another_shape_are_refused_by_the_method(paint, m
     ],
 )
 def test_a_grid_of_more_cells_than_pixels_is_refused(paint):
-    with pytest.raises(ValueError, match=r"^(tiles|picture): .* cells needs as many pixels, got 8 x 8"):
+    with pytest.raises(ValueError, match=r"^(tiles|picture): .* cells .*got 8 x 8"):
         paint(Canvas.blank(1, 8))
 
 
 @pytest.mark.parametrize(
     ("paint", "message"),
     [
-        (lambda c: c.picture(jnp.ones((4, 2, 2, 3))), r"picture: pixels must be uint8 .*, got float32\[4, 2, 2, 3\]"),
-        (lambda c: c.picture(np.ones((4, 2, 2, 4), np.uint8)), r"picture: pixels must be .*, got uint8\[4, 2, 2, 4\]"),
+        (lambda c: c.picture(jnp.ones((4, 2, 2, 3))), r"picture: pixels .*got float32\[4, 2, 2, 3\]"),
+        (lambda c: c.picture(np.ones((4, 2, 2, 4), np.uint8)), r"picture: pixels .*got uint8\[4, 2, 2, 4\]"),
         (
             lambda c: c.tiles(np.zeros((2, 2), np.int32), [None]),
-            r"tiles: kinds must be \[B, R, C\], got shape \(2, 2\)",
+            r"tiles: kinds .*got shape \(2, 2\)",
         ),
-        (lambda c: c.tiles(np.array([[[0, 2]]]), [None, None]), r"tiles: kinds must be in \[0, 1\], got 2"),
-        (lambda c: c.path([(1, 1)], 1, RED), "path: points must be at least 2, got 1"),
-        (lambda c: c.polygon([], RED), "polygon: points must be at least 3, got 0"),
-        (lambda c: c.view((0, 0), (0, 1)), r"view: x and y must be ends in increasing order, got \(0, 0\)"),
+        (lambda c: c.tiles(np.array([[[0, 2]]]), [None, None]), r"tiles: kinds .*got 2"),
+        (lambda c: c.path([(1, 1)], 1, RED), r"path: points .*got 1"),
+        (lambda c: c.polygon([], RED), r"polygon: points .*got 0"),
+        (lambda c: c.view((0, 0), (0, 1)), r"view: x and y .*got \(0, 0\)"),
     ],
 )
 def test_what_cannot_be_painted_is_refused(paint, message):
@@ -94,6 +94,7 @@ def _scene(canvas, one):
     return canvas.sector(5, 5, one, 0.2, 1.4, RED).gauge(0.6 * one, 1, 0.2, 8, 0.5, BLUE, PAPER)
 
 
+@pytest.mark.compiled
 def test_what_is_known_while_tracing_looks_like_what_is_not():
     # NumPy draws the first, XLA the second.
     known = jax.jit(lambda: _scene(Canvas.blank(2, 32), 1.0).image())()

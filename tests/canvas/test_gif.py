@@ -6,9 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image, ImageSequence
 
 from jaxenv.canvas._gif import MAX_FRAMES, animated
+from tests.packages import lazy
+
+Image, ImageSequence = lazy("PIL.Image"), lazy("PIL.ImageSequence")
 
 
 def shown(html):

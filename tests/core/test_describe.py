@@ -8,8 +8,8 @@ from jaxenv import specs, wrappers
 from jaxenv.core.multitask import Multitask
 from jaxenv.testing import count_to_two
 from jaxenv.wrappers import AutoReset, RescaleAction, TimeLimit
-from tests.toy_stacks import Double
-from tests.toy_stacks import registered as registered
+from tests.toys import Double
+from tests.toys import registered as registered
 
 
 def test_describe_lists_the_layers_the_lanes_and_the_specs():

@@ -10,7 +10,7 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.core.multitask import Multitask
 from jaxenv.testing import Chain
-from tests.toy_stacks import registered as registered
+from tests.toys import registered as registered
 
 
 def words(env):

@@ -386,41 +386,40 @@ def test_the_same_elements_compile_once():
 # --- errors --------------------------------------------------------------------------------------------------------
 
 WRONG = {
-    "wrapped": (lambda: Composed(TimeLimit(paying(), 3)), r"env must be a Task .* got <TimeLimit<Paying>>"),
-    "no env": (lambda: Composed(3), "env must be a Task .* got 3"),
-    "empty": (lambda: Composed(paying(), rewards={}), "rewards must be a mapping with at least one name, got {}"),
-    "dotted": (lambda: Composed(paying(), rewards={"a.b": "cost"}), "rewards must have names .* dots, got 'a.b'"),
-    "no pair": (lambda: Composed(paying(), observations={"at": two("at")}), "observation 'at' must be a pair"),
-    "no spec": (lambda: Composed(paying(), observations={"at": (3, abs)}), "observation 'at' must have a spec"),
-    "no action spec": (lambda: Composed(paying(), actions=({"go": 3}, abs)), "action 'go' must have a spec"),
+    "wrapped": (lambda: Composed(TimeLimit(paying(), 3)), r"env .*got <TimeLimit<Paying>>"),
+    "no env": (lambda: Composed(3), r"env .*got 3"),
+    "empty": (lambda: Composed(paying(), rewards={}), r"rewards .*got {}"),
+    "dotted": (lambda: Composed(paying(), rewards={"a.b": "cost"}), r"rewards .*got 'a.b'"),
+    "no pair": (lambda: Composed(paying(), observations={"at": two("at")}), r"observation 'at' .*got Array\(\(2"),
+    "no spec": (lambda: Composed(paying(), observations={"at": (3, abs)}), r"observation 'at' .*got 3"),
+    "no action spec": (lambda: Composed(paying(), actions=({"go": 3}, abs)), r"action 'go' .*got 3"),
     "no function": (
         lambda: Composed(paying(), rewards={"cost": 2.0}),
-        r"reward 'cost' must be a function of \(state, action, out\) or the name of an env_info entry, got 2.0",
+        r"reward 'cost' .*got 2.0",
     ),
     "unknown entry": (
         lambda: Composed(paying(), terminations={"lost": "lives"}),
-        "termination 'lost' names no entry of env_info: 'lives', the entries are cost, life_lost, "
-        "reward_ctrl, reward_dist",
+        r"termination 'lost' .*'lives', .*life_lost, reward_ctrl, reward_dist",
     ),
     "observation of another shape": (
         lambda: Composed(paying(), observations={"at": (two("at"), lambda state: state.step)}),
-        r"Composed.observe: at must have shape \(1, 2\), the lanes and the shape of .*, got \(1,\)",
+        r"Composed.observe: at .*got \(1,\)",
     ),
     "observation without lanes": (
         lambda: Composed(paying(), observations={"at": (two("at"), lambda state: jnp.zeros(2))}),
-        r"Composed.observe: at must have shape \(1, 2\), the lanes and the shape of .*, got \(2,\)",
+        r"Composed.observe: at .*got \(2,\)",
     ),
     "action of another shape": (
         lambda: Composed(paying(2), actions=({"go": two("go")}, lambda state, action: action["go"])),
-        r"the result of the function of actions: action must have shape \(2,\) .* got \(2, 2\)",
+        r"the result of the function of actions: action .*got \(2, 2\)",
     ),
     "reward of another shape": (
         lambda: Composed(paying(2), rewards={"alive": lambda state, action, out: 1.0}),
-        r"reward 'alive' must have shape \(2,\), one value per lane, got 1.0",
+        r"reward 'alive' .*got 1.0",
     ),
     "termination of another dtype": (
         lambda: Composed(paying(), terminations={"lost": "cost"}),
-        "termination 'lost' must be bool, got float32",
+        r"termination 'lost' .*got float32",
     ),
     "taken entry": (
         lambda: Composed(reacher(paying()), rewards={"paid": lambda state, action, out: out.reward}),
@@ -428,20 +427,20 @@ WRONG = {
     ),
     "weight of nothing": (
         lambda: reacher(paying()).with_params(weights={"effort": 1}),
-        "weight 'effort' belongs to no reward, the rewards are control, distance",
+        "weight 'effort' belongs",
     ),
     "weight without rewards": (
         lambda: Composed(paying(), weights={"effort": 1}),
-        r"weight 'effort' belongs to no reward, the rewards are \(none\)",
+        r"weight 'effort' belongs to no.* \(none\)",
     ),
-    "weight that is no number": (lambda: reacher(paying(), w1=np.nan), "weight 'distance' must be finite, got nan"),
+    "weight that is no number": (lambda: reacher(paying(), w1=np.nan), r"weight 'distance' .*got nan"),
     "weights of other lanes": (
         lambda: reacher(paying(3), w1=[1, 2]),
-        "weight 'distance' must be one number or 3, one per lane, got 2 values",
+        r"weight 'distance' .*got 2 values",
     ),
     "weights without names": (
         lambda: reacher(paying()).with_params(weights=[1, 2]),
-        r"weights must be a mapping of names to numbers, got \[1, 2\]",
+        r"weights .*got \[1, 2\]",
     ),
     "param": (lambda: cart_pole().with_params(gravitas=1), "CartPole-v1: no param 'gravitas'"),
 }

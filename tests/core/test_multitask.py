@@ -156,23 +156,23 @@ def test_names_of_tasks_are_those_of_the_environments_if_they_differ():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Multitask(()), r"Multitask: envs must be one or more environments, got \(\)"),
-        (lambda: Multitask(Chain()), "Multitask: envs must be one or more environments, got <Chain>"),
-        (lambda: Multitask((Chain(5), Chain(6))), "Multitask: observation specs of tasks 0 and 1 differ"),
+        (lambda: Multitask(()), r"Multitask: envs .*got \(\)"),
+        (lambda: Multitask(Chain()), r"Multitask: envs .*got <Chain>"),
+        (lambda: Multitask((Chain(5), Chain(6))), r"Multitask: observation specs of.* 0 and 1 differ"),
         (lambda: Multitask((Chain(5), TimeLimit(Chain(5), 3))), "Multitask: env_info specs of tasks 0 and 1 differ"),
         (
             lambda: Multitask((Chain(), AutoReset(Chain()))),
-            "put AutoReset and batch state outside, task 1 is <AutoReset",
+            r"put AutoReset and batch state.* 1 is <AutoReset",
         ),
         (lambda: Multitask((Chain(), Chain(num_envs=2))), "Multitask: task 0 has 1 lanes and task 1 2"),
         (
             lambda: Multitask((Chain(),), names=("a", "b")),
-            r"Multitask: names must be 1 different names, got \['a', 'b'\]",
+            r"Multitask: names .*got \['a', 'b'\]",
         ),
-        (lambda: Multitask((Chain(), Chain()), names=("a", "a")), "Multitask: names must be 2 different names, got"),
-        (lambda: Multitask((Chain(),), names="a"), "Multitask: names must be a sequence of strings, got 'a'"),
-        (lambda: Multitask((Chain(),), 1), "Multitask: task must be -1 or one of 1 tasks, got 1"),
-        (lambda: Multitask((Chain(),), 0, chosen=True), "with chosen=True the agent chooses, leave out task, got 0"),
+        (lambda: Multitask((Chain(), Chain()), names=("a", "a")), r"Multitask: names .*got \['a', 'a'\]"),
+        (lambda: Multitask((Chain(),), names="a"), r"Multitask: names .*got 'a'"),
+        (lambda: Multitask((Chain(),), 1), r"Multitask: task .*got 1"),
+        (lambda: Multitask((Chain(),), 0, chosen=True), r"with chosen=True the agent chooses.* 0"),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name_and_value(build, message):

@@ -12,8 +12,8 @@ import jaxenv
 from jaxenv.core import registry
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import FrameStack, TimeLimit
-from tests.toy_stacks import Double, find
-from tests.toy_stacks import registered as registered
+from tests.toys import Double, find
+from tests.toys import registered as registered
 
 # --- ids -------------------------------------------------------------------------------------------------------------
 
@@ -63,9 +63,9 @@ def test_an_id_far_from_all_others_is_refused_with_a_pointer_to_the_list(id):
 
 
 def test_an_id_cannot_be_registered_twice():
-    with pytest.raises(ValueError, match=r"register: 'Chain-v0' is registered already, as .*Chain"):
+    with pytest.raises(ValueError, match=r"register: 'Chain-v0' is registered already.*Chain"):
         jaxenv.register("Chain-v0", Counting)
-    with pytest.raises(ValueError, match=r"register: 'Chain-v0' is registered already, as .*Chain"):
+    with pytest.raises(ValueError, match=r"register: 'Chain-v0' is registered already.*Chain"):
         jaxenv.register("Chain-v0", lambda num_envs: Chain(num_envs=num_envs))
 
 
@@ -84,7 +84,7 @@ def test_a_module_that_is_loaded_again_may_register_the_same_text():
     for limit in (5, 6):
         jaxenv.register("Text-v0", "jaxenv.testing:Chain", max_episode_steps=limit)
     assert jaxenv.spec("Text-v0").max_episode_steps == 6
-    with pytest.raises(ValueError, match=r"'Text-v0' is registered already, as jaxenv\.testing:Chain"):
+    with pytest.raises(ValueError, match=r"'Text-v0' is registered already.* jaxenv\.testing:Chain"):
         jaxenv.register("Text-v0", "jaxenv.testing:Counting")
     del registry._registry["Text-v0"]
 
@@ -92,57 +92,55 @@ def test_a_module_that_is_loaded_again_may_register_the_same_text():
 @pytest.mark.parametrize("id", [None, 4, Chain, Chain()])
 @pytest.mark.parametrize("use", [jaxenv.spec, jaxenv.make, jaxenv.load])
 def test_an_id_must_be_text(use, id):
-    with pytest.raises(ValueError, match=r"id must be the text of a registered id, got .*jaxenv\.register gives"):
+    with pytest.raises(ValueError, match=r"id .*got .*jaxenv\.register gives"):
         use(id)
 
 
 @pytest.mark.parametrize("entry_point", ["jaxenv.testing", ":Chain", None, Chain()])
 def test_an_entry_point_must_be_callable_or_name_a_class(entry_point):
-    with pytest.raises(ValueError, match="EnvSpec: entry_point must be a class, a function or 'module:Class', got"):
+    with pytest.raises(ValueError, match=r"EnvSpec: entry_point .*got "):
         jaxenv.register("New-v0", entry_point)
 
 
 @pytest.mark.parametrize(("entry_point", "got"), [(dict, "the class dict"), (FrameStack, "the wrapper FrameStack")])
 def test_a_class_that_is_no_environment_of_its_own_is_refused(entry_point, got):
-    with pytest.raises(ValueError, match=f"EnvSpec: entry_point must be a class of environments, .* got {got}"):
+    with pytest.raises(ValueError, match=rf"EnvSpec: entry_point .*got {got}"):
         jaxenv.register("New-v0", entry_point)
     assert "New-v0" not in jaxenv.ids()
 
 
 def test_a_function_without_num_envs_is_refused():
     jaxenv.register("New-v0", lambda: Chain())
-    with pytest.raises(ValueError, match="New-v0: entry_point must take the argument num_envs"):
+    with pytest.raises(ValueError, match=r"New-v0: entry_point .*num_envs"):
         jaxenv.make("New-v0")
 
 
 def test_keywords_that_are_no_dict_are_refused():
-    with pytest.raises(ValueError, match=r"EnvSpec: kwargs must be a dict, got \[1\]"):
+    with pytest.raises(ValueError, match=r"EnvSpec: kwargs .*got \[1\]"):
         jaxenv.register("New-v0", Chain, kwargs=[1])
 
 
 def test_an_entry_point_without_its_module_is_refused():
     jaxenv.register("New-v0", "jaxenv.testing.nowhere:Chain")
-    with pytest.raises(ValueError, match=r"New-v0: entry_point must name a module, .* 'jaxenv\.testing\.nowhere'"):
+    with pytest.raises(ValueError, match=r"New-v0: entry_point .*'jaxenv\.testing\.nowhere'"):
         jaxenv.make("New-v0")
 
 
 def test_an_entry_point_without_its_class_is_refused():
     jaxenv.register("New-v0", "jaxenv.testing:Nothing")
-    with pytest.raises(
-        ValueError, match=r"New-v0: entry_point must name a class, jaxenv\.testing has no class 'Nothing'"
-    ):
+    with pytest.raises(ValueError, match=r"New-v0: entry_point .*'Nothing'"):
         jaxenv.make("New-v0")
 
 
 @pytest.mark.parametrize("id", ["suite:Chain-v0", ":", ""])
 def test_an_id_with_a_colon_is_refused(id):
-    with pytest.raises(ValueError, match=f"id must be a name.* got '{id}'"):
+    with pytest.raises(ValueError, match=rf"id .*got '{id}'"):
         jaxenv.register(id, Chain)
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_registered_limit_must_be_at_least_1(limit):
-    with pytest.raises(ValueError, match=f"EnvSpec: max_episode_steps must be at least 1, got {limit}"):
+    with pytest.raises(ValueError, match=rf"EnvSpec: max_episode_steps .*got {limit}"):
         jaxenv.register("New-v0", Chain, max_episode_steps=limit)
     assert "New-v0" not in jaxenv.ids()
 
@@ -206,7 +204,7 @@ def test_the_id_of_a_suite_is_refused_with_a_pointer_to_load(use):
 @pytest.mark.parametrize("num_envs", [0, -1, 2.5, True, "3", None])
 @pytest.mark.parametrize("use", [jaxenv.make, jaxenv.load, lambda id, n: jaxenv.spec(id).make(n)])
 def test_num_envs_must_be_a_positive_integer(use, num_envs):
-    with pytest.raises(ValueError, match=f"Chain-v0: num_envs must be an integer of at least 1, got {num_envs!r}"):
+    with pytest.raises(ValueError, match=rf"Chain-v0: num_envs .*got {num_envs!r}"):
         use("Chain-v0", num_envs)
 
 
@@ -215,9 +213,9 @@ def test_num_envs_may_be_a_numpy_integer():
 
 
 def test_an_unknown_keyword_is_refused_with_the_valid_ones():
-    with pytest.raises(ValueError, match="Chain-v0: unknown keyword 'lenght', did you mean 'length'"):
+    with pytest.raises(ValueError, match=r"Chain-v0: unknown keyword 'lenght'.*'length'"):
         jaxenv.make("Chain-v0", lenght=3)
-    with pytest.raises(ValueError, match=r"unknown keyword 'gravitas', did you mean 'gravity'.* params: gravity, "):
+    with pytest.raises(ValueError, match=r"unknown keyword 'gravitas'.*'gravity'.* params: gravity, "):
         jaxenv.spec("CartPole-v1").make(gravitas=3)
     with pytest.raises(ValueError, match="Scatter-v0: unknown keyword 'x'; it takes none"):
         jaxenv.spec("Scatter-v0").make(x=3)
@@ -226,13 +224,13 @@ def test_an_unknown_keyword_is_refused_with_the_valid_ones():
 @pytest.mark.parametrize(("made", "got"), [(lambda: Chain(5, num_envs=3), "one of 3"), (lambda: None, "None")])
 def test_a_factory_must_return_as_many_lanes_as_are_asked_for(made, got):
     spec = jaxenv.EnvSpec("Other-v0", lambda num_envs: made())
-    with pytest.raises(ValueError, match=f"Other-v0: entry_point must return an environment of 2 lanes, got {got}"):
+    with pytest.raises(ValueError, match=rf"Other-v0: entry_point .*got {got}"):
         jaxenv.make(spec, 2)
 
 
 def test_an_unknown_keyword_of_a_factory_is_refused_with_the_valid_ones():
     jaxenv.register("New-v0", lambda num_envs, length=3: Chain(length, num_envs=num_envs))
-    with pytest.raises(ValueError, match="New-v0: unknown keyword 'lenght', did you mean 'length'"):
+    with pytest.raises(ValueError, match=r"New-v0: unknown keyword 'lenght'.*'length'"):
         jaxenv.make("New-v0", lenght=3)
 
 
@@ -245,8 +243,8 @@ def test_a_param_may_have_one_value_per_lane(values):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1.0, 2.0, 3.0], "params.gravity holds 3 lanes, the batch has 2"),
-        ("9.8", "gravity must be a number"),
+        ([1.0, 2.0, 3.0], r"params.gravity holds 3 lanes, the batch.* 2"),
+        ("9.8", r"gravity .*got '9\.8'"),
     ],
 )
 def test_an_invalid_param_is_refused(value, message):

@@ -80,12 +80,13 @@ def test_every_strategy_equals_select_under_vmap_over_batches_and_batches_of_bat
         assert_equal(jax.tree.map(lambda x, i=i, j=j: x[i, j], together), expected)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("strategy", ["cond", "compact"])
 def test_vmap_keeps_the_branch_on_ended_lanes(strategy):
     env = out_of_phase("next_step", strategy)
     states = jax.vmap(lambda key: env.reset(key)[0])(jax.random.split(jax.random.key(0), 3))
     text = str(jax.make_jaxpr(jax.vmap(env.step))(states, jnp.zeros((3, LANES), jnp.int32)))
-    assert "cond[" in text  # JAX's own batching rule turns branches into selections
+    assert "cond[" in text  # selections, into which JAX's own rule turns branches, have the same results
 
 
 class FromTable(Counting):
@@ -177,7 +178,9 @@ def test_compact_starts_a_lane_with_its_own_params(mode):
     assert_equal(unrolled(compact, actions), unrolled(select, actions), rtol=1e-4)
 
 
+@pytest.mark.compiled
 def test_a_strategy_per_platform_resolves_to_the_current_platform():
+    # Every strategy has the same results.
     class PerPlatform(Counting):
         reset_strategy = {"cpu": "compact", "default": "select"}
 

@@ -146,38 +146,38 @@ def test_an_unbatched_row_may_have_a_vector_reward():
         (
             transition,
             (np.zeros((3, 1)), np.zeros(2)),
-            r"transition: reward must lead with the batch \(3,\), got shape \(2,\)",
+            r"transition: reward .*got shape \(2,\)",
         ),
         (
             transition,
             (np.zeros((3, 1)), np.zeros(1)),
-            r"transition: reward must lead with the batch \(3,\), got shape \(1,\)",
+            r"transition: reward .*got shape \(1,\)",
         ),
         (
             termination,
             (np.zeros((3, 1)), np.zeros((2, 3))),
-            r"termination: reward must lead with the batch \(3,\), got shape \(2, 3\)",
+            r"termination: reward .*got shape \(2, 3\)",
         ),
         (
             transition,
             (np.zeros((3, 1)), 0.0, np.ones(2)),
-            r"transition: discount must have the shape \(3,\) of the batch, got \(2,\)",
+            r"transition: discount .*got \(2,\)",
         ),
         (
             truncation,
             (np.zeros((3, 1)), 0.0, np.ones((3, 2))),
-            r"truncation: discount must have the shape \(3,\) of the batch, got \(3, 2\)",
+            r"truncation: discount .*got \(3, 2\)",
         ),
         (
             truncation,
             (np.float32(0), 0.0),
-            "truncation: observation must have a batch axis unless batch_shape is given",
+            r"truncation: observation .*batch_shape",
         ),
-        (restart, ({},), "restart: observation must have a batch axis unless batch_shape is given"),
+        (restart, ({},), r"restart: observation .*batch_shape"),
         (
             transition,
             ({"a": np.zeros((3, 2)), "b": np.zeros(4)}, 0.0),
-            r"transition: observation.b must lead with the batch \(3,\), got shape \(4,\)",
+            r"transition: observation.b .*got shape \(4,\)",
         ),
     ],
 )
@@ -189,13 +189,13 @@ def test_constructors_refuse_shapes_that_are_not_the_batch(make, arguments, mess
 @pytest.mark.parametrize("make", [transition, truncation])
 @pytest.mark.parametrize("discount", [0.0, 7.0, np.array([1, 0, 1], np.float32), jnp.array([1.0, -1.0, 1.0])])
 def test_the_discount_of_what_is_no_termination_is_above_0_and_at_most_1(make, discount):
-    with pytest.raises(ValueError, match=rf"{make.__name__}: discount must be in \(0, 1\], got"):
+    with pytest.raises(ValueError, match=f"{make.__name__}: discount must"):
         make(np.zeros((3, 1)), 0.0, discount)
     assert make(np.zeros((3, 1)), 0.0, 0.5).discount.tolist() == [0.5] * 3
 
 
 def test_a_batch_shape_that_is_no_tuple_is_refused():
-    with pytest.raises(ValueError, match=r"restart: batch_shape must be a tuple such as \(4,\), got 3"):
+    with pytest.raises(ValueError, match=r"restart: batch_shape .*got 3"):
         restart(np.zeros((3, 1)), batch_shape=3)
 
 
@@ -278,7 +278,7 @@ def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, wo
 
 
 def test_any_other_missing_name_is_an_ordinary_error():
-    with pytest.raises(AttributeError, match="'TimeStep' object has no attribute 'observatio'"):
+    with pytest.raises(AttributeError, match=r"'TimeStep' object has no.* 'observatio'"):
         TABLE.observatio
     for copied in (copy.copy(TABLE), copy.deepcopy(TABLE), pickle.loads(pickle.dumps(TABLE))):
         np.testing.assert_array_equal(copied.step_type, TABLE.step_type)
@@ -286,7 +286,7 @@ def test_any_other_missing_name_is_an_ordinary_error():
 
 def test_a_timestep_taken_for_a_sequence_is_refused_with_the_fields_to_use():
     for use in (lambda: TABLE[0], lambda: TABLE["observation"], lambda: list(TABLE), lambda: 1 in TABLE):
-        with pytest.raises(TypeError, match=r"^a TimeStep is not a sequence: use its fields, such as timestep\.obs"):
+        with pytest.raises(TypeError, match=r"^a TimeStep is not a.* timestep\.obs"):
             use()
     assert np.asarray(TABLE).shape == ()
     assert not isinstance(TABLE, collections.abc.Iterable | collections.abc.Sequence)

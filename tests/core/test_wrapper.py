@@ -18,7 +18,7 @@ from tests.core.bases.toys import Return, RewardMean
 
 
 def test_overriding_proceed_without_declaring_owned_fields_is_refused():
-    with pytest.raises(TypeError, match="Silent: a wrapper that overrides proceed must declare"):
+    with pytest.raises(TypeError, match=r"Silent: .* proceed"):
 
         class Silent(Wrapper):
             def proceed(self, state, action):
@@ -109,7 +109,7 @@ def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, wo
 
 
 def test_a_place_that_no_stack_has_is_refused():
-    with pytest.raises(TypeError, match=r"^Odd: place must be one of anywhere, .*, got 'outside'"):
+    with pytest.raises(TypeError, match=r"^Odd: place .*got 'outside'"):
 
         class Odd(Wrapper):
             place = "outside"
@@ -121,22 +121,22 @@ def test_an_error_inside_a_property_is_not_hidden():
         def smooth(self):
             return self.no_such_field
 
-    with pytest.raises(AttributeError, match="'Broken' object has no attribute 'no_such_field'"):
+    with pytest.raises(AttributeError, match=r"'Broken' object has no.* 'no_such_field'"):
         Broken().smooth
 
 
 @pytest.mark.parametrize("inner", [5, None, Chain])
 def test_a_wrapper_refuses_what_is_no_environment(inner):
-    with pytest.raises(ValueError, match=r"^TimeLimit: env must be an environment, got "):
+    with pytest.raises(ValueError, match=r"^TimeLimit: env .*got "):
         TimeLimit(inner, 3)
 
 
 @pytest.mark.parametrize(
     ("owns", "message"),
     [
-        (frozenset({"rewards"}), "Wrong: owns must name fields of a TimeStep, got 'rewards', did you mean 'reward'"),
-        (frozenset({"x"}), "got 'x', the fields are step_type, reward, "),
-        ("reward", "Wrong: owns must be a set of fields, such as {'reward'}, got 'reward'"),
+        (frozenset({"rewards"}), r"Wrong: owns .*got 'rewards', did you mean 'reward'"),
+        (frozenset({"x"}), "got 'x', the fields are step_type, reward"),
+        ("reward", r"Wrong: owns .*got 'reward'"),
     ],
 )
 def test_owns_must_name_fields_of_a_timestep(owns, message):
@@ -154,14 +154,14 @@ class Careless(LaneWrapper):
 @pytest.mark.parametrize(
     ("hooks", "message"),
     [
-        ({"init": lambda self, timestep, stream: jnp.zeros(())}, r"init: every array must lead with the 3 lanes"),
+        ({"init": lambda self, timestep, stream: jnp.zeros(())}, r"init: every array .*shape"),
         (
             {"after": lambda self, own, timestep, stream: timestep},
-            r"after: must return its state and the timestep, got Time",
+            r"after: .*got Time",
         ),
         (
             {"after": lambda self, own, timestep, stream: ((own, own), timestep)},
-            r"after: state must be an array, got a tu",
+            r"after: state .*got a tu",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_hook_of_a_lane_wrapper_that_returns_something_else_is_refused(hooks, 
 
 def test_a_reward_wrapper_that_returns_nothing_is_refused():
     env = type("Wrong", (RewardWrapper,), {"reward": lambda self, reward: None})(Counting(np.array([3]), num_envs=3))
-    with pytest.raises(ValueError, match="Wrong: the reward must be an array, got None"):
+    with pytest.raises(ValueError, match=r"Wrong: the reward .*got None"):
         env.reset(jax.random.key(0))
 
 
@@ -188,7 +188,7 @@ def test_a_reward_wrapper_that_returns_nothing_is_refused():
 def test_a_wrapper_built_without_an_environment_says_how_make_takes_it(build, given):
     with pytest.raises(
         ValueError,
-        match=rf"^FrameStack: env must be an environment, got .* write \('FrameStack', {re.escape(given)}\)$",
+        match=rf"^FrameStack: env .*got .* write \('FrameStack', {re.escape(given)}\)$",
     ):
         build()
 

@@ -43,13 +43,13 @@ def test_every_recorded_action_is_one_valid_transition():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reward": np.zeros((0, 2))}, r"reward must be \[T, B\] or \[T, B, R\] of at least 1 step, got \(0, 2\)"),
+        ({"reward": np.zeros((0, 2))}, r"reward .*got \(0, 2\)"),
         ({"reward": np.zeros(3)}, r"reward must be \[T, B\] .*, got \(3,\)"),
-        ({"observation": {"x": np.zeros((3, 2))}}, r"observation.x must lead with \[4, 2\], got shape \(3, 2\)"),
-        ({"action": np.zeros((4, 2))}, r"action must lead with \[3, 2\], got shape \(4, 2\)"),
-        ({"policy_info": np.zeros(3)}, r"policy_info must lead with \[3, 2\], got shape \(3,\)"),
-        ({"terminated": 1}, r"terminated must be bool or bool\[2\], got int32\[\]"),
-        ({"terminated": [True]}, r"terminated must be bool or bool\[2\], got bool\[1\]"),
+        ({"observation": {"x": np.zeros((3, 2))}}, r"observation.x .*got shape \(3, 2\)"),
+        ({"action": np.zeros((4, 2))}, r"action .*got shape \(4, 2\)"),
+        ({"policy_info": np.zeros(3)}, r"policy_info .*got shape \(3,\)"),
+        ({"terminated": 1}, r"terminated .*got int32\[\]"),
+        ({"terminated": [True]}, r"terminated .*got bool\[1\]"),
     ],
 )
 def test_leaves_that_do_not_fit_are_refused(changes, message):

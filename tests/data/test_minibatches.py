@@ -23,19 +23,19 @@ def test_minibatches_contain_every_row_once_and_shuffle_all_leaves_in_the_same_o
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_minibatches": 7}, r"264 entries cannot be split equally, num_minibatches is 7; 6 minibatches of 44 can"),
-        ({"size": 50}, r"264 entries cannot be split equally, size 50 makes 5 minibatches; 4 minibatches of 66 can"),
-        ({"num_minibatches": 0}, r"num_minibatches must be at least 1, got 0"),
-        ({"size": 300}, r"size must be at most 264, got 300"),
+        ({"num_minibatches": 7}, r"264 entries cannot be.*, num_minibatches is 7; 6 minibatches of 44 can"),
+        ({"size": 50}, r"264 entries cannot be.* 50 makes 5 minibatches; 4 minibatches of 66 can"),
+        ({"num_minibatches": 0}, r"num_minibatches .*got 0"),
+        ({"size": 300}, r"size .*got 300"),
         ({}, r"pass either num_minibatches or size"),
-        ({"num_minibatches": 2.5}, r"num_minibatches must be an integer, got 2.5"),
-        ({"num_minibatches": True}, r"num_minibatches must be an integer, got True"),
-        ({"size": 2.5}, r"size must be an integer, got 2.5"),
+        ({"num_minibatches": 2.5}, r"num_minibatches .*got 2.5"),
+        ({"num_minibatches": True}, r"num_minibatches .*got True"),
+        ({"size": 2.5}, r"size .*got 2.5"),
         ({"num_minibatches": 8, "size": 33}, r"pass either num_minibatches or size"),
     ],
 )
 def test_minibatches_that_would_drop_rows_raise(arguments, message):
     with pytest.raises(ValueError, match=message):
         data.minibatches(jax.random.key(0), jnp.zeros(264), **arguments)
-    with pytest.raises(ValueError, match="all leaves must lead with the same axis"):
+    with pytest.raises(ValueError, match=r"all leaves .*got \[\(4,\), \(6,\)\]"):
         data.minibatches(jax.random.key(0), (jnp.zeros(4), jnp.zeros(6)), 2)

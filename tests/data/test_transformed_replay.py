@@ -105,8 +105,8 @@ def test_hindsight_relabels_samples_and_leaves_the_goals_of_fields():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (({}, None), "TransformedReplay: replay must be a Replay, got {}"),
-        ((REPLAY, 3), "create: transformers must be a data transformer, a list of them or None, got 3"),
+        (({}, None), r"TransformedReplay: replay .*got {}"),
+        ((REPLAY, 3), r"create: transformers .*got 3"),
         ((REPLAY, [transformers.RewardClipping(-1, 1), transformers.FrameStacker(3)]), "FrameStacker must precede"),
     ],
 )

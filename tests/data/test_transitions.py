@@ -111,7 +111,7 @@ def test_the_row_after_an_abnormal_one_is_valid_in_a_same_step_stream():
     assert lane(data.transition_mask(experience.timestep, last, "same_step"), 0) == [True, False, True]
 
 
-@pytest.mark.parametrize(("whose", "lacks"), [("rows", "the rows must have it: keep"), ("last", "last must have it$")])
+@pytest.mark.parametrize(("whose", "lacks"), [("rows", "the rows must"), ("last", "last must")])
 def test_marks_of_abnormal_rows_in_only_some_of_them_are_refused(whose, lacks):
     experience, last = rows_of([FIRST, MID, MID], abnormal=[False, True, False])
     if whose == "rows":
@@ -119,7 +119,7 @@ def test_marks_of_abnormal_rows_in_only_some_of_them_are_refused(whose, lacks):
         experience = dataclasses.replace(experience, timestep=timestep)
     else:
         last = dataclasses.replace(last, env_info={})
-    with pytest.raises(ValueError, match=rf"env_info\['abnormal'\] must be in both, {lacks}"):
+    with pytest.raises(ValueError, match=rf"env_info\['abnormal'\] .*{lacks}"):
         data.to_transitions(experience, last)
 
 
@@ -208,13 +208,13 @@ def test_n_step_transitions_support_vector_rewards_images_and_a_gamma_per_lane()
 
 @pytest.mark.parametrize("fn", [data.to_transitions, functools.partial(data.to_n_step_transitions, n=2, gamma=0.9)])
 def test_the_mode_of_another_stream_raises(fn):
-    with pytest.raises(ValueError, match=r"transitions: the rows hold .*final_observation.*, pass mode='same_step'"):
+    with pytest.raises(ValueError, match=r"transitions: the rows.*final_observation.*, pass mode='same_step'"):
         fn(*unrolled("same_step"))
-    with pytest.raises(ValueError, match="transitions: the rows must be made in same_step mode, got a FIRST row"):
+    with pytest.raises(ValueError, match=r"transitions: the rows .*got a FIRST row"):
         fn(*unrolled("next_step"), mode="same_step")
     with pytest.raises(ValueError, match=r"transitions: mode 'same_step' needs env_info\['final_observation'\]"):
         jax.eval_shape(functools.partial(fn, mode="same_step"), *unrolled("next_step"))
-    with pytest.raises(ValueError, match="transitions: mode must be 'next_step' or 'same_step', got None"):
+    with pytest.raises(ValueError, match=r"transitions: mode .*got None"):
         fn(*unrolled("next_step"), mode=None)
 
 
@@ -244,25 +244,25 @@ def test_rows_without_the_final_observation_raise_by_the_row_after_them():
 
 def test_an_observation_that_last_lacks_is_an_error_of_the_function_that_was_called():
     experience, last = rows_of([FIRST, MID, MID])
-    with pytest.raises(ValueError, match=r"^to_transitions: the leaf is missing in last"):
+    with pytest.raises(ValueError, match=r"^to_transitions: the leaf"):
         data.to_transitions(experience, dataclasses.replace(last, observation=()))
 
 
 def test_experience_and_timestep_cannot_be_confused():
     experience, last = unrolled("next_step")
-    with pytest.raises(ValueError, match=r"to_transitions: experience must be an Experience .*, got TimeStep"):
+    with pytest.raises(ValueError, match=r"to_transitions: experience .*got TimeStep"):
         data.to_transitions(experience.timestep, last)
-    with pytest.raises(ValueError, match="transition_mask: timestep must be a TimeStep, got Experience"):
+    with pytest.raises(ValueError, match=r"transition_mask: timestep .*got Experience"):
         data.transition_mask(experience, last)
 
 
 def test_an_argument_out_of_range_raises():
-    for n, rule in ((0, "at least 1"), (2.0, "an integer"), (True, "an integer")):
-        with pytest.raises(ValueError, match=f"to_n_step_transitions: n must be {rule}, got {n}"):
+    for n in (0, 2.0, True):
+        with pytest.raises(ValueError, match=rf"to_n_step_transitions: n .*got {n}"):
             data.to_n_step_transitions(*unrolled("next_step"), n, 0.9)
-    with pytest.raises(ValueError, match=r"to_n_step_transitions: gamma must be in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match=r"to_n_step_transitions: gamma .*got 1.5"):
         data.to_n_step_transitions(*unrolled("next_step"), 2, 1.5)
-    with pytest.raises(ValueError, match=r"trajectory: last.step_type must have the shape \(3,\) of a row"):
+    with pytest.raises(ValueError, match=r"trajectory: last.step_type .*got \(10, 3\)"):
         data.to_trajectory(unrolled("next_step")[0], unrolled("next_step")[0].timestep)
 
 

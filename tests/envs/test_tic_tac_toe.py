@@ -253,7 +253,7 @@ def test_the_reward_of_an_illegal_move_belongs_to_the_player_who_makes_it():
 
 
 def test_an_unknown_opponent_is_refused():
-    with pytest.raises(ValueError, match="TicTacToe: opponent must be 'random', 'first' or None, got 'perfect'"):
+    with pytest.raises(ValueError, match=r"TicTacToe: opponent .*got 'perfect'"):
         jaxenv.make("TicTacToe-v0", opponent="perfect")
 
 

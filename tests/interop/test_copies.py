@@ -62,6 +62,6 @@ def test_an_environment_that_has_not_started_is_copied(adapter, how):
 def test_an_engine_outside_jax_is_not_copied_with_its_state():
     env = host("gymnasium:CartPole-v1", 2)
     env.reset()
-    with pytest.raises(TypeError, match=r"^host: the state of .* is in its engine and cannot be copied$"):
+    with pytest.raises(TypeError, match=r"^host: the state of .* cannot be copied"):
         copy.deepcopy(env)
     env.close()

@@ -3,13 +3,14 @@
 import copy
 import re
 
-import gymnasium
 import numpy as np
 import pytest
 
 import jaxenv.interop.gymnasium
 from jaxenv.interop import host, to_brax, to_dm_env, to_gymnasium, to_gymnasium_vector, to_gymnax, to_stoa
-from tests.interop.optional import imported
+from tests.packages import imported, lazy
+
+gymnasium = lazy("gymnasium")
 
 MAKERS = {
     "to_gymnasium": (lambda: to_gymnasium("FrozenLake-v1")),

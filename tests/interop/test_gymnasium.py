@@ -1,13 +1,15 @@
 """Single environments, spaces and ids for Gymnasium."""
 
 import os
-import re
 import warnings
 
-import gymnasium
 import jax
 import numpy as np
 import pytest
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import PassiveEnvChecker, TimeLimit
@@ -19,6 +21,7 @@ from jaxenv.core.wrapper import layers
 from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.interop.gymnasium import to_space, to_spec
 from jaxenv.testing import Counting
+from tests.errors import like
 
 # Advice about spaces, which Gymnasium's own CartPole and Pendulum do not follow either.
 _ADVICE = "space minimum value is -infinity|space maximum value is infinity|symmetric and normalized space"
@@ -58,10 +61,11 @@ def test_an_episode_ends_and_the_next_one_must_be_started():
     assert env.step(3)[:4] == (11, 3.0, True, False)
     env.close()
     env.close()
-    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed, make a new one"):
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed"):
         env.reset()
 
 
+@pytest.mark.compiled
 @pytest.mark.slow
 @pytest.mark.parametrize("id", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0"])
 def test_a_step_of_one_lane_is_compiled_without_the_reductions_of_many_lanes(id):
@@ -83,7 +87,7 @@ def test_an_action_is_checked_however_often_it_was_given():
         with pytest.raises(ValueError, match="to_gymnasium: action must"):
             env.step(wrong)
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"action must be in 0 \.\. 1, got 2"):
+        with pytest.raises(ValueError, match=r"action .*got 2"):
             env.step(2)
 
 
@@ -123,28 +127,28 @@ def cart_pole():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: to_gymnasium(jaxenv.make("CartPole-v1")), "to_gymnasium: the caller restarts episodes, make"),
+        (lambda: to_gymnasium(jaxenv.make("CartPole-v1")), "to_gymnasium: the caller restarts"),
         (lambda: to_gymnasium("CartPole-v1", autoreset="same_step"), "leave out autoreset, got 'same_step'"),
-        (lambda: to_gymnasium("CartPole-v1", num_envs=2), "leave out num_envs, a gymnasium.Env is one lane, got 2"),
-        (lambda: to_gymnasium(Counting(np.array([1]), num_envs=2)), "env must have one lane, got 2"),
+        (lambda: to_gymnasium("CartPole-v1", num_envs=2), "leave out num_envs, ...got 2"),
+        (lambda: to_gymnasium(Counting(np.array([1]), num_envs=2)), "env ...got 2"),
         (
             lambda: to_gymnasium("CartPole-v1", render_mode="human"),
-            "render_mode must be 'rgb_array' or None, got 'human'",
+            "render_mode ...got 'human'",
         ),
         (lambda: to_gymnasium("CartPole-v1").render(), "render needs render_mode='rgb_array'"),
-        (lambda: to_gymnasium("CartPole-v1").reset(options={"low": 1}), "reset has no options, got 'low'"),
+        (lambda: to_gymnasium("CartPole-v1").reset(options={"low": 1}), "reset ...got 'low'"),
         (
             lambda: to_gymnasium("CartPole-v1").reset(seed=2**32),
-            "seed must be an integer in [0, 2**32), got 4294967296",
+            "seed ...got 4294967296",
         ),
-        (lambda: cart_pole().step(np.array([1])), "to_gymnasium: action must have shape (), got (1,)"),
+        (lambda: cart_pole().step(np.array([1])), "to_gymnasium: action ...got (1,)"),
         (lambda: cart_pole().reset(seed=jax.random.key(0)), "in [0, 2**32), got a JAX key"),
-        (lambda: cart_pole().step(2), "to_gymnasium: action must be in 0 .. 1, got 2"),
-        (lambda: to_gymnasium(jaxenv.testing.every_kind()[3]), "a reward must be one number"),
+        (lambda: cart_pole().step(2), "to_gymnasium: action ...got 2"),
+        (lambda: to_gymnasium(jaxenv.testing.every_kind()[3]), "a reward must"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(make, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=like(message)):
         make()
 
 
@@ -226,7 +230,7 @@ def test_make_raises_a_type_error_for_keywords_that_its_callers_try(keyword):
 
 
 def test_make_names_the_render_mode():
-    with pytest.raises(TypeError, match="to_gymnasium: render_mode must be 'rgb_array' or None, got 'human'"):
+    with pytest.raises(TypeError, match=r"to_gymnasium: render_mode .*got 'human'"):
         gymnasium.make("jaxenv/CartPole-v1", render_mode="human")
 
 
@@ -300,21 +304,19 @@ def test_dtypes_of_64_bits_become_those_of_jax():
 @pytest.mark.parametrize("high", [2**40, 2**63 - 1])
 def test_integers_that_do_not_fit_in_32_bits_need_x64(high):
     space = spaces.Box(0, high, (1,), np.int64)
-    with pytest.raises(ValueError, match="to_spec: the bounds of a Box of int64 must fit in int32 unless JAX has x64"):
+    with pytest.raises(ValueError, match=r"to_spec: the bounds of.* Box of int64"):
         to_spec(space)
     with jax.enable_x64(True):
         assert to_spec(space) == jaxenv.specs.Bounded((1,), np.int64, 0, high)
 
 
 def test_spaces_whose_samples_are_no_arrays_are_refused():
-    with pytest.raises(ValueError, match="to_spec: space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or"):
+    with pytest.raises(ValueError, match=r"to_spec: space .*got Text\(1"):
         to_spec(spaces.Dict({"a": spaces.Text(3)}))
 
 
 def test_a_forked_process_is_refused_instead_of_hanging(monkeypatch):
     to_gymnasium("CartPole-v1")
     monkeypatch.setattr(os, "getpid", lambda: -1)  # a fork is another process, with the memory of its parent
-    with pytest.raises(
-        RuntimeError, match=r"^to_gymnasium: JAX does not run in a forked process, .*context='forkserver'"
-    ):
+    with pytest.raises(RuntimeError, match=r"^to_gymnasium: JAX does not run.*context='forkserver'"):
         to_gymnasium("CartPole-v1")

@@ -1,12 +1,13 @@
 """`to_gymnasium_vector`: batches behind Gymnasium's vector interface, compared with its own ``SyncVectorEnv``."""
 
-import re
-
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
@@ -14,6 +15,7 @@ from gymnasium.wrappers import vector as wrappers
 import jaxenv
 from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.testing import Counting
+from tests.errors import like
 
 MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, None: AutoresetMode.DISABLED}
 T, F = True, False
@@ -167,17 +169,17 @@ def test_the_first_reset_without_a_seed_takes_np_random_seed():
 @pytest.mark.parametrize(
     ("seed", "message"),
     [
-        ([1, 2], "seed must be one integer or 3, got 2 of them"),
-        ([1, 2, None], "seed must be an integer in [0, 2**32), got None"),
-        ("one", "seed must be an integer or one per lane, got 'one'"),
-        (2**32, "seed must be an integer in [0, 2**32), got 4294967296"),
-        (jax.random.key(0), "seed must be an integer or one per lane, got a JAX key"),
-        (jnp.int32(3), "seed must be an integer or one per lane, got Array(3"),
-        ([1, 2, -1], "seed must be an integer in [0, 2**32), got -1"),
+        ([1, 2], "seed ...got 2 of them"),
+        ([1, 2, None], "seed ...got None"),
+        ("one", "seed ...got 'one'"),
+        (2**32, "seed ...got 4294967296"),
+        (jax.random.key(0), "seed ...got a JAX key"),
+        (jnp.int32(3), "seed ...got Array(3"),
+        ([1, 2, -1], "seed ...got -1"),
     ],
 )
 def test_wrong_seeds_are_refused(seed, message):
-    with pytest.raises(ValueError, match=re.escape(f"to_gymnasium_vector: {message}")):
+    with pytest.raises(ValueError, match=like(f"to_gymnasium_vector: {message}")):
         cart_poles().reset(seed=seed)
 
 
@@ -203,27 +205,27 @@ def test_a_mask_resets_its_lanes_and_leaves_the_others(mode, array):
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
-        (np.array([T]), "reset_mask must be an array bool[3], got bool[1] (ndarray)"),
-        (np.array([[T, T, T]]), "reset_mask must be an array bool[3], got bool[1, 3] (ndarray)"),
-        (np.array([1, 1, 0]), "reset_mask must be an array bool[3], got int64[3] (ndarray)"),
-        (jnp.array([1, 1, 0]), "reset_mask must be an array bool[3], got int32[3] (ArrayImpl)"),
-        ([T, T, F], "reset_mask must be an array bool[3], got a list"),
-        (np.array([F, F, F]), "reset_mask must name a lane, got [False False False]"),
+        (np.array([T]), "reset_mask ...got bool[1] (ndarray)"),
+        (np.array([[T, T, T]]), "reset_mask ...got bool[1, 3] (ndarray)"),
+        (np.array([1, 1, 0]), "reset_mask ...got int64[3] (ndarray)"),
+        (jnp.array([1, 1, 0]), "reset_mask ...got int32[3] (ArrayImpl)"),
+        ([T, T, F], "reset_mask ...got a list"),
+        (np.array([F, F, F]), "reset_mask ...got [False False False]"),
     ],
 )
 def test_wrong_masks_are_refused(mask, message):
     envs = cart_poles()
     envs.reset(seed=0)
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=like(message)):
         envs.reset(options={"reset_mask": mask})
 
 
 def test_the_first_reset_starts_all_lanes():
     envs = cart_poles(None)
-    with pytest.raises(ValueError, match="the first reset starts all lanes, got a reset_mask of 1 lanes"):
+    with pytest.raises(ValueError, match=r"the first reset.* reset_mask of 1 lanes"):
         envs.reset(options={"reset_mask": np.array([T, F, F])})
     envs.reset(options={"reset_mask": np.array([T, T, T])})
-    with pytest.raises(ValueError, match="the only option of reset is reset_mask, got 'mask'"):
+    with pytest.raises(ValueError, match=r"the only option.* reset_mask, got 'mask'"):
         envs.reset(options={"mask": np.array([T, T, T])})
 
 
@@ -310,44 +312,44 @@ def test_float64_actions_are_cast_for_a_box():
 @pytest.mark.parametrize(
     ("id", "action", "message"),
     [
-        ("CartPole-v1", np.zeros(3), "action must be an integer, got float64: cast it, as in action.astype(np.int32)"),
+        ("CartPole-v1", np.zeros(3), "action ...got float64"),
         (
             "CartPole-v1",
             np.zeros(2, int),
-            "action must have shape (3,) (one Bounded((), int32, 0, 1, name='action') per lane), got (2,)",
+            "action ...got (2,)",
         ),
         (
             "CartPole-v1",
             0,
-            "action must have shape (3,) (one Bounded((), int32, 0, 1, name='action') per lane), got ()",
+            "action ...got ()",
         ),
         (
             "CartPole-v1",
             np.array([0, 1, 2]),
-            "action must be in 0 .. 1, got 2 in lane 2",
+            "action ...got 2 in lane 2",
         ),
         (
             "CartPole-v1",
             np.array([0, -1, 1]),
-            "action must be in 0 .. 1, got -1 in lane 1",
+            "action ...got -1 in lane 1",
         ),
         (
             "CartPole-v1",
             np.array([0, 2**32, 1]),
-            "action must be in 0 .. 1, got 4294967296 in lane 1",
+            "action ...got 4294967296 in lane 1",
         ),
-        ("CartPole-v1", [[0], [0, 1], [0]], "action must have shape (3,), got [[0], [0, 1], [0]]"),
+        ("CartPole-v1", [[0], [0, 1], [0]], "action ...got [[0], [0, 1], [0]]"),
         (
             "Pendulum-v1",
             np.zeros((3, 1), int),
-            "action must be a float, got int64: cast it",
+            "action ...got int64",
         ),
     ],
 )
 def test_wrong_actions_are_refused(id, action, message):
     envs = to_gymnasium_vector(id, 3)
     envs.reset(seed=0)
-    with pytest.raises(ValueError, match=re.escape(f"to_gymnasium_vector: {message}")):
+    with pytest.raises(ValueError, match=like(f"to_gymnasium_vector: {message}")):
         envs.step(action)
 
 
@@ -355,7 +357,7 @@ def test_trees_of_actions_and_observations_are_samples_of_their_spaces():
     envs = to_gymnasium_vector("MixedPolicyUnittest-v0", 2)
     assert envs.reset(seed=0)[0] in envs.observation_space
     assert envs.step(envs.action_space.sample())[0] in envs.observation_space
-    with pytest.raises(ValueError, match="action must be a tuple of 2"):
+    with pytest.raises(ValueError, match=r"action .*got a list"):
         envs.step(list(envs.action_space.sample()))
 
 
@@ -370,12 +372,12 @@ def test_a_closed_environment_says_so():
     envs.close()
     envs.close()
     for call in (envs.reset, lambda: envs.step(np.zeros(3, int))):
-        with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed, make a new one"):
+        with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed"):
             call()
 
 
 def test_it_renders_every_lane():
-    with pytest.raises(ValueError, match="render_mode must be 'rgb_array' or None, got 'human'"):
+    with pytest.raises(ValueError, match=r"render_mode .*got 'human'"):
         cart_poles(render_mode="human")
     with pytest.raises(ValueError, match="render needs render_mode='rgb_array'"):
         cart_poles().render()
@@ -393,10 +395,10 @@ def test_it_renders_every_lane():
     ("make", "message"),
     [
         (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), autoreset=None), "options belong to an id"),
-        (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), 2), "num_envs must be 1, as in env, got 2"),
-        (lambda: to_gymnasium_vector("CartPole-v1", arrays="torch"), "arrays must be 'numpy' or 'jax', got 'torch'"),
-        (lambda: to_gymnasium_vector(jaxenv.testing.every_kind()[3]), "a reward must be one number"),
-        (lambda: to_gymnasium_vector(3), "to_gymnasium_vector: env must be an environment, got 3"),
+        (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), 2), r"num_envs .*got 2"),
+        (lambda: to_gymnasium_vector("CartPole-v1", arrays="torch"), r"arrays .*got 'torch'"),
+        (lambda: to_gymnasium_vector(jaxenv.testing.every_kind()[3]), "a reward must"),
+        (lambda: to_gymnasium_vector(3), r"to_gymnasium_vector: env .*got 3"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(make, message):

@@ -5,22 +5,21 @@ import functools
 import pickle
 
 import chex
-import gymnax as gymnax_itself
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnax.environments import spaces
-from gymnax.experimental import RolloutWrapper
-from gymnax.wrappers import LegacyStepAPIWrapper
-from gymnax.wrappers.dm_env import GymnaxToDmEnvWrapper
-from gymnax.wrappers.gym import GymnaxToGymWrapper, GymnaxToVectorGymWrapper
-from gymnax.wrappers.purerl import FlattenObservationWrapper, LogWrapper, StickyActionWrapper
 
 import jaxenv
 from jaxenv.interop import gymnax, gymnax_v0, to_gymnax
 from jaxenv.testing import Counting
+from tests.packages import lazy
 from tests.rows import assert_equal
+from tests.suites import gymnax_rollouts
+
+gymnax_itself, experimental, wrappers = lazy("gymnax"), lazy("gymnax.experimental"), lazy("gymnax.wrappers")
+dm_env, gym, purerl = (lazy(f"gymnax.wrappers.{name}") for name in ("dm_env", "gym", "purerl"))
+spaces = lazy("gymnax.environments.spaces")
 
 KEYS = jax.random.split(jax.random.key(0), 4)
 
@@ -148,7 +147,7 @@ def test_params_have_the_names_of_gymnax_and_one_value_per_lane_under_vmap():
     np.testing.assert_allclose(pushed[1:] - pushed[:1], 0.0195 * np.arange(1, 4), rtol=0.05)
 
 
-SAME_IDS = [id for id in jaxenv.ids() if id in gymnax_itself.registered_envs and id != "MNISTBandit-bsuite"]
+SAME_IDS = [id for id in gymnax_rollouts.IDS if id in jaxenv.ids()]
 
 
 @pytest.mark.parametrize("id", SAME_IDS)
@@ -170,19 +169,21 @@ def test_seeds_and_lanes_may_both_be_vmapped():
 
 
 def test_wrappers_of_gymnax_work_around_it():
-    env = LogWrapper(FlattenObservationWrapper(to_gymnax("Catch-bsuite")))
+    env = purerl.LogWrapper(purerl.FlattenObservationWrapper(to_gymnax("Catch-bsuite")))
     out = played(env, 12, actions=jnp.zeros((12, 4), jnp.int32))
     obs, _, reward, terminated, _, info = out
     assert obs.shape == (12, 4, 50)
     ended = info["returned_episode"]
     np.testing.assert_array_equal(ended, terminated)
     np.testing.assert_array_equal(info["returned_episode_returns"][ended], reward[ended])
-    step = GymnaxToDmEnvWrapper(to_gymnax("CartPole-v1"))
+    step = dm_env.GymnaxToDmEnvWrapper(to_gymnax("CartPole-v1"))
     assert step.step(KEYS[0], step.reset(KEYS[0]), 1).discount == 1
 
 
 def test_wrappers_of_gymnax_that_change_steps_work_around_it():
-    env = LegacyStepAPIWrapper(StickyActionWrapper(to_gymnax("CartPole-v1"), 1.0))  # always repeats action 0
+    env = wrappers.LegacyStepAPIWrapper(
+        purerl.StickyActionWrapper(to_gymnax("CartPole-v1"), 1.0)
+    )  # always repeats action 0
     _, state = env.reset(KEYS[0])
     obs, state, reward, done, _ = env.step(KEYS[1], state, 1)
     assert obs[1] < -0.1
@@ -191,7 +192,7 @@ def test_wrappers_of_gymnax_that_change_steps_work_around_it():
 
 def test_a_legacy_wrapper_outermost_gives_a_trainer_before_1_0_the_log_wrapper_of_gymnax():
     env, params = gymnax.make("Catch-bsuite")
-    env = LegacyStepAPIWrapper(LogWrapper(env))
+    env = wrappers.LegacyStepAPIWrapper(purerl.LogWrapper(env))
     _, state = started(env, params)
     rows = []
     for _ in range(12):
@@ -208,7 +209,9 @@ def test_rollouts_of_gymnax_last_as_long_as_the_params_say():
         return jnp.int32(1)
 
     env = to_gymnax("CartPole-v1")
-    rollout = RolloutWrapper(push_right, env=env, env_params=env.default_params.replace(max_steps_in_episode=12))
+    rollout = experimental.RolloutWrapper(
+        push_right, env=env, env_params=env.default_params.replace(max_steps_in_episode=12)
+    )
     *_, returned = rollout.batch_rollout(KEYS, None)
     assert np.all((returned >= 8) & (returned <= 12))
 
@@ -246,7 +249,7 @@ def test_gradients_stop_at_observations_unless_they_are_asked_for():
     np.testing.assert_allclose(gradients(env), [0, -0.0008], rtol=1e-4)  # the reward contains -0.001 u^2
     np.testing.assert_allclose(gradients(env.with_transition_gradients()), [0.15, -0.0008], rtol=1e-4)  # 3 dt / (m l^2)
     assert not env.transition_gradients_enabled
-    with pytest.raises(ValueError, match="transition gradients need continuous actions, got"):
+    with pytest.raises(ValueError, match=r"gradients need.*got "):
         to_gymnax("CartPole-v1").with_transition_gradients()
 
 
@@ -271,10 +274,10 @@ def test_a_rollout_of_vmapped_lanes_has_gradients_in_the_policy_and_in_the_param
 
 def test_names_of_the_module_are_those_of_gymnax():
     assert gymnax.registered_envs == jaxenv.ids()
-    assert gymnax.environments.spaces is spaces
-    assert gymnax.wrappers.LogWrapper is LogWrapper
-    assert gymnax_v0.environments.spaces is spaces
-    with pytest.raises(AttributeError, match=r"the wrappers of gymnax 1\.x take six values"):
+    assert gymnax.environments.spaces.Box is spaces.Box
+    assert gymnax.wrappers.LogWrapper is purerl.LogWrapper
+    assert gymnax_v0.environments.spaces.Box is spaces.Box
+    with pytest.raises(AttributeError, match=r"the wrappers of.* 1\.x take six values"):
         gymnax_v0.wrappers.LogWrapper
     with pytest.raises(AttributeError, match=r"has no attribute 'register': use jaxenv\.register"):
         gymnax.register
@@ -292,20 +295,20 @@ def test_gymnax_makes_an_environment_that_is_registered_with_it(monkeypatch):
 def test_methods_that_read_states_of_gymnax_name_what_to_use():
     env = to_gymnax("CartPole-v1")
     assert env.obs_shape == (4,)
-    with pytest.raises(AttributeError, match="no attribute 'get_obs': use the observation that reset and step return"):
+    with pytest.raises(AttributeError, match="no attribute 'get_obs': use the observation"):
         env.get_obs(None)
-    with pytest.raises(AttributeError, match="no attribute 'is_terminal': use the flag terminated"):
+    with pytest.raises(AttributeError, match="no attribute 'is_terminal': use the flag"):
         env.is_terminal(None)
-    with pytest.raises(AttributeError, match="'GymnaxEnv' object has no attribute 'fly'"):
+    with pytest.raises(AttributeError, match=r"'GymnaxEnv' object has no.* 'fly'"):
         env.fly()
 
 
 def test_wrappers_of_gymnax_for_gymnasium_work_around_it():
-    single = GymnaxToGymWrapper(to_gymnax("CartPole-v1"), seed=3)
+    single = gym.GymnaxToGymWrapper(to_gymnax("CartPole-v1"), seed=3)
     assert single.action_space.n == 2
     assert single.reset()[0].shape == single.observation_space.shape
     assert single.step(1)[1] == 1
-    many = GymnaxToVectorGymWrapper(to_gymnax("CartPole-v1"), num_envs=3)
+    many = gym.GymnaxToVectorGymWrapper(to_gymnax("CartPole-v1"), num_envs=3)
     assert many.reset()[0].shape == (3, 4)
     assert many.step(np.ones(3, np.int32))[0].shape == (3, 4)
 
@@ -356,7 +359,7 @@ def test_several_tasks_have_no_params_but_the_limit():
         *_, truncated, info = env.step(KEYS[0], state, 0, params.replace(max_steps_in_episode=1))
         assert truncated
         assert info["task_id"] in (0, 1)
-    with pytest.raises(ValueError, match=r"leave out num_envs, jax\.vmap over keys makes the lanes, got 4"):
+    with pytest.raises(ValueError, match=r"leave out num_envs, jax\.vmap over keys makes.* 4"):
         to_gymnax(["CartPole-v0", "CartPole-v1"], num_envs=4)
 
 
@@ -374,33 +377,33 @@ def reset_state():
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: to_gymnax("CartPole-v1", autoreset="next_step"), "step restarts episodes itself, leave out autoreset"),
-        (lambda: to_gymnax(jaxenv.make("CartPole-v1")), "step restarts episodes itself, make .* with autoreset=None"),
+        (lambda: to_gymnax("CartPole-v1", autoreset="next_step"), "step restarts episodes itself"),
+        (lambda: to_gymnax(jaxenv.make("CartPole-v1")), r"step restarts episodes.* with autoreset=None"),
         (lambda: to_gymnax("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
         (
             lambda: to_gymnax(Counting([[3], [4]], num_envs=2)),
-            r"to_gymnax: lengths must have rank 1, got shape \(2, 1\)",
+            r"to_gymnax: lengths .*got shape \(2, 1\)",
         ),
-        (lambda: to_gymnax("CartPole-v1", num_envs=4), "leave out num_envs, jax.vmap over keys makes the lanes, got 4"),
-        (lambda: to_gymnax(5), "to_gymnax: env must be an environment, got 5"),
-        (lambda: to_gymnax(Counting([3]), max_episode_steps=3), "options belong to an id, .* got max_episode_steps"),
-        (lambda: to_gymnax("CartPole-v1", api="2"), "api must be '1.x' or '0.x', got '2'"),
+        (lambda: to_gymnax("CartPole-v1", num_envs=4), r"leave out num_envs, jax.vmap over keys makes.* 4"),
+        (lambda: to_gymnax(5), r"to_gymnax: env .*got 5"),
+        (lambda: to_gymnax(Counting([3]), max_episode_steps=3), r"options belong to.* got max_episode_steps"),
+        (lambda: to_gymnax("CartPole-v1", api="2"), r"api .*got '2'"),
         (lambda: to_gymnax("CartPole-v1").default_params.replace(force=1), "no param 'force', the params are gravity"),
-        (lambda: changed(masscart=-3.0), "replace: masscart must be above 0, got -3.0"),
-        (lambda: changed(masscart=jnp.array([1.0, -1.0])), "masscart must be above 0, got -1.0 in lane 1"),
-        (lambda: changed(max_steps_in_episode=0), "max_steps_in_episode must be at least 1, got 0"),
-        (lambda: changed(max_steps_in_episode=-1), "max_steps_in_episode must be at least 1, got -1"),
-        (lambda: changed(max_steps_in_episode=2.5), "max_steps_in_episode must be int32, got 2.5"),
+        (lambda: changed(masscart=-3.0), r"replace: masscart .*got -3.0"),
+        (lambda: changed(masscart=jnp.array([1.0, -1.0])), r"masscart .*got -1.0 in lane 1"),
+        (lambda: changed(max_steps_in_episode=0), r"max_steps_in_episode .*got 0"),
+        (lambda: changed(max_steps_in_episode=-1), r"max_steps_in_episode .*got -1"),
+        (lambda: changed(max_steps_in_episode=2.5), r"max_steps_in_episode .*got 2.5"),
         (lambda: to_gymnax("CartPole-v1").reset(KEYS[0], changed(gravity=jnp.ones(3))), WRONG_SHAPE),
         (lambda: stepped_with(changed(gravity=jnp.ones(3))), WRONG_SHAPE),
-        (lambda: to_gymnax("CartPole-v1", gravity=[1.0]), r"params.gravity must be one number, got shape \(1,\)"),
-        (lambda: to_gymnax("CartPole-v1", force=1, force_mag=1), "force_mag and force are the same, give one of them"),
+        (lambda: to_gymnax("CartPole-v1", gravity=[1.0]), r"params.gravity .*got shape \(1,\)"),
+        (lambda: to_gymnax("CartPole-v1", force=1, force_mag=1), "force_mag and force"),
         (
             lambda: to_gymnax("CartPole-v1").step(KEYS[0], reset_state(), jnp.zeros(3, jnp.int32)),
-            r"action must have the shape \(\) of one lane \(jax.vmap runs more\), got \(3,\)",
+            r"action .*got \(3,\)",
         ),
         (lambda: to_gymnax("CartPole-v1").reset(0), r"got an int32, use jax.random.key\(seed\)"),
-        (lambda: to_gymnax("CartPole-v1").reset(KEYS), "key must be one key, got 4 keys: jax.vmap"),
+        (lambda: to_gymnax("CartPole-v1").reset(KEYS), r"key .*got 4 keys"),
     ],
 )
 def test_what_does_not_fit_is_refused(use, message):

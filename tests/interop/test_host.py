@@ -10,6 +10,7 @@ import pytest
 import jaxenv
 from jaxenv.interop import batch, host
 from jaxenv.testing import Counting
+from tests.errors import like
 from tests.rows import assert_equal
 
 
@@ -110,15 +111,15 @@ def test_leaves_are_arguments_and_environments_of_one_structure_share_their_prog
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: host("CartPole-v1", seed=-1), "host: seed must be an integer in [0, 2**32), got -1"),
+        (lambda: host("CartPole-v1", seed=-1), "host: seed ...got -1"),
         (
             lambda: host("CartPole-v1", seed=jax.random.key(0)),
             "one per lane, got a JAX key",
         ),
-        (lambda: host("CartPole-v1", 2, seed=[1]), "host: seed must be one integer or 2, got 1 of them"),
+        (lambda: host("CartPole-v1", 2, seed=[1]), "host: seed ...got 1 of them"),
         (
             lambda: host("CartPole-v1", fields="reward"),
-            "host: fields must be a sequence of names",
+            "host: fields ...got 'reward'",
         ),
         (lambda: host("CartPole-v1", fields=["done"]), "got 'done'"),
         (lambda: host(jaxenv.make("CartPole-v1"), gravity=1.0), "host: options belong to an id"),
@@ -127,19 +128,19 @@ def test_leaves_are_arguments_and_environments_of_one_structure_share_their_prog
     ],
 )
 def test_wrong_calls_are_refused(call, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=like(message)):
         call()
 
 
 def test_a_closed_environment_says_so():
     with counting() as hosted:
         hosted.reset()
-        with pytest.raises(ValueError, match=re.escape("action must have shape (2,)")):
+        with pytest.raises(ValueError, match=like("action ...got (1,)")):
             hosted.step(np.array([0]))
-        with pytest.raises(ValueError, match=re.escape("host: mask must be bool[2], got bool[3]")):
+        with pytest.raises(ValueError, match=like("host: mask ...got bool[3]")):
             hosted.reset(mask=np.ones(3, bool))
     for call in (hosted.reset, lambda: hosted.step(np.zeros(2, int))):
-        with pytest.raises(ValueError, match="host: the environment is closed, make a new one"):
+        with pytest.raises(ValueError, match="host: the environment is closed"):
             call()
 
 
@@ -167,7 +168,7 @@ def test_bools_may_come_as_floats_of_zero_and_one():
 def test_other_floats_are_no_bools(wrong):
     hosted = pushed_buttons()
     hosted.reset()
-    with pytest.raises(ValueError, match=rf"^host: action\[1\] must be in 0 .. 1, got {wrong} in lane 0"):
+    with pytest.raises(ValueError, match=rf"^host: action\[1\] .*got {wrong} in lane 0"):
         hosted.step(np.array([[0.0, wrong], [1.0, 0.0]]))
-    with pytest.raises(ValueError, match=r"^host: action must be a bool or 0 or 1, got float32"):
+    with pytest.raises(ValueError, match=r"^host: action .*got float32"):
         hosted.step(jnp.ones((2, 2)))

@@ -2,11 +2,14 @@
 
 import re
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -17,7 +20,7 @@ from jaxenv.interop import batch, to_brax, to_gymnasium, to_gymnasium_vector, to
 from jaxenv.interop._infos import flat_masks
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, EpisodeStatistics, TimeLimit, preset
-from tests.interop.optional import imported
+from tests.packages import imported
 
 MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, None: AutoresetMode.DISABLED}
 # Lane 0 plays episodes of 2, 5 and 1 steps; those of lane 1 are cut after 3.
@@ -164,7 +167,7 @@ def test_names_that_clients_on_the_host_read_are_refused_in_another_meaning(adap
 @pytest.mark.parametrize("adapter", ON_HOST)
 def test_the_success_of_an_episode_is_one_number(adapter):
     ON_HOST[adapter]({"is_success": jnp.array(True)})
-    with pytest.raises(ValueError, match=rf"^{adapter}: env_info\['is_success'\] must be one number per lane"):
+    with pytest.raises(ValueError, match=rf"^{adapter}: env_info\['is_success'\] must"):
         ON_HOST[adapter]({"is_success": jnp.array([True, False, True])})
 
 
@@ -175,38 +178,34 @@ def test_masks_of_several_choices_lie_one_after_the_other():
 
 @pytest.mark.parametrize("adapter", ON_HOST)
 def test_masks_of_vector_environments_have_no_namesakes(adapter):
-    with pytest.raises(ValueError, match=rf"^{adapter}: env_info\['_wind'\] must not start with '_'"):
+    with pytest.raises(ValueError, match=rf"^{adapter}: env_info\['_wind'\] .*'_'"):
         ON_HOST[adapter]({"_wind": jnp.float32(1)})
-    with pytest.raises(ValueError, match=rf"^{adapter}: env_info\['air'\]\['_wind'\] must not start with '_'"):
+    with pytest.raises(ValueError, match=rf"^{adapter}: env_info\['air'\]\['_wind'\] .*'_'"):
         ON_HOST[adapter]({"air": {"_wind": jnp.float32(1)}})
 
 
 def test_statistics_of_a_vector_reward_are_refused():
     inner = next(env for env in jaxenv.testing.every_kind() if env.reward_spec().shape)
     env = jaxenv.wrappers.ScalarizeReward(EpisodeStatistics(inner), np.ones(inner.reward_spec().shape, np.float32))
-    with pytest.raises(
-        ValueError, match=r"env_info\['episode'\] must have a return of one number, put ScalarizeReward"
-    ):
+    with pytest.raises(ValueError, match=r"env_info\['episode'\] .*got \{'length':"):
         to_gymnasium_vector(env)
 
 
 @pytest.mark.parametrize("name", ["discount", "terminated", "returned_episode_returns"])
 def test_to_gymnax_refuses_names_that_its_steps_and_its_log_fill(name):
-    with pytest.raises(
-        ValueError, match=rf"^to_gymnax: env_info\['{name}'\] is a name that its clients read in another"
-    ):
+    with pytest.raises(ValueError, match=rf"^to_gymnax: env_info\['{name}'\] is a name"):
         to_gymnax(reporting({name: jnp.float32(1)}, autoreset=None))
 
 
 @pytest.mark.parametrize("name", ["reward", "sum_reward", "length"])
 def test_to_brax_refuses_names_of_its_own_metrics(name):
     imported("brax.envs.base")
-    with pytest.raises(ValueError, match=rf"^to_brax: env_info\['{name}'\] is a name that its clients read in another"):
+    with pytest.raises(ValueError, match=rf"^to_brax: env_info\['{name}'\] is a name"):
         to_brax(reporting({name: jnp.float32(1)}, autoreset=None))
 
 
 @pytest.mark.parametrize("name", ["next_obs", "episode_metrics"])
 def test_to_stoa_refuses_names_that_its_wrappers_fill(name):
     imported("stoa")
-    with pytest.raises(ValueError, match=rf"^to_stoa: env_info\['{name}'\] is a name that its clients read in another"):
+    with pytest.raises(ValueError, match=rf"^to_stoa: env_info\['{name}'\] is a name"):
         to_stoa(reporting({name: jnp.float32(1)}, autoreset=None))

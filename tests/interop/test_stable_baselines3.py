@@ -19,5 +19,5 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize("shape", [(), (2,)])
 def test_spaces_whose_integers_start_elsewhere_are_refused(shape):
     assert stable_baselines3._space(specs.Bounded(shape, np.int32, 0, 2), "action").dtype == np.int64
-    with pytest.raises(ValueError, match="integers must start at 0 for stable-baselines3, got"):
+    with pytest.raises(ValueError, match=r"integers .*got "):
         stable_baselines3._space({"a": specs.Bounded(shape, np.int32, -1, 1)}, "action")

@@ -1,7 +1,5 @@
 """Arguments of rollouts, metrics and writers are refused by name before they are used."""
 
-import re
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +9,7 @@ import jaxenv
 from jaxenv import rollout
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset
+from tests.errors import like
 
 env = AutoReset(Counting([4, 7], num_envs=2))
 policy = rollout.random_policy(env)
@@ -43,60 +42,60 @@ def unroll(**options):
 CALLS = {
     "id for a stack": (
         lambda: rollout.policy_stream("CartPole-v1", state),
-        "policy_stream: env must be an environment, got 'CartPole-v1'",
+        "policy_stream: env ...got 'CartPole-v1'",
     ),
-    "numbers for totals": (lambda: rollout.merge_totals(1, 2), "merge_totals: a must be a Totals, got 1"),
+    "numbers for totals": (lambda: rollout.merge_totals(1, 2), "merge_totals: a ...got 1"),
     "state for totals": (
         lambda: rollout.merge_totals(totals, measured),
-        "merge_totals: b must be a Totals, got MetricsState",
+        "merge_totals: b ...got MetricsState",
     ),
     "totals of other metrics": (
         lambda: rollout.merge_totals(totals, _totals_with_gamma()),
-        "merge_totals: b.discounted_starts must be an empty tuple, got a Moments, as in a",
+        "merge_totals: b.discounted_starts ...got a Moments",
     ),
-    "totals to compute": (lambda: metrics.compute(measured), "Metrics: totals must be a Totals, got MetricsState"),
+    "totals to compute": (lambda: metrics.compute(measured), "Metrics: totals ...got MetricsState"),
     "totals for a state": (
         lambda: metrics.clear_finished(totals),
-        "Metrics: state must be a MetricsState, got Totals",
+        "Metrics: state ...got Totals",
     ),
     "experience for rows": (
         lambda: metrics.init(rows),
-        "Metrics: rows must be a TimeStep, got Experience: pass experience.timestep",
+        "Metrics: rows ...got Experience",
     ),
-    "number of names": (lambda: rollout.Metrics(env_info=3), "Metrics: env_info must be a sequence of names, got 3"),
+    "number of names": (lambda: rollout.Metrics(env_info=3), "Metrics: env_info ...got 3"),
     "function of a fold": (
         lambda: fold(fn="f"),
-        "fold: fn must be a function of (value, step, next_timestep), got 'f'",
+        "fold: fn ...got 'f'",
     ),
-    "text to fold": (lambda: fold(value={"sum": "x"}), "fold: value.sum must be an array of numbers, got 'x'"),
-    "legacy key": (lambda: fold(key=jax.random.PRNGKey(0)), "fold: key must be a typed key from jax.random.key(seed)"),
-    "key of an unroll": (lambda: unroll(key=3), "unroll: key must be a typed key from jax.random.key(seed), got 3"),
-    "number of fields": (lambda: unroll(fields=3), "unroll: fields must be a sequence of names, got 3"),
+    "text to fold": (lambda: fold(value={"sum": "x"}), "fold: value.sum ...got 'x'"),
+    "legacy key": (lambda: fold(key=jax.random.PRNGKey(0)), "fold: key ...got uint32[2]"),
+    "key of an unroll": (lambda: unroll(key=3), "unroll: key ...got 3"),
+    "number of fields": (lambda: unroll(fields=3), "unroll: fields ...got 3"),
     "memory of text": (
         lambda: jaxenv.unroll(env, lambda t, s, m: 0, state, timestep, 2, initial_memory={"hidden": "x"}),
-        "unroll: initial_memory.hidden must be an array of numbers, got 'x'",
+        "unroll: initial_memory.hidden ...got 'x'",
     ),
     "key of a chunked rollout": (
         lambda: rollout.ChunkedRollout(env, 3, "key"),
-        "ChunkedRollout: key must be a typed key from jax.random.key(seed), got 'key'",
+        "ChunkedRollout: key ...got 'key'",
     ),
     "captions": (
         lambda: jaxenv.film(jaxenv.make("CartPole-v1"), captions="no"),
-        "film: captions must be True or False, got 'no'",
+        "film: captions ...got 'no'",
     ),
-    "path of a film": (lambda: jaxenv.record(env, path=3), "record: path must be a path, got 3"),
-    "no path of a table": (lambda: rollout.CSV(None), "CSV: path must be a path, got None"),
-    "text for columns": (lambda: rollout.Table("reward"), "Table: columns must be a sequence of names, such as ['rewa"),
-    "no open file": (lambda: rollout.Table(file="x"), "Table: file must be an open file, got 'x'"),
-    "step in halves": (lambda: rollout.Table(None)(2.5, {"a": 1}), "Table: step must be an integer, got 2.5"),
-    "step that is no number": (lambda: rollout.Table(None)(np.nan, {}), "Table: step must be an integer, got nan"),
+    "path of a film": (lambda: jaxenv.record(env, path=3), "record: path ...got 3"),
+    "no path of a table": (lambda: rollout.CSV(None), "CSV: path ...got None"),
+    "text for columns": (lambda: rollout.Table("reward"), "Table: columns ...got 'reward'"),
+    "no open file": (lambda: rollout.Table(file="x"), "Table: file ...got 'x'"),
+    "step in halves": (lambda: rollout.Table(None)(2.5, {"a": 1}), "Table: step ...got 2.5"),
+    "step that is no number": (lambda: rollout.Table(None)(np.nan, {}), "Table: step ...got nan"),
     "list for metrics": (
         lambda: rollout.Table(None)(1, [1]),
-        "Table: metrics must be a dict of names and numbers, got",
+        "Table: metrics ...got a list",
     ),
     "names to draw against": (
         lambda: rollout.TensorBoard("runs", against=[3]),
-        "TensorBoard: against must be a sequence of names, got [3]",
+        "TensorBoard: against ...got [3]",
     ),
 }
 
@@ -109,15 +108,15 @@ def _totals_with_gamma():
 @pytest.mark.parametrize("name", CALLS)
 def test_an_argument_of_another_type_is_refused_by_name(name):
     call, start = CALLS[name]
-    with pytest.raises(ValueError, match=f"^{re.escape(start)}"):
+    with pytest.raises(ValueError, match=f"^{like(start)}"):
         call()
 
 
 def test_a_table_is_not_written_to_a_folder_and_events_not_to_a_file(tmp_path):
-    with pytest.raises(ValueError, match="CSV: path must be a file, got the folder"):
+    with pytest.raises(ValueError, match=r"CSV: path .*got the folder"):
         rollout.CSV(tmp_path)
     (tmp_path / "file").write_text("7")
-    with pytest.raises(ValueError, match=r"TensorBoard: path must be a folder, got .*: .*file is a file"):
+    with pytest.raises(ValueError, match=r"TensorBoard: path .*got .*: .*file is a file"):
         rollout.TensorBoard(tmp_path / "file" / "events")
 
 

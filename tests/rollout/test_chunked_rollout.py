@@ -128,13 +128,13 @@ def test_ten_million_steps_per_lane_are_cut_into_equal_chunks_of_moderate_size()
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_steps": 0}, "num_steps must be at least 1, got 0"),
-        ({"num_steps": True}, "num_steps must be an integer, got True"),
-        ({"num_steps": 10, "chunk_steps": 0}, "chunk_steps must be at least 1, got 0"),
-        ({"num_steps": 10, "chunk_steps": 2.5}, "chunk_steps must be an integer, got 2.5"),
-        ({"num_steps": 10, "devices": 0}, "devices must be at least 1, got 0"),
-        ({"num_steps": 10, "devices": 64}, r"devices must be at most \d+, got 64"),
-        ({"num_steps": 10, "metrics": 0.9}, "metrics must be a Metrics, got 0.9"),
+        ({"num_steps": 0}, r"num_steps .*got 0"),
+        ({"num_steps": True}, r"num_steps .*got True"),
+        ({"num_steps": 10, "chunk_steps": 0}, r"chunk_steps .*got 0"),
+        ({"num_steps": 10, "chunk_steps": 2.5}, r"chunk_steps .*got 2.5"),
+        ({"num_steps": 10, "devices": 0}, r"devices .*got 0"),
+        ({"num_steps": 10, "devices": 64}, r"devices .*got 64"),
+        ({"num_steps": 10, "metrics": 0.9}, r"metrics .*got 0.9"),
         ({"num_steps": 10, "metrics": Metrics(env_info=("speed",))}, "no 'speed' here"),
     ],
 )
@@ -145,7 +145,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 def test_writers_that_cannot_be_called_are_refused_before_the_run(run):
     for writers in (print, ["a.csv"], "a.csv", None):
-        with pytest.raises(ValueError, match=r"^ChunkedRollout: writers must be a list of functions"):
+        with pytest.raises(ValueError, match=r"^ChunkedRollout: writers must"):
             run(writers)
 
 
@@ -162,7 +162,7 @@ class StateShown(Counting):
 
 def test_entries_that_show_the_next_episode_on_last_rows_are_refused():
     env, metrics = AutoReset(StateShown(LENGTHS, num_envs=3), "same_step"), Metrics(env_info=("height@max",))
-    with pytest.raises(ValueError, match=r"env_info 'height@max' describes the state, .* of the next episode"):
+    with pytest.raises(ValueError, match=r"env_info 'height@max' describes the state, .* of the next"):
         ChunkedRollout(env, 10, jax.random.key(0), metrics=metrics)
 
 
@@ -175,9 +175,7 @@ def test_entries_are_measured_by_default_except_those_of_the_next_episode(mode):
 
 
 def test_an_id_is_no_environment():
-    with pytest.raises(
-        ValueError, match=r"^ChunkedRollout: env must be an environment, got 'CartPole-v1': pass jaxenv"
-    ):
+    with pytest.raises(ValueError, match=r"^ChunkedRollout: env .*got 'CartPole-v1'"):
         ChunkedRollout("CartPole-v1", 10, jax.random.key(0))
 
 

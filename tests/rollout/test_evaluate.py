@@ -95,9 +95,7 @@ def test_components_of_a_return_that_was_cut_off_are_all_nan():
 
 
 def test_episodes_that_were_cut_off_are_counted_in_a_warning_outside_of_jit():
-    with pytest.warns(
-        UserWarning, match=r"^evaluate: 3 of 6 episodes had not ended when max_steps = 10 steps of a lane were taken"
-    ):
+    with pytest.warns(UserWarning, match=r"^evaluate: 3 of 6 episodes had not.* max_steps = 10 steps"):
         found = evaluate(counting([[2], [50]]), echo, jax.random.key(0), 6, max_steps=10)
     assert np.isnan(found.returns).sum() == 3
 
@@ -256,12 +254,12 @@ def test_a_vector_return_is_summarised_per_component():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_resamples": 0}, "num_resamples must be at least 1, got 0"),
-        ({"level": 1.0}, r"level must be in \(0, 1\), got 1.0"),
-        ({"key": 0}, r"key must be a typed key from jax\.random\.key\(seed\), got 0"),
-        ({"key": jax.random.split(jax.random.key(0), 2)}, r"summary: key must be one key, got an array of keys"),
-        ({"level": "x"}, r"level must be in \(0, 1\), got 'x'"),
-        ({"level": True}, r"level must be in \(0, 1\), got True"),
+        ({"num_resamples": 0}, r"num_resamples .*got 0"),
+        ({"level": 1.0}, r"level .*got 1.0"),
+        ({"key": 0}, r": key .*got 0"),
+        ({"key": jax.random.split(jax.random.key(0), 2)}, r"summary: key .*got an array"),
+        ({"level": "x"}, r"level .*got 'x'"),
+        ({"level": True}, r"level .*got True"),
     ],
 )
 def test_wrong_arguments_of_summary_are_refused(arguments, message):
@@ -271,12 +269,12 @@ def test_wrong_arguments_of_summary_are_refused(arguments, message):
 
 def test_a_summary_of_several_calls_is_refused_with_a_hint_at_vmap():
     several = jax.tree.map(lambda x: x[None], evaluation([1, 2]))
-    with pytest.raises(ValueError, match=r"summary takes the episodes \[N\] .* shape \(1, 2\): use jax.vmap"):
+    with pytest.raises(ValueError, match=r"summary takes the.* \[N\] .* shape \(1, 2\): use jax.vmap"):
         several.summary()
 
 
 def test_a_policy_that_is_no_function_is_refused():
-    with pytest.raises(ValueError, match=r"evaluate: policy must be a function of \(timestep, stream\), .* got None"):
+    with pytest.raises(ValueError, match=r"evaluate: policy .*got None"):
         evaluate(counting([[1], [2], [3]]), None, jax.random.key(0))
 
 
@@ -305,7 +303,7 @@ def test_an_environment_without_autoreset_is_refused():
 
 def test_keys_for_another_number_of_lanes_are_refused():
     env = AutoReset(Counting(np.array([2]), num_envs=2))
-    with pytest.raises(ValueError, match="key must be one key or num_envs = 2 keys, got 3"):
+    with pytest.raises(ValueError, match=r": key .*got 3"):
         evaluate(env, echo, jax.random.split(jax.random.key(0), 3))
 
 
@@ -315,5 +313,5 @@ def test_lane_numbers_may_be_a_list_and_others_are_refused(env_id):
     policy = lambda timestep, stream: jnp.ones(2, jnp.int32)  # noqa: E731
     found = evaluate(env, policy, jax.random.key(0), env_id=env_id)
     assert found.lengths.tolist() == [2, 2]
-    with pytest.raises(ValueError, match=r"reset: env_id must be integers, got 0\.5"):
+    with pytest.raises(ValueError, match=r"reset: env_id .*got 0\.5"):
         evaluate(env, policy, jax.random.key(0), env_id=0.5)

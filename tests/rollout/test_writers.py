@@ -43,7 +43,7 @@ def test_a_table_shows_the_given_columns_in_their_order():
     header, line = file.getvalue().splitlines()
     assert header.split() == ["step", "return_mean.0", "return_mean.1", "episodes"]
     assert line.split() == ["1", "1", "-", "12"]
-    with pytest.raises(ValueError, match="Table: no metric 'return_mean', the metrics are episodes"):
+    with pytest.raises(ValueError, match="Table: no metric 'return_mean'"):
         table(2, {"episodes": 3})
 
 
@@ -89,7 +89,7 @@ def test_a_file_with_other_content_is_left_untouched(tmp_path, left):
 def test_a_csv_file_has_one_writer_until_it_is_closed(tmp_path):
     with CSV(tmp_path / "a.csv") as first:
         first(1, {"loss": 0.5})
-        with pytest.raises(ValueError, match=r"^CSV: .*a\.csv is in use by another process, or opened in this one"):
+        with pytest.raises(ValueError, match=r"^CSV: .*a\.csv is in use"):
             CSV(tmp_path / "a.csv")(1, {"loss": 7.0})
         first(2, {"loss": 0.25})
     with CSV(tmp_path / "a.csv") as second:
@@ -126,7 +126,7 @@ def test_other_columns_are_refused_and_nothing_is_written(tmp_path, reopened):
 
 
 def test_a_csv_file_in_a_missing_folder_is_refused_before_a_run(tmp_path):
-    with pytest.raises(ValueError, match=r"^CSV: path must be in an existing folder, there is no '.*absent'$"):
+    with pytest.raises(ValueError, match=r"^CSV: path .*absent'$"):
         CSV(tmp_path / "absent" / "a.csv")
 
 
@@ -168,10 +168,10 @@ def test_tensorboard_refuses_to_draw_over_what_is_not_a_count(tmp_path, name, va
     pytest.importorskip("tensorboardX")
     with (
         TensorBoard(tmp_path, against=[name]) as writer,
-        pytest.raises(ValueError, match=f"TensorBoard: against must name counts, '{name}' is {value}"),
+        pytest.raises(ValueError, match=rf"TensorBoard: against .*{value}"),
     ):
         writer(10, FIRST)
-    with pytest.raises(ValueError, match=r"TensorBoard: against must be a sequence of names, .* got 'episodes'"):
+    with pytest.raises(ValueError, match=r"TensorBoard: against .*got 'episodes'"):
         TensorBoard(tmp_path, against="episodes")
 
 
@@ -215,7 +215,7 @@ def test_wandb_logs_the_metrics_that_have_a_value_and_finishes_its_run(monkeypat
 
 def test_wandb_without_its_library_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ImportError, match="WandB needs wandb, which is not installed: pip install wandb"):
+    with pytest.raises(ImportError, match="WandB needs wandb"):
         WandB("project")
 
 

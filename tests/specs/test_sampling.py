@@ -180,7 +180,7 @@ def test_int64_specs_sample_values_that_fit_32_bits():
         values = sample(Bounded((), np.int64, -5, -3), keys(100))
         assert values.dtype == jnp.int64
         assert set(values.tolist()) == {-5, -4, -3}
-        with pytest.raises(ValueError, match="sample: the bounds must fit int32"):
+        with pytest.raises(ValueError, match=r"sample: the bounds .*got Bounded\(\("):
             Bounded((), np.int64, 0, 2**40).sample(keys(1))
 
 

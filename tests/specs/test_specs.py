@@ -70,18 +70,18 @@ def test_an_empty_shape_has_empty_bounds():
 @pytest.mark.parametrize(
     ("shape", "dtype", "minimum", "maximum", "message"),
     [
-        ((), np.float32, np.nan, 1, "minimum must not be NaN"),
-        ((2,), np.float32, 0, [1, np.nan], "maximum must not be NaN"),
-        ((), np.int32, 1, 0, "minimum must not exceed maximum, got 1 and 0"),
-        ((2,), np.float32, [0, 2], 1, "minimum must not exceed maximum"),
-        ((), np.uint8, -1, 3, "minimum must fit uint8, got -1"),
-        ((), np.uint8, 0, 256, "maximum must fit uint8, got 256"),
+        ((), np.float32, np.nan, 1, r"minimum .*got nan"),
+        ((2,), np.float32, 0, [1, np.nan], r"maximum .*got \[1, nan\]"),
+        ((), np.int32, 1, 0, r"minimum .*got 1 and 0"),
+        ((2,), np.float32, [0, 2], 1, r"minimum .*got \[0, 2\] and 1"),
+        ((), np.uint8, -1, 3, r"minimum .*got -1"),
+        ((), np.uint8, 0, 256, r"maximum .*got 256"),
         ((), np.int32, 0, 2**31, "maximum must fit int32"),
         ((), np.int32, -INF, 0, "minimum must fit int32"),
-        ((), np.int32, 0, 1.5, "maximum must fit int32, got 1.5"),
+        ((), np.int32, 0, 1.5, r"maximum .*got 1.5"),
         ((), np.float32, 0, 1e39, "maximum must fit float32"),
-        ((2,), np.float32, [0, 1, 2], 3, r"minimum of shape \(3,\) does not broadcast to \(2,\)"),
-        ((), np.float32, [0, 1], 3, r"minimum of shape \(2,\) does not broadcast to \(\)"),
+        ((2,), np.float32, [0, 1, 2], 3, r"minimum of shape \(3,\) does not broadcast.* \(2,\)"),
+        ((), np.float32, [0, 1], 3, r"minimum of shape \(2,\) does not broadcast.* \(\)"),
     ],
 )
 def test_wrong_bounds_are_refused(shape, dtype, minimum, maximum, message):
@@ -92,7 +92,7 @@ def test_wrong_bounds_are_refused(shape, dtype, minimum, maximum, message):
 def test_discrete_is_a_scalar_int32_from_start():
     assert specs.discrete(3) == Bounded((), np.int32, 0, 2)
     assert specs.discrete(3, start=-1, name="a") == Bounded((), np.int32, -1, 1)
-    with pytest.raises(ValueError, match="discrete: n must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"discrete: n .*got 0"):
         specs.discrete(0)
 
 
@@ -114,7 +114,7 @@ def test_num_values_includes_both_bounds(spec, count):
     "spec", [Bounded((), np.float32, 0, 1), Bounded((), np.float32, -INF, INF), Bounded((2,), np.int32, 0, [1, 2])]
 )
 def test_num_values_requires_a_discrete_spec_of_one_range(spec):
-    with pytest.raises(ValueError, match="num_values is defined for discrete specs of one range, got Bounded"):
+    with pytest.raises(ValueError, match=r"num_values is defined for.* Bounded"):
         _ = spec.num_values
 
 
@@ -220,17 +220,17 @@ def test_contains_checks_shape_dtype_and_inclusive_bounds(value, fits):
 @pytest.mark.parametrize(
     ("spec", "value", "message"),
     [
-        (BOX, np.float32([0, -2]), r"value does not fit Bounded\(.*'box'\): its element \(1,\) is -2.0"),
-        (specs.discrete(3), np.int32(3), r"value does not fit Bounded\(\(\), int32, 0, 2\): it is 3"),
-        (specs.discrete(3), 2, "value does not fit .*: it is a int, not an array"),
+        (BOX, np.float32([0, -2]), r"value does not.* Bounded\(.*'box'\): its element \(1,\) is -2.0"),
+        (specs.discrete(3), np.int32(3), r"value does not.* Bounded\(\(\), int32, 0, 2\): it is 3"),
+        (specs.discrete(3), 2, r"value does not.*: it"),
         ({"a": (BOX,)}, {"a": (np.zeros(3, np.float32),)}, r"a\.0 does not fit Bounded.*: its shape is \(3,\)"),
         (
             {"a": BOX, "b": BOX},
             {"a": np.zeros(2, np.float32), "b": np.zeros(2)},
             r"b does not fit .*: its dtype is float64",
         ),
-        ({"a": BOX}, {"b": np.zeros(2)}, "value must be a dict with 'a', got a dict with 'b', as in the spec"),
-        ((BOX,), [np.zeros(2, np.float32)], "value must be a tuple of 1, got a list of 1"),
+        ({"a": BOX}, {"b": np.zeros(2)}, r"value .*got a dict with 'b'"),
+        ((BOX,), [np.zeros(2, np.float32)], r"value .*got a list of 1"),
     ],
 )
 def test_validate_names_the_leaf_the_spec_and_the_value(spec, value, message):
@@ -247,7 +247,7 @@ def test_validate_of_a_single_spec_names_the_spec():
 @pytest.mark.parametrize("outer", [3, (3,)])
 def test_validate_accepts_outer_axes(outer):
     specs.validate({"a": BOX}, {"a": np.zeros((3, 2), np.float32)}, outer)
-    with pytest.raises(ValueError, match=r"a does not fit Bounded\(\(3, 2\).*: its shape is \(4, 2\)"):
+    with pytest.raises(ValueError, match=r"a does not.* Bounded\(\(3, 2\).*: its shape is \(4, 2\)"):
         specs.validate({"a": BOX}, {"a": np.zeros((4, 2), np.float32)}, outer)
 
 
@@ -308,10 +308,10 @@ def test_join_keeps_the_bounds_of_each():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([specs.discrete(2), Bounded((1,), np.int32, 0, 1)], "join: specs must agree in shape and dtype, got .* and "),
-        ([specs.discrete(2), Bounded((), np.int16, 0, 1)], "join: specs must agree in shape and dtype"),
-        ([specs.discrete(2), Array((), np.int32)], "join: specs must be bounded, got Array"),
-        ([], "join: specs must be a sequence of at least one spec"),
+        ([specs.discrete(2), Bounded((1,), np.int32, 0, 1)], r"join: specs .*got .* and "),
+        ([specs.discrete(2), Bounded((), np.int16, 0, 1)], r"join: specs .*got Bounded\(\("),
+        ([specs.discrete(2), Array((), np.int32)], r"join: specs .*got Array"),
+        ([], r"join: specs .*got \[\]"),
     ],
 )
 def test_join_refuses_incompatible_specs(given, message):
@@ -335,7 +335,7 @@ def test_require_equal_ignores_names():
         (
             {"a": BOX},
             {"b": BOX},
-            "actions differ in structure: the second must be a dict with 'a', got a dict with 'b'",
+            r"actions differ in structure: the second .*got a dict with 'b'",
         ),
     ],
 )

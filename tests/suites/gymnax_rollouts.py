@@ -8,6 +8,14 @@ from jaxenv import specs
 from jaxenv.core.wrapper import layers
 
 LANES = 8
+# The ids of gymnax but MNISTBandit-bsuite, whose data gymnax downloads.
+IDS = (
+    *("Acrobot-v1", "Asterix-MinAtar", "BernoulliBandit-misc", "Breakout-MinAtar", "CartPole-v1"),
+    *("Catch-bsuite", "DeepSea-bsuite", "DiscountingChain-bsuite", "FourRooms-misc", "Freeway-MinAtar"),
+    *("FrozenLake-misc", "GaussianBandit-misc", "MemoryChain-bsuite", "MetaMaze-misc", "MountainCar-v0"),
+    *("MountainCarContinuous-v0", "Pendulum-v1", "PointRobot-misc", "Pong-misc", "Reacher-misc"),
+    *("Seaquest-MinAtar", "SimpleBandit-bsuite", "SpaceInvaders-MinAtar", "Swimmer-misc", "UmbrellaChain-bsuite"),
+)
 
 
 def load(id, num_envs=LANES, **kwargs):

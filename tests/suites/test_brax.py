@@ -74,10 +74,10 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
 @pytest.mark.parametrize(
     ("name", "kwargs", "message"),
     [
-        ("ants", {}, "brax: no environment 'ants', did you mean 'ant'"),
-        ("ant", {"back_end": "mjx"}, "brax:ant: unknown keyword 'back_end', did you mean 'backend'"),
+        ("ants", {}, r"brax: no environment 'ants'.*'ant'"),
+        ("ant", {"back_end": "mjx"}, r"brax:ant: unknown keyword 'back_end'.*'backend'"),
         ("ant", {"backend": "warp"}, r"brax:ant: brax rejects \{'backend': 'warp'\}"),
-        ("ant", {"episode_length": 5}, "episode_length is the time limit, pass max_episode_steps to load, got 5"),
+        ("ant", {"episode_length": 5}, r"episode_length is the time.* max_episode_steps to load, got 5"),
     ],
 )
 def test_wrong_names_and_keywords_are_refused(name, kwargs, message):

@@ -2,15 +2,16 @@
 
 import importlib
 
-import bsuite
 import jax
 import numpy as np
 import pytest
-from bsuite import sweep
 
 import jaxenv
 from jaxenv.core.wrapper import layers
 from jaxenv.suites import bsuite as suite
+from tests.packages import lazy
+
+bsuite, sweep = lazy("bsuite"), lazy("bsuite.sweep")
 
 # What bsuite's loaders add to a setting, and the defaults of its environments where ours differ.
 CONSTANTS = {
@@ -102,13 +103,13 @@ def test_wrappers_of_the_caller_stand_around_those_of_the_setting():
 @pytest.mark.parametrize(
     ("id", "options", "message"),
     [
-        ("cach/0", {}, "bsuite: no experiment 'cach', did you mean 'catch'"),
-        ("DeepSea-bsuite", {}, "'DeepSea-bsuite' is an id of this library, load it without the prefix"),
-        ("catch/20", {}, "bsuite: 'catch' has the settings catch/0 to catch/19, got 'catch/20'"),
-        ("catch", {}, "bsuite: 'catch' has the settings catch/0 to catch/19, got 'catch'"),
+        ("cach/0", {}, r"bsuite: no experiment 'cach'.*'catch'"),
+        ("DeepSea-bsuite", {}, "'DeepSea-bsuite' is an id"),
+        ("catch/20", {}, r"bsuite: 'catch' .*got 'catch/20'"),
+        ("catch", {}, r"bsuite: 'catch' .*got 'catch'"),
         ("catch/01", {}, "got 'catch/01'"),
-        ("deep_sea/0", {"size": 4}, "bsuite:deep_sea/0: size is 10 in this setting, load 'DeepSea-bsuite' to"),
-        ("catch/0", {"wrappers": "ClipReward"}, "make: wrappers must be a sequence of wrappers"),
+        ("deep_sea/0", {"size": 4}, r"bsuite:deep_sea/0: size is 10 in this setting.* 'DeepSea-bsuite' to"),
+        ("catch/0", {"wrappers": "ClipReward"}, r"make: wrappers .*got 'ClipReward'"),
     ],
 )
 def test_bad_ids_and_options_are_refused(id, options, message):

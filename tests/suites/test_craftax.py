@@ -131,8 +131,8 @@ def test_ids_are_those_of_craftax():
     [
         ("Craftax-Symbolic-v2", {}, "craftax: no environment 'Craftax-Symbolic-v2', did you mean"),
         (CLASSIC, {"zombies": 5}, f"craftax:{CLASSIC}: unknown keyword 'zombies', did you mean"),
-        (CLASSIC, {"max_cows": 5.5}, "max_cows must be an integer, got 5.5"),
-        (CLASSIC, {"max_timesteps": 5}, "max_timesteps is the time limit, pass max_episode_steps to load, got 5"),
+        (CLASSIC, {"max_cows": 5.5}, r"max_cows .*got 5.5"),
+        (CLASSIC, {"max_timesteps": 5}, r"max_timesteps is the time.* max_episode_steps to load, got 5"),
     ],
 )
 def test_wrong_ids_and_keywords_are_refused(id, kwargs, message):

@@ -197,7 +197,7 @@ def test_programs_that_step_from_python_reset_all_lanes_again():
         np.testing.assert_array_equal(first, again)
         np.testing.assert_array_equal(second, then)
         assert (first != second).all()
-        with pytest.raises(ValueError, match="some lanes cannot be restarted from outside"):
+        with pytest.raises(ValueError, match="some lanes cannot be restarted"):
             envs.reset(mask=np.arange(LANES) == 0)
         seeds = [envs.reset([1, 2]).observation, envs.reset().observation]
         np.testing.assert_array_equal(seeds[0], envs.reset([1, 2], np.ones(LANES, bool)).observation)
@@ -205,7 +205,7 @@ def test_programs_that_step_from_python_reset_all_lanes_again():
 
 
 def test_devices_cannot_share_the_lanes(load):
-    with pytest.raises(ValueError, match="devices must be 1, envpool:CartPole-v1 runs outside JAX in one engine"):
+    with pytest.raises(ValueError, match=r"devices .*got 2"):
         jaxenv.rollout.ChunkedRollout(load("CartPole-v1"), 4, jax.random.key(0), devices=2)
 
 
@@ -235,18 +235,18 @@ def test_old_states_and_vmap_are_refused(load):
     state, _ = env.reset(jax.random.key(0))
     env.step(state, zeros(env))
     for step in (env.step, jax.jit(env.step)):
-        with pytest.raises(FAILED, match="envpool:CartPole-v1: step: the state is 1 step old"):
+        with pytest.raises(FAILED, match=r"envpool:CartPole-v1: step: the state.* 1 step old"):
             jax.block_until_ready(step(state, zeros(env)))
-    with pytest.raises(ValueError, match="cannot run under vmap: one engine holds the whole batch"):
+    with pytest.raises(ValueError, match="cannot run under vmap"):
         jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 3))
-    with pytest.raises(ValueError, match="some lanes cannot be restarted from outside"):
+    with pytest.raises(ValueError, match="some lanes cannot be restarted"):
         jaxenv.reset_where(env, *env.reset(jax.random.key(0)), jnp.array([True, False]))
 
 
 def test_an_error_of_the_pool_is_named_and_leaves_no_pool(load):
     env = load("HalfCheetah-v5", xml_file="none.xml")  # EnvPool reads the file when the pool is made
     for reset in (env.reset, jax.jit(env.reset)):
-        with pytest.raises(FAILED, match="reset failed, all workers were ended: RuntimeError: ParseXML"):
+        with pytest.raises(FAILED, match=r"reset failed, all.*: RuntimeError: ParseXML"):
             jax.block_until_ready(reset(jax.random.key(0)))
     assert not env.unwrapped.engine._running
 
@@ -297,12 +297,12 @@ def test_the_interpreter_exits_with_a_running_pool(tmp_path):
     [
         ("CartPole-v2", {}, "envpool: no environment 'CartPole-v2', did you mean"),
         ("CartPole-v1", {"gravity": 5}, r"envpool rejects \{'gravity': 5\}: .*unexpected keyword argument 'gravity'"),
-        ("CartPole-v1", {"seed": 3}, "seed must be left out, lanes are seeded by the key of reset, got 3"),
-        ("CartPole-v1", {"batch_size": 1}, "batch_size must be left out, all lanes are stepped together, got 1"),
-        ("CartPole-v1", {"autoreset": "same_step"}, "autoreset must be 'next_step', since the engine restarts lanes"),
-        ("CartPole-v1", {"fixed_reset_key": 1}, "fixed_reset_key must be left out, the engine seeds a lane once"),
-        ("CartPole-v1", {"max_episode_steps": -1}, "max_episode_steps must be a number of steps"),
-        ("Chess-v1", {}, "environments of several agents are not supported, it has 2"),
+        ("CartPole-v1", {"seed": 3}, r"seed .*got 3"),
+        ("CartPole-v1", {"batch_size": 1}, r"batch_size .*got 1"),
+        ("CartPole-v1", {"autoreset": "same_step"}, r"autoreset .*got 'same_step'"),
+        ("CartPole-v1", {"fixed_reset_key": 1}, r"fixed_reset_key .*got 1"),
+        ("CartPole-v1", {"max_episode_steps": -1}, r"max_episode_steps .*got -1"),
+        ("Chess-v1", {}, r"environments of several.* 2"),
     ],
 )
 def test_wrong_arguments_are_refused(load, name, kwargs, message):

@@ -221,7 +221,7 @@ def test_pictures_are_those_of_gymnasium_for_the_newest_state(load):
 def test_without_a_render_mode_there_is_no_picture(load):
     env = load("CartPole-v1", 1)
     state, _ = env.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match='CartPole-v1: render needs pictures, load with render_mode="rgb_array"'):
+    with pytest.raises(ValueError, match=r'CartPole-v1: render needs pictures.* render_mode="rgb_array"'):
         env.render(state, (40, 60))
     env.step(state, np.zeros(1, np.int32))  # the workers are still there
 
@@ -243,13 +243,13 @@ def test_every_state_but_the_newest_is_refused(load):
     state, _ = env.reset(jax.random.key(0))
     newer, _ = env.step(state, action)
     for step in (env.step, jax.jit(env.step)):
-        with pytest.raises(FAILED, match="the state is 1 step old, or of an earlier reset: the lanes live outside"):
+        with pytest.raises(FAILED, match=r"the state is 1 step old, .*earlier reset"):
             jax.block_until_ready(step(state, action))
         with pytest.raises(FAILED, match="the state has its lanes in another order"):
             jax.block_until_ready(step(jax.tree.map(lambda x: x[::-1], newer), action))
     newer, _ = env.step(newer, action)  # a refused state leaves the newest one usable
     env.reset(jax.random.key(1))
-    with pytest.raises(HostEnvironmentError, match="belongs to an earlier reset, another environment"):
+    with pytest.raises(HostEnvironmentError, match="another environment"):
         env.step(newer, action)
 
 
@@ -259,7 +259,7 @@ def test_a_state_of_another_history_is_refused_at_the_same_step(load):
     same, _ = other.reset(jax.random.key(0))
     state, _ = env.step(state, np.array([0, 1]))
     elsewhere, _ = other.step(same, np.array([1, 1]))
-    with pytest.raises(HostEnvironmentError, match="to an earlier reset, another environment or another process"):
+    with pytest.raises(HostEnvironmentError, match="of another process"):
         env.step(elsewhere, np.array([0, 0]))
     env.reset(jax.random.key(0))
     env.step(same, np.array([0, 0]))  # two environments with one history are in one state
@@ -269,7 +269,7 @@ def test_an_unpickled_environment_has_workers_of_its_own(load):
     env = load("CartPole-v1")
     state, first = env.reset(jax.random.key(0))
     copy = pickle.loads(pickle.dumps(env))
-    with pytest.raises(HostEnvironmentError, match="the environment is not running, call reset first"):
+    with pytest.raises(HostEnvironmentError, match="call reset first"):
         copy.step(state, zeros(env))
     np.testing.assert_array_equal(copy.reset(jax.random.key(0))[1].observation, first.observation)
     env.step(state, zeros(env))
@@ -279,13 +279,13 @@ def test_an_unpickled_environment_has_workers_of_its_own(load):
 def test_vmap_other_numbers_of_lanes_and_restarts_from_outside_are_refused(load):
     env = load("CartPole-v1")
     state, first = env.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match="cannot run under vmap: one engine holds the whole batch"):
+    with pytest.raises(ValueError, match="cannot run under vmap"):
         jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 3))
-    with pytest.raises(ValueError, match="reset must start num_envs = 2 lanes, got 1"):
+    with pytest.raises(ValueError, match=r"reset .*got 1"):
         env.reset(jax.random.key(0), env_id=jnp.array([1]))
-    with pytest.raises(ValueError, match="some lanes cannot be restarted from outside"):
+    with pytest.raises(ValueError, match="some lanes cannot be restarted"):
         jaxenv.reset_where(env, state, first, jnp.array([True, False]))
-    with pytest.raises(ValueError, match=r"step_where: .* cannot let lanes wait: one engine outside JAX"):
+    with pytest.raises(ValueError, match=r"step_where: .* cannot let lanes.* JAX"):
         jaxenv.step_where(env, state, first, jnp.zeros(2, jnp.int32), jnp.array([True, False]))
     for name in ("AutoReset", "GuardNonFinite"):
         with pytest.raises(ValueError, match=name):
@@ -301,11 +301,11 @@ def test_vmap_other_numbers_of_lanes_and_restarts_from_outside_are_refused(load)
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("raises", "step failed, all workers were ended: lane [01]: ZeroDivisionError: the physics divided by zero"),
-        ("raises_unpicklable", "a worker raised an exception that cannot be pickled"),
+        ("raises", r"step failed, all.* [01]: ZeroDivisionError: the physics divided"),
+        ("raises_unpicklable", "a worker raised"),
         ("exits", "the workers of lanes 0, 1 died"),
         ("killed", "the workers of lanes 0, 1 died"),
-        ("hangs", "the workers of lanes 0, 1 did not answer within 3 seconds, the option timeout"),
+        ("hangs", r"the workers of.* 0, 1 did not answer.* 3 seconds, the option"),
     ],
 )
 def test_a_fault_of_a_worker_ends_in_its_name_and_leaves_no_process(load, fault, message):
@@ -371,15 +371,15 @@ def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_pat
         (
             "CartPole-v1",
             {"gravity": 5},
-            r"gymnasium rejects \{'gravity': 5\}.*; load itself takes vectorization, timeout",
+            r"gymnasium rejects \{'gravity': 5\}.*; load itself takes",
         ),
-        ("CartPole-v1", {"vectorization": "threads"}, "vectorization must be 'async', 'sync' or 'native'"),
-        ("CartPole-v1", {"autoreset": "same_step"}, "autoreset must be 'next_step', since the engine restarts lanes"),
-        ("CartPole-v1", {"reset_strategy": "select"}, "reset_strategy must be left out, the engine restarts lanes"),
-        ("CartPole-v1", {"timeout": 0}, "timeout must be seconds above 0, got 0"),
-        ("CartPole-v1", {"max_episode_steps": -1}, "max_episode_steps must be a number of steps"),
+        ("CartPole-v1", {"vectorization": "threads"}, r"vectorization .*got 'threads'"),
+        ("CartPole-v1", {"autoreset": "same_step"}, r"autoreset .*got 'same_step'"),
+        ("CartPole-v1", {"reset_strategy": "select"}, r"reset_strategy .*got 'select'"),
+        ("CartPole-v1", {"timeout": 0}, r"timeout .*got 0"),
+        ("CartPole-v1", {"max_episode_steps": -1}, r"max_episode_steps .*got -1"),
         ("HostCounter-v0", {"vectorization": "native"}, "it has no vector_entry_point"),
-        ("HostText-v0", {}, "space must be a Dict, Tuple, Box, Discrete, MultiDiscrete or MultiBinary, got Text"),
+        ("HostText-v0", {}, r"space .*got Text"),
     ],
 )
 def test_wrong_arguments_are_refused(load, name, kwargs, message):
@@ -456,4 +456,4 @@ def test_a_script_without_a_guard_is_told_that_its_workers_died_while_importing_
         "env.reset(jax.random.key(0))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
-    assert "died before it started, while it imported the script (a script must load" in done.stderr
+    assert "died before it started" in done.stderr

@@ -3,7 +3,6 @@
 import pickle
 
 import chex
-import gymnax
 import jax
 import numpy as np
 import pytest
@@ -12,16 +11,14 @@ import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.core.timestep import StepType
 from jaxenv.suites import _gymnax_single
-from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
-from tests.suites.gymnax_rollouts import LANES, bare, kinds, load, play, rollout, start, task_of, zeros
+from tests.packages import lazy
+from tests.suites.gymnax_rollouts import IDS, LANES, bare, kinds, load, play, rollout, start, task_of, zeros
 
-THOROUGH = ("Acrobot-v1", "Pong-misc", *(id for id in suite.ids() if "MinAtar" in id))  # slow to trace
-EVERY = [
-    pytest.param(id, marks=pytest.mark.thorough) if id in THOROUGH else id
-    for id in suite.ids()
-    if id != "MNISTBandit-bsuite"
-]
+gymnax = lazy("gymnax")
+
+THOROUGH = ("Acrobot-v1", "Pong-misc", *(id for id in IDS if "MinAtar" in id))  # slow to trace
+EVERY = [pytest.param(id, marks=pytest.mark.thorough) if id in THOROUGH else id for id in IDS]
 
 
 # --- compared with gymnax --------------------------------------------------------------------------------------------

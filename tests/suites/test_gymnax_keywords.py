@@ -1,11 +1,6 @@
 """Keywords of ``load("gymnax:...")``, environments registered by users, and errors."""
 
-import re
-
-import flax.struct
-import gymnax
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,7 +9,11 @@ from jaxenv import specs
 from jaxenv.suites import _gymnax_single, _gymnax_tasks
 from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
-from tests.suites.gymnax_rollouts import LANES, load, task_of
+from tests.errors import like
+from tests.packages import lazy
+from tests.suites.gymnax_rollouts import IDS, LANES, load, task_of
+
+gymnax, environments = lazy("gymnax"), lazy("tests.suites.gymnax_environments")
 
 
 def test_derived_params_are_computed():
@@ -43,7 +42,7 @@ def test_bounds_follow_the_params_that_determine_them():
     env = load("CartPole-v1", x_threshold=1.0)
     assert env.observation_spec().maximum[0] == 2
     assert load("PointRobot-misc", max_force=0.5).action_spec().maximum.tolist() == [0.5, 0.5]
-    with pytest.raises(ValueError, match="x_threshold determines a spec: pass it to load"):
+    with pytest.raises(ValueError, match="x_threshold determines a spec"):
         env.with_params(x_threshold=2.0)
 
 
@@ -61,50 +60,48 @@ def test_bounds_follow_the_params_that_determine_them():
             {"gravitas": 3},
             "unknown keyword 'gravitas', did you mean 'gravity'",
         ),
-        ("CartPole-v1", {"total_mass": 3.0}, "gymnax:CartPole-v1: total_mass is computed from other params"),
-        ("CartPole-v1", {"max_steps_in_episode": 3}, "is the time limit, pass max_episode_steps to load"),
-        ("CartPole-v1", {"x_threshold": [1.0, 2.0]}, "x_threshold determines a spec and must be one number"),
-        ("CartPole-v1", {"gravity": [1.0, 2.0, 3.0]}, "gravity has 3 values, one per lane would be num_envs = 8"),
+        ("CartPole-v1", {"total_mass": 3.0}, "gymnax:CartPole-v1: total_mass is computed"),
+        ("CartPole-v1", {"max_steps_in_episode": 3}, "is the time... max_episode_steps to load"),
+        ("CartPole-v1", {"x_threshold": [1.0, 2.0]}, "x_threshold determines a spec and ...got [1.0, 2.0]"),
+        ("CartPole-v1", {"gravity": [1.0, 2.0, 3.0]}, "gravity has 3 values, one per... num_envs = 8"),
         ("CartPole-v1", {"params": {}}, "gymnax:CartPole-v1: unknown keyword 'params'"),
-        ("CartPole-v1", {"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
+        ("CartPole-v1", {"mode": "test"}, "make: mode ...got 'test'"),
         ("MetaMaze-misc", {"maze_size": 4}, "gymnax:MetaMaze-misc: gymnax rejects {'maze_size': 4}"),
-        ("Catch-bsuite", {"rows": 0}, "gymnax:Catch-bsuite: gymnax rejects {'rows': 0}: "),
-        ("DeepSea-bsuite", {"size": 0}, "gymnax:DeepSea-bsuite: gymnax rejects {'size': 0}: "),
-        ("Catch-bsuite", {"rows": [5]}, "gymnax:Catch-bsuite: rows must be an integer, got (5,)"),
-        ("Catch-bsuite", {"rows": {"a": 1}}, "gymnax:Catch-bsuite: rows must be hashable, an array or a list"),
-        ("Catch-bsuite", {"rows": True}, "gymnax:Catch-bsuite: rows must be an integer, got True"),
+        ("Catch-bsuite", {"rows": 0}, r"gymnax:Catch-bsuite: gymnax rejects {'rows': 0}"),
+        ("DeepSea-bsuite", {"size": 0}, r"gymnax:DeepSea-bsuite: gymnax rejects {'size': 0}"),
+        ("Catch-bsuite", {"rows": [5]}, "gymnax:Catch-bsuite: rows ...got (5,)"),
+        ("Catch-bsuite", {"rows": {"a": 1}}, "gymnax:Catch-bsuite: rows ...got {'a': 1}"),
+        ("Catch-bsuite", {"rows": True}, "gymnax:Catch-bsuite: rows ...got True"),
         ("Catch-bsuite", {"name": "mine"}, "gymnax:Catch-bsuite: unknown keyword 'name'"),
-        ("CartPole-v1", {"x_threshold": True}, "x_threshold determines a spec and must be one number, got True"),
-        ("CartPole-v1", {"x_threshold": -1.0}, "gymnax:CartPole-v1: gymnax rejects {'x_threshold': -1.0}: "),
-        ("CartPole-v1", {"max_episode_steps": 2.5}, "gymnax:CartPole-v1: max_episode_steps must be int32, got 2.5"),
+        ("CartPole-v1", {"x_threshold": True}, "x_threshold determines a spec and ...got True"),
+        ("CartPole-v1", {"x_threshold": -1.0}, r"gymnax:CartPole-v1: gymnax rejects {'x_threshold': -1.0}"),
+        ("CartPole-v1", {"max_episode_steps": 2.5}, "gymnax:CartPole-v1: max_episode_steps ...got 2.5"),
         (
             "CartPole-v1",
             {"max_episode_steps": [1, 2]},
-            "CartPole-v1: max_episode_steps has 2 values, one per lane would",
+            "CartPole-v1: max_episode_steps has 2 values, one per",
         ),
-        ("CartPole-v1", {"horizon_terminates": "no"}, "horizon_terminates must be True, False or None, got 'no'"),
+        ("CartPole-v1", {"horizon_terminates": "no"}, "horizon_terminates ...got 'no'"),
         (
             "CartPole-v1",
             {"horizon_terminates": True, "max_episode_steps": 0},
-            "=True needs a time limit, got max",
+            "=True ...got max",
         ),
     ],
 )
 def test_invalid_ids_and_keywords_raise(id, kwargs, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=like(message)):
         load(id, **kwargs)
 
 
 def test_with_params_rejects_derived_params():
-    with pytest.raises(ValueError, match=r"total_mass is computed from other params, pass those, got 2\.0"):
+    with pytest.raises(ValueError, match=r"total_mass is computed from.* 2\.0"):
         load("CartPole-v1").with_params(total_mass=2.0)
 
 
 def test_nothing_is_downloaded(monkeypatch, tmp_path):
     monkeypatch.setattr(_gymnax_tasks, "MNIST_FILES", [str(tmp_path / "train.gz")])
-    with pytest.raises(
-        ValueError, match=r"gymnax would download MNIST: put the files there first, no file .*train\.gz"
-    ):
+    with pytest.raises(ValueError, match=r"gymnax would download MNIST: put the files.*train\.gz"):
         load("MNISTBandit-bsuite")
 
 
@@ -120,30 +117,9 @@ def test_the_mnist_bandit_works_where_the_data_exist(monkeypatch):
     assert env.env.duration == 1
 
 
-class Pair(gymnax.environments.environment.Environment):
-    """A user's environment with trees of observations and actions, and dtypes that change from reset to step."""
-
-    def reset_env(self, key, params):
-        return {"near": jnp.zeros(2), "far": 0}, gymnax.environments.environment.EnvState(time=0)
-
-    def step_env(self, key, state, action, params):
-        state = state.replace(time=state.time + 1.0)
-        return {"near": action[1], "far": action[0]}, state, 1, state.time > 2, {"seen": state.time}
-
-    def action_space(self, params=None):
-        return gymnax.environments.spaces.Tuple(
-            [gymnax.environments.spaces.Discrete(3), gymnax.environments.spaces.Box(-1, 1, (2,))]
-        )
-
-    def observation_space(self, params):
-        return gymnax.environments.spaces.Dict(
-            {"near": gymnax.environments.spaces.Box(-1, 1, (2,)), "far": gymnax.environments.spaces.Discrete(3)}
-        )
-
-
 def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch):
-    monkeypatch.setitem(gymnax.registration._registry, "Pair-v0", Pair)
-    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Pair-v0"])
+    monkeypatch.setitem(gymnax.registration._registry, "Pair-v0", environments.Pair)
+    monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Pair-v0"])
     env = load("Pair-v0", 2)
     assert env.observation_spec() == {"near": specs.Bounded((2,), np.float32, -1, 1), "far": specs.discrete(3)}
     assert env.action_spec() == (specs.discrete(3), specs.Bounded((2,), np.float32, -1, 1))
@@ -151,21 +127,10 @@ def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch)
     assert task_of(jax.eval_shape(env.reset, jax.random.key(0))[0]).env_state.time.dtype == np.float32
 
 
-class Leaving(Pair):
-    """An environment that also truncates where the agent leaves the field."""
-
-    def is_truncated(self, state, params):
-        return super().is_truncated(state, params) | (state.time == 2)
-
-    def step_env(self, key, state, action, params):
-        *row, _, info = super().step_env(key, state, action, params)
-        return *row, False, info
-
-
 @pytest.mark.parametrize(("limit", "length"), [(9, 2), (1, 1), (0, 2)])
 def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, limit, length):
-    monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", Leaving)
-    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
+    monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", environments.Leaving)
+    monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
     env = load("Leaving-v0", 2, max_episode_steps=limit, autoreset="same_step")
     rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *env.reset(jax.random.key(0)), 6)[1].timestep
     ends = np.flatnonzero(np.asarray(rows.is_last()[:, 0]))
@@ -173,48 +138,19 @@ def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, 
     assert (rows.discount == 1).all()
 
 
-@flax.struct.dataclass
-class Mass:
-    grams: float = 1.0
-
-
-@flax.struct.dataclass
-class OddParams(gymnax.environments.environment.EnvParams):
-    scale: float = 1.0
-    shift: None = None
-    kind: str = flax.struct.field(pytree_node=False, default="cart")
-    mass: Mass = Mass()
-    max_steps_in_episode: int = 10
-
-
-class Odd(Pair):
-    """An environment with a required argument and params that are not numbers."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = size
-
-    @property
-    def default_params(self):
-        return OddParams()
-
-    def observation_space(self, params):
-        return {"cart": super().observation_space}[params.kind](params)
-
-
 def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
-    monkeypatch.setitem(gymnax.registration._registry, "Odd-v0", Odd)
-    monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: Odd(**kwargs))
-    monkeypatch.setattr(gymnax, "registered_envs", [*gymnax.registered_envs, "Odd-v0", "Handed-v0"])
+    monkeypatch.setitem(gymnax.registration._registry, "Odd-v0", environments.Odd)
+    monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: environments.Odd(**kwargs))
+    monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Odd-v0", "Handed-v0"])
     assert load("Handed-v0", size=3).unwrapped._single.env.size == 3
     env = load("Odd-v0", 2, size=3, scale=[1.0, 2.0])
     assert (env.unwrapped._single.env.size, list(vars(env.unwrapped.params))) == (3, ["scale"])
     jax.eval_shape(env.reset, jax.random.key(0))
-    with pytest.raises(ValueError, match="gymnax:Odd-v0: kind is not a number and must stay 'cart'"):
+    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: kind is not a number and .*got 'pole'"):
         load("Odd-v0", size=3, kind="pole")
-    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: gymnax cannot make it: .*'size'"):
+    with pytest.raises(ValueError, match=r"gymnax:Odd-v0: gymnax cannot make.*'size'"):
         load("Odd-v0")
 
 
 def test_ids_are_those_registered_with_gymnax():
-    assert suite.ids() == sorted(gymnax.registered_envs)
+    assert suite.ids() == sorted(gymnax.registered_envs) == sorted([*IDS, "MNISTBandit-bsuite"])

@@ -28,5 +28,5 @@ def test_a_picture_shows_the_state_of_its_lane():
 def test_an_environment_that_gymnax_does_not_draw_is_refused():
     env = jaxenv.load("gymnax:DeepSea-bsuite")
     state = jax.eval_shape(lambda: env.reset(jax.random.key(0))[0])
-    with pytest.raises(ValueError, match=r"^render: gymnax:DeepSea-bsuite has no picture: gymnax draws Acrobot-v1"):
+    with pytest.raises(ValueError, match=r"^render: gymnax:DeepSea-bsuite has no picture.* Acrobot-v1"):
         jax.eval_shape(env.render, state)

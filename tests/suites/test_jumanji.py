@@ -96,10 +96,10 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
 @pytest.mark.parametrize(
     ("id", "kwargs", "message"),
     [
-        ("Snake", {}, "jumanji: no environment 'Snake', did you mean 'Snake-v1'"),
-        ("Snake-v1", {"num_row": 5}, "jumanji:Snake-v1: unknown keyword 'num_row', did you mean 'num_rows'"),
-        ("Snake-v1", {"time_limit": 5}, "time_limit is the time limit, pass max_episode_steps to load, got 5"),
-        ("Sokoban-v0", {}, "jumanji:Sokoban-v0: its default generator downloads puzzles"),
+        ("Snake", {}, r"jumanji: no environment 'Snake'.*'Snake-v1'"),
+        ("Snake-v1", {"num_row": 5}, r"jumanji:Snake-v1: unknown keyword 'num_row'.*'num_rows'"),
+        ("Snake-v1", {"time_limit": 5}, r"time_limit is the time.* max_episode_steps to load, got 5"),
+        ("Sokoban-v0", {}, "jumanji:Sokoban-v0: its default generator"),
         ("RubiksCube-v0", {"generator": 3}, "jumanji:RubiksCube-v0: jumanji rejects {'generator': 3}"),
     ],
 )

@@ -110,7 +110,7 @@ def test_branches_of_navix_shard_without_the_check_of_types():
     def step(check):
         return jax.jit(jax.shard_map(env.step, mesh=mesh, in_specs=lanes, out_specs=lanes, check_vma=check))
 
-    with pytest.raises(TypeError, match="cond branches must have equal output types"):
+    with pytest.raises(TypeError, match="cond branches must"):
         step(True)(state, first.prev_action)
     _, row = step(False)(state, first.prev_action)
     np.testing.assert_array_equal(row.observation, jax.jit(env.step)(state, first.prev_action)[1].observation)
@@ -128,10 +128,10 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
 @pytest.mark.parametrize(
     ("id", "kwargs", "message"),
     [
-        ("Navix-Empty-5x5", {}, "navix: no environment 'Navix-Empty-5x5', did you mean 'Navix-Empty-5x5-v0'"),
+        ("Navix-Empty-5x5", {}, r"navix: no environment 'Navix-Empty-5x5'.*'Navix-Empty-5x5-v0'"),
         ("Navix-Empty-5x5-v0", {"steps": 5}, "navix:Navix-Empty-5x5-v0: unknown keyword 'steps'"),
-        ("Navix-Empty-5x5-v0", {"max_steps": 5.5}, "max_steps must be an integer, got 5.5"),
-        ("Navix-Empty-5x5-v0", {"max_steps": 0}, "navix:Navix-Empty-5x5-v0: max_steps must be at least 1, got 0"),
+        ("Navix-Empty-5x5-v0", {"max_steps": 5.5}, r"max_steps .*got 5.5"),
+        ("Navix-Empty-5x5-v0", {"max_steps": 0}, r"navix:Navix-Empty-5x5-v0: max_steps .*got 0"),
     ],
 )
 def test_wrong_ids_and_keywords_are_refused(id, kwargs, message):

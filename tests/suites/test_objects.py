@@ -1,6 +1,5 @@
 """Environments that a program made itself, of Gymnasium and dm_env, in lock-step with the originals."""
 
-import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ import pytest
 import jaxenv
 from jaxenv import specs
 
-dm_env = pytest.importorskip("dm_env")
+dm_env, gymnasium = pytest.importorskip("dm_env"), pytest.importorskip("gymnasium")
 
 
 class Walk(gymnasium.Env):
@@ -91,7 +90,7 @@ def test_a_function_makes_lanes_in_lock_step_with_the_original(lanes):
 def test_an_object_is_one_lane():
     with jaxenv.load(Walk()) as env:
         assert len(play(env, [1, 1], 1)) == 3
-    with pytest.raises(ValueError, match=r"Walk: num_envs must be 1, an object is one lane: .*, got 2"):
+    with pytest.raises(ValueError, match=r"Walk: num_envs .*got 2"):
         jaxenv.load(Walk(), 2)
     with pytest.raises(ValueError, match="Walk: vectorization must be 'sync'"):
         jaxenv.load(Walk(), vectorization="async")
@@ -99,7 +98,7 @@ def test_an_object_is_one_lane():
 
 def test_a_function_for_processes_must_be_picklable():
     lock = __import__("threading").Lock()
-    with pytest.raises(ValueError, match="the function must be picklable for vectorization='async'"):
+    with pytest.raises(ValueError, match=r"the function .*'async'"):
         jaxenv.load(lambda: lock and Walk(), 2, vectorization="async")
     with jaxenv.load(lambda: Walk(), 2, vectorization="async") as env:
         assert len(play(env, [1, 1], 2)) == 3

@@ -90,7 +90,7 @@ def test_what_the_others_first_moves_pay_comes_on_the_agents_first_step():
     ("action", "got"), [(1.5, r"float32\[\]"), (np.zeros(1, np.int32), r"int32\[1\]"), (True, "bool")]
 )
 def test_an_opponent_that_returns_no_action_is_named(action, got):
-    with pytest.raises(ValueError, match=rf"pgx:tic_tac_toe: opponent must return one integer, the action, got {got}"):
+    with pytest.raises(ValueError, match=rf"pgx:tic_tac_toe: opponent .*got {got}"):
         load("tic_tac_toe", opponent=lambda observation, mask, key: action)
 
 
@@ -123,9 +123,9 @@ def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
 @pytest.mark.parametrize(
     ("id", "kwargs", "message"),
     [
-        ("tictactoe", {}, "pgx: no environment 'tictactoe', did you mean 'tic_tac_toe'"),
+        ("tictactoe", {}, r"pgx: no environment 'tictactoe'.*'tic_tac_toe'"),
         ("tic_tac_toe", {"player": 1}, "pgx:tic_tac_toe: unknown keyword 'player'"),
-        ("tic_tac_toe", {"opponent": 1}, "opponent must be 'random', 'self' or a function"),
+        ("tic_tac_toe", {"opponent": 1}, r"opponent .*got 1"),
     ],
 )
 def test_wrong_ids_and_keywords_are_refused(id, kwargs, message):

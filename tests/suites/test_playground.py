@@ -114,22 +114,22 @@ def test_an_environment_whose_models_would_be_downloaded_is_refused(monkeypatch)
     mjx_env = mujoco_playground.registry.mjx_env
     monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", pathlib.Path("none"))
     monkeypatch.setattr(mjx_env, "ensure_menagerie_exists", lambda: pytest.fail("a download was started"))
-    with pytest.raises(ValueError, match="models are in mujoco_menagerie, which jaxenv does not download"):
+    with pytest.raises(ValueError, match=r"models are those.* mujoco_menagerie, which jaxenv does"):
         load("Go1JoystickFlatTerrain")
 
 
 @pytest.mark.parametrize(
     ("name", "kwargs", "message"),
     [
-        ("CartpoleBalanc", {}, "playground: no environment 'CartpoleBalanc', did you mean 'CartpoleBalance'"),
+        ("CartpoleBalanc", {}, r"playground: no environment 'CartpoleBalanc'.*'CartpoleBalance'"),
         (
             "CartpoleBalance",
             {"simdt": 1.0},
-            "CartpoleBalance: unknown keyword 'simdt', did you mean 'sim_dt'",
+            r"CartpoleBalance: unknown keyword 'simdt'.*'sim_dt'",
         ),
         ("CartpoleBalance", {"impl": "c"}, r"playground:CartpoleBalance: playground rejects \{'impl': 'c'\}"),
-        ("CartpoleBalance", {"episode_length": 5}, "episode_length must be left out, it is the time limit, pass max_"),
-        ("CartpoleBalance", {"action_repeat": 2}, "action_repeat must be left out, pass wrappers="),
+        ("CartpoleBalance", {"episode_length": 5}, r"episode_length .*got 5"),
+        ("CartpoleBalance", {"action_repeat": 2}, r"action_repeat .*got 2"),
     ],
 )
 def test_wrong_names_and_keywords_are_refused(name, kwargs, message):

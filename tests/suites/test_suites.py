@@ -24,7 +24,7 @@ LIBRARIES = {"brax": "brax.envs", "craftax": "craftax.craftax_env", "playground"
 @pytest.mark.parametrize("suite", FOREIGN)
 def test_a_missing_package_is_named_with_the_command_that_installs_it(suite, monkeypatch):
     monkeypatch.setitem(sys.modules, LIBRARIES.get(suite, suite), None)
-    with pytest.raises(ImportError, match=rf'{suite} is not installed: pip install ".*\[{suite}\]"'):
+    with pytest.raises(ImportError, match=rf'{suite} is not installed.* ".*\[{suite}\]"'):
         jaxenv.load(f"{suite}:Any-v0")
 
 

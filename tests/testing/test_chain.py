@@ -25,5 +25,5 @@ def test_the_observation_spec_depends_on_the_length():
 
 
 def test_a_corridor_of_one_cell_is_refused():
-    with pytest.raises(ValueError, match="Chain: length must be at least 2, got 1"):
+    with pytest.raises(ValueError, match=r"Chain: length .*got 1"):
         Chain(1)

@@ -145,7 +145,7 @@ def test_failures_are_printed_first_and_causes_before_consequences():
     assert [r.name for r in report.failed] == ["lane_independent", "gradients_sound"]
     assert [r.name for r in report] == properties
     assert str(report).splitlines()[1].startswith("  lane_independent  20  failed")
-    with pytest.raises(AssertionError, match=r"1 passed, 2 failed.*\n  lane_independent "):
+    with pytest.raises(AssertionError, match=r"1 passed, 2 failed.*\n  lane_independent"):
         report.raise_if_failed()
 
 
@@ -262,9 +262,9 @@ def test_a_line_per_property_is_printed_on_stderr_as_it_ends(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"properties": ["lane_independence"]}, "'lane_independence', did you mean 'lane_independent'"),
+        ({"properties": ["lane_independence"]}, r"'lane_independence'.*'lane_independent'"),
         ({"properties": [56]}, "unknown property 56, the properties are same_tree, leading_lanes"),
-        ({"properties": "same_tree"}, "must be a sequence of names, got 'same_tree'"),
+        ({"properties": "same_tree"}, r"must be a.* 'same_tree'"),
         ({"num_steps": 3}, "at least 16, got 3"),
     ],
 )
@@ -281,5 +281,5 @@ def test_invalid_arguments_are_refused(arguments, message):
     [(Walk, "the class Walk: call it"), ("CartPole-v1", r"'CartPole-v1': pass jaxenv\.make\('CartPole-v1'\)")],
 )
 def test_what_is_no_environment_is_refused_and_not_reported_as_a_failure(env, got):
-    with pytest.raises(ValueError, match=f"^check_env: env must be an environment, got {got}$"):
+    with pytest.raises(ValueError, match=rf"^check_env: env .*got {got}$"):
         check_env(env, properties=["same_tree"])

@@ -53,9 +53,8 @@ def test_nan_rewards_on_both_sides_match(key):
 
 def test_a_different_length_is_reported_with_step_and_lane(key):
     a, b = (Counting(np.array([[9], [n], [9]]), num_envs=3) for n in (9, 4))
-    with pytest.raises(AssertionError) as error:
+    with pytest.raises(AssertionError, match=r"^Counting and Counting .*step_type at step 4, lane 1: 1 and 2$"):
         check_environments_match(a, b, key, num_steps=8)
-    assert str(error.value) == "Counting and Counting differ in step_type at step 4, lane 1: 1 and 2"
 
 
 def test_the_last_step_is_compared(key):
@@ -67,7 +66,7 @@ def test_the_last_step_is_compared(key):
 
 def test_a_different_param_is_reported_with_step_and_lane(key):
     a, b = (Drift(np.array([1, 2, n], np.float32), num_envs=3) for n in (3, 4))
-    with pytest.raises(AssertionError, match=r"differ in observation at step 1, lane 2: 3\.0 and 4\.0"):
+    with pytest.raises(AssertionError, match=r"differ in observation.* 1, lane 2: 3\.0 and 4\.0"):
         check_environments_match(a, b, key, num_steps=5)
 
 
@@ -101,10 +100,10 @@ def test_bfloat16_may_differ_by_the_tolerance(key):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_steps": -1}, "num_steps must be at least 0, got -1"),
-        ({"tolerance": -1.0}, "tolerance must be a finite number of at least 0"),
-        ({"key": jax.random.split(jax.random.key(0), 2)}, r"key must be one key, got .* shape \(2,\)"),
-        ({"b": "CartPole-v1"}, "env must be an environment, got 'CartPole-v1'"),
+        ({"num_steps": -1}, r"num_steps .*got -1"),
+        ({"tolerance": -1.0}, r"tolerance .*got -1\.0"),
+        ({"key": jax.random.split(jax.random.key(0), 2)}, r"key .*got .* shape \(2,\)"),
+        ({"b": "CartPole-v1"}, r"env .*got 'CartPole-v1'"),
     ],
 )
 def test_invalid_arguments_are_refused(key, arguments, message):
@@ -113,7 +112,7 @@ def test_invalid_arguments_are_refused(key, arguments, message):
 
 
 def test_different_specs_are_refused(key):
-    with pytest.raises(ValueError, match=r"time step specs differ at observation: .*0, 3.* and .*0, 4"):
+    with pytest.raises(ValueError, match=r"time step specs.*0, 3.* and .*0, 4"):
         check_environments_match(Chain(4), Chain(5), key)
 
 
@@ -135,5 +134,5 @@ def test_different_numbers_of_lanes_are_refused(key):
 
 
 def test_a_raw_key_is_refused():
-    with pytest.raises(ValueError, match=r"must be a typed key from jax\.random\.key"):
+    with pytest.raises(ValueError, match=r"must be a.* jax\.random\.key"):
         check_environments_match(Chain(), Chain(), jax.random.PRNGKey(0))

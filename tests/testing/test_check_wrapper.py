@@ -150,12 +150,12 @@ def test_a_wrapper_that_refuses_all_toy_environments_is_refused_with_its_message
 
 @pytest.mark.parametrize("wrapper", ["FrameStack", Chain(), ("FrameStack", {"num": 4})])
 def test_what_is_no_wrapper_is_refused(wrapper):
-    with pytest.raises(ValueError, match=r"^check_wrapper: wrapper must be a class or function that wraps, got "):
+    with pytest.raises(ValueError, match=r"^check_wrapper: wrapper .*got "):
         check_wrapper(wrapper)
     with pytest.raises(ValueError, match=r"got 'FrameStack': pass jaxenv\.wrappers\.FrameStack$"):
         check_wrapper("FrameStack")
 
 
 def test_a_wrapper_around_what_is_no_environment_is_refused():
-    with pytest.raises(ValueError, match=r"^check_wrapper: env must be an environment, got the class Chain: call it$"):
+    with pytest.raises(ValueError, match=r"^check_wrapper: env .*got the class Chain"):
         check_wrapper(lambda env: env, Chain)

@@ -59,10 +59,10 @@ def test_each_lane_is_paid_its_own_action():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Counting(np.array([2]), pays="never"), "Counting: pays must be 'action' or 'end', got 'never'"),
+        (lambda: Counting(np.array([2]), pays="never"), r"Counting: pays .*got 'never'"),
         (lambda: Counting(np.array([2.5])), "lengths must be int32"),
-        (lambda: Counting([]), "lengths must hold at least one length, got none"),
-        (lambda: Counting(3), "lengths must have 1 axes, or 2 for one value per lane"),
+        (lambda: Counting([]), r"lengths .*got none"),
+        (lambda: Counting(3), r"lengths .*got shape \(\)"),
     ],
 )
 def test_invalid_arguments_are_refused(make, message):

@@ -99,14 +99,14 @@ def test_a_reward_function_computes_the_reward_from_the_new_observation_and_the_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"min_steps": 3, "max_steps": [0, 2]}, r"max_steps must be at least min_steps or 0, got \[0 2\] and 3"),
-        ({"min_steps": -1}, "min_steps must be at least 0, got -1"),
-        ({"reward_spec": REWARD, "reward_fn": max}, "reward_spec must be None where reward_fn computes the reward"),
-        ({"reward_fn": 3}, "reward_fn must be a function or None, got 3"),
-        ({"reward_spec": {"r": REWARD}}, r"reward_spec must be a float32 spec of shape \(\) or \(R,\), got"),
-        ({"reward_spec": specs.discrete(2)}, r"reward_spec must be a float32 spec of shape \(\) or \(R,\), got"),
-        ({"observation_spec": "x"}, "observation_spec must be a spec or a tree of specs, got 'x'"),
-        ({"action_spec": None}, "action_spec must be a spec or a tree of specs, got None"),
+        ({"min_steps": 3, "max_steps": [0, 2]}, r"max_steps .*got \[0 2\] and 3"),
+        ({"min_steps": -1}, r"min_steps .*got -1"),
+        ({"reward_spec": REWARD, "reward_fn": max}, r"reward_spec .*reward_fn"),
+        ({"reward_fn": 3}, r"reward_fn .*got 3"),
+        ({"reward_spec": {"r": REWARD}}, "reward_spec .*got "),
+        ({"reward_spec": specs.discrete(2)}, "reward_spec .*got "),
+        ({"observation_spec": "x"}, r"observation_spec .*got 'x'"),
+        ({"action_spec": None}, r"action_spec .*got None"),
     ],
 )
 def test_invalid_arguments_are_refused(arguments, message):

@@ -13,14 +13,19 @@ import pytest
 import jaxenv
 from jaxenv import data
 from jaxenv.training import _checkpoints, seeds
+from tests.packages import imported
 from tests.rows import assert_equal
 from tests.training import drift
 from tests.training.test_seeds import PPO, bits, undrawn  # noqa: F401
 
-pytest.importorskip("orbax.checkpoint", "0.12.4")
 pytestmark = pytest.mark.usefixtures("drifting", "undrawn")
 
 SHORT = drift.Config()
+
+
+@pytest.fixture(autouse=True)
+def _orbax():
+    imported("orbax.checkpoint", "0.12.4")
 
 
 def train(folder, config=SHORT, **options):
@@ -78,16 +83,16 @@ def test_the_policy_is_loaded_and_the_complete_run_yielded(whole):
 
 def test_another_config_or_format_is_refused(whole, tmp_path):
     folder, _ = whole
-    with pytest.raises(ValueError, match=r"holds a run \(checkpoints\): resume it, or choose another folder"):
+    with pytest.raises(ValueError, match=r"holds a run \(checkpoints\): resume"):
         train(folder)
-    with pytest.raises(ValueError, match=r"holds a run with learning_rate = 0\.001, not 0\.5"):
+    with pytest.raises(ValueError, match=r"holds a run.* learning_rate = 0\.001, not 0\.5"):
         train(folder, dataclasses.replace(SHORT, learning_rate=0.5), resume=True)
-    with pytest.raises(ValueError, match="holds checkpoints of the format 'orbax', not 'npz'"):
+    with pytest.raises(ValueError, match=r"holds checkpoints of.* 'orbax', not 'npz'"):
         train(folder, resume=True, checkpoint_format="npz")
     next(train(tmp_path / "npz"))
-    with pytest.raises(ValueError, match="holds checkpoints of the format 'npz', not 'orbax'"):
+    with pytest.raises(ValueError, match=r"holds checkpoints of.* 'npz', not 'orbax'"):
         train(tmp_path / "npz", resume=True, checkpoint_format="orbax")
-    with pytest.raises(ValueError, match="checkpoint_format must be 'npz' or 'orbax', got 'zip'"):
+    with pytest.raises(ValueError, match=r"checkpoint_format .*got 'zip'"):
         train(tmp_path / "new", checkpoint_format="zip")
 
 

@@ -120,7 +120,7 @@ def test_only_a_single_integer_has_a_mask():
 
 def test_a_tree_of_actions_and_infinite_bounds_are_refused():
     both = {"left": specs.discrete(2), "right": BOX}
-    with pytest.raises(ValueError, match=r"learner: the action must be one array, got .*: FlattenAction makes one"):
+    with pytest.raises(ValueError, match=r"learner: the action .*FlattenAction"):
         distributions.of_spec("learner", both)
-    with pytest.raises(ValueError, match=r"learner: squash=True needs finite bounds of the action, got Array\("):
+    with pytest.raises(ValueError, match=r"learner: squash=True .*got Array\("):
         distributions.of_spec("learner", specs.Array((2,), np.float32), squash=True)

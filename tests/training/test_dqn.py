@@ -434,16 +434,16 @@ def test_hyperparameters_are_those_of_the_learner():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "log"}, "loss must be 'huber' or 'squared', got 'log'"),
-        ({"num_gradient_steps": 0}, "num_gradient_steps must be at least 1, got 0"),
-        ({"epsilon_end": 1.5}, r"epsilon_end must be in \[0, 1\], got 1.5"),
-        ({"exploration_fraction": 0.0}, "exploration_fraction must be finite and above 0, got 0.0"),
-        ({"priority_exponent": -1.0}, "priority_exponent must be finite and at least 0, got -1.0"),
-        ({"buffer_size": 999}, "buffer_size must be at least 1000, .* got 999"),
-        ({"buffer_size": 20, "warmup_steps": 0}, "buffer_size must be at least 64, .* got 20"),
-        ({"initial_value": float("nan")}, "initial_value must be finite, got nan"),
-        ({"n_step": 12, "warmup_steps": 39}, "warmup_steps must be at least 40, .* n_step = 12 steps, got 39"),
-        ({"total_steps": 1639}, "total_steps must be at least 1640, .* got 1639"),
+        ({"loss": "log"}, r"loss .*got 'log'"),
+        ({"num_gradient_steps": 0}, r"num_gradient_steps .*got 0"),
+        ({"epsilon_end": 1.5}, r"epsilon_end .*got 1.5"),
+        ({"exploration_fraction": 0.0}, r"exploration_fraction .*got 0.0"),
+        ({"priority_exponent": -1.0}, r"priority_exponent .*got -1.0"),
+        ({"buffer_size": 999}, r"buffer_size .*got 999"),
+        ({"buffer_size": 20, "warmup_steps": 0}, r"buffer_size .*got 20"),
+        ({"initial_value": float("nan")}, r"initial_value .*got nan"),
+        ({"n_step": 12, "warmup_steps": 39}, r"warmup_steps .*got 39"),
+        ({"total_steps": 1639}, r"total_steps .*got 1639"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name(options, message):
@@ -461,10 +461,10 @@ def test_a_preset_is_a_config_that_fits_its_environment(env_id):
 )
 def test_an_action_that_is_not_one_integer_is_refused(action):
     env = AutoReset(random_environment(specs.discrete(2), action, num_envs=8))
-    with pytest.raises(ValueError, match="dqn: the action must be one integer, got Bounded"):
+    with pytest.raises(ValueError, match=r"dqn: the action .*got Bounded"):
         dqn.make_train(dqn.Config(), env, env)
 
 
 def test_two_stacks_are_required():
-    with pytest.raises(ValueError, match="dqn: env and eval_env must be given together"):
+    with pytest.raises(ValueError, match="dqn: env and eval_env must"):
         dqn.make_train(dqn.Config(), AutoReset(count_to_two(8)))

@@ -23,9 +23,9 @@ def environments(env, eval_env):
 
 def test_two_stacks_of_one_task_are_required():
     env = AutoReset(count_to_two(16))
-    with pytest.raises(ValueError, match="config: env and eval_env must be given together"):
+    with pytest.raises(ValueError, match="config: env and eval_env must"):
         environments(env, None)
-    with pytest.raises(ValueError, match="config: env and eval_env must have the same observation_spec"):
+    with pytest.raises(ValueError, match=r"config: env and eval_env .*got Array\(\("):
         environments(env, jaxenv.make("CartPole-v1", 100))
     assert environments(env, env) == (env, env)
 
@@ -42,13 +42,13 @@ def test_two_stacks_of_one_task_are_required():
                     specs.discrete(2), specs.discrete(2), specs.Bounded((2,), np.float32, 0, 1), num_envs=16
                 )
             ),
-            "reward must be one number per lane",
+            r"reward .*got Array\(\(2",
         ),
         (
             lambda: NormalizeObservation(
                 AutoReset(random_environment(specs.Array((2,), np.float32), specs.discrete(2), num_envs=16))
             ),
-            "evaluation cannot share the statistics of .*, set normalize_observation",
+            r"cannot share.*, set normalize_observation",
         ),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_vector_reward_of_the_evaluation_is_refused():
         AutoReset(random_environment(specs.discrete(2), specs.discrete(2), reward, num_envs=16))
         for reward in (specs.Array((), np.float32), specs.Array((2,), np.float32))
     )
-    with pytest.raises(ValueError, match=r"config: the reward must be one number per lane, got .* of <AutoReset"):
+    with pytest.raises(ValueError, match=r"config: the reward .*got .* of <AutoReset"):
         environments(one, two)
 
 
@@ -79,7 +79,7 @@ def test_the_step_limit_is_that_of_an_episode_however_many_a_lane_plays(lanes):
 @pytest.mark.parametrize("learner", [ppo, dqn, sac])
 def test_a_config_of_another_kind_is_refused(learner):
     name = learner.__name__.rpartition(".")[2]
-    with pytest.raises(ValueError, match=rf"^{name}: config must be {name}\.Config\(\.\.\.\), got 'CartPole-v1'"):
+    with pytest.raises(ValueError, match=rf"^{name}: config .*got 'CartPole-v1'"):
         learner.make_train("CartPole-v1")
 
 
@@ -90,17 +90,15 @@ def test_weights_that_are_not_those_of_one_seed_for_the_stack_are_refused(learne
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3))
     seeds, one = jax.eval_shape(jax.vmap(init), keys), jax.eval_shape(init, jax.random.key(0))
     env = config.make_env(2, "eval")
-    with pytest.raises(ValueError, match=r"params are the weights of 3 seeds: choose one of params and statistics, "):
+    with pytest.raises(ValueError, match=r"params are the.* 3 seeds: choose one"):
         learner.make_policy(config, env, seeds.params, seeds.statistics)
     with pytest.raises(ValueError, match=r"normalises observations: pass statistics=learner\.statistics"):
         learner.make_policy(config, env, one.params)
     bare = jaxenv.make(id, num_envs=2)
-    with pytest.raises(
-        ValueError, match=r"kernel must have shape .*, got .*: config\.make_env\(num_envs, 'eval'\) makes"
-    ):
+    with pytest.raises(ValueError, match=r"kernel .*got .*config\.make_env"):
         learner.make_policy(config, bare, one.params, one.statistics)
     other = learner.Config(env_id=id, wrappers=("TimeAwareObservation",), hidden=(8, 8, 8))
-    with pytest.raises(ValueError, match=r"^\w+: params\..* must be a dict with 'Dense_0', "):
+    with pytest.raises(ValueError, match=r"^\w+: params\..* .*got a dict"):
         learner.make_policy(other, env, one.params)
 
 
@@ -170,7 +168,7 @@ def test_a_learner_films_whole_episodes_of_its_training_and_none_of_its_evaluati
 )
 def test_a_learner_refuses_to_evaluate_on_a_stack_for_training(wrapper, name):
     env = wrapper(count_to_two(16))
-    with pytest.raises(ValueError, match=rf"^config: eval_env must not have {name}, which is for training: "):
+    with pytest.raises(ValueError, match=rf"^config: eval_env .*{name}"):
         evaluation.environments(RunConfig, RunConfig(), env, env)
 
 
@@ -232,5 +230,5 @@ def test_an_episode_that_ends_at_a_non_finite_row_cannot_be_read_as_data():
 
 @pytest.mark.parametrize("steps", [0, 2.5, True, "10"])
 def test_a_wrong_limit_of_evaluations_is_refused(steps):
-    with pytest.raises(ValueError, match=r"RunConfig: max_eval_steps must be (None or an integer|at least 1), got "):
+    with pytest.raises(ValueError, match=r"RunConfig: max_eval_steps .*got "):
         RunConfig(max_eval_steps=steps)

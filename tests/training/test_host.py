@@ -36,7 +36,7 @@ def test_the_policy_of_a_run_on_the_host_is_loaded(folder):
 
 
 def test_a_run_on_the_host_is_not_resumed(folder):
-    with pytest.raises(ValueError, match="gymnasium:CartPole-v1 cannot be resumed: its lanes live"):
+    with pytest.raises(ValueError, match="gymnasium:CartPole-v1 cannot be resumed"):
         seeds.train(CONFIG, num_seeds=1, folder=folder, resume=True)
 
 

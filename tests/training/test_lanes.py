@@ -129,10 +129,10 @@ def test_what_the_devices_cannot_share_equally_is_refused(config, request):
     learner = ppo if isinstance(config, ppo.Config) else dqn
     mesh = jax.sharding.AbstractMesh((2,), ("lanes",))
     name = request.node.callspec.id
-    with pytest.raises(ValueError, match=f"Config: 2 devices must divide {name}, got 15"):
+    with pytest.raises(ValueError, match=f"Config: 2 devices .*{name}, got 15"):
         learner.make_train(config, mesh=mesh)
 
 
 def test_a_mesh_without_an_axis_of_lanes_is_refused():
-    with pytest.raises(ValueError, match=r"ppo.Config: mesh must have an axis 'lanes', got \('data',\)"):
+    with pytest.raises(ValueError, match=r"ppo.Config: mesh .*got \('data',\)"):
         ppo.make_train(ppo.Config(), mesh=jax.sharding.AbstractMesh((1,), ("data",)))

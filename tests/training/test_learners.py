@@ -77,7 +77,7 @@ def test_a_copy_of_a_learner_with_another_loss_trains_outside_the_package(name, 
         not np.array_equal(a, b) for a, b in zip(jax.tree.leaves(end[copy]), jax.tree.leaves(end[learner]), strict=True)
     ]
     assert any(changed)
-    with pytest.raises(ValueError, match=rf"^copied_{name}\.Config: gamma must be in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=rf"^copied_{name}\.Config: gamma .*got 2"):
         copy.Config(gamma=2)
 
 
@@ -86,5 +86,5 @@ def test_a_learner_whose_libraries_are_missing_says_what_to_install(tmp_path, mo
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(sys.modules, "optax", None)
     monkeypatch.setitem(_algorithms.MODULES, "other", "learner_with_optax")
-    with pytest.raises(ImportError, match=r"^jaxenv\.training needs optax: pip install .*\[training\]"):
+    with pytest.raises(ImportError, match=r"^jaxenv\.training needs optax: pip.*\[training\]"):
         training.other

@@ -148,7 +148,9 @@ def test_an_annealed_entropy_cost_is_whole_in_the_first_update_and_half_in_the_s
 # --- images ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 def test_a_run_on_pixels_has_filters_and_its_rows_keep_their_bytes():
+    # Rows of floats would learn the same in four times the memory.
     config = ppo.Config(
         wrappers=(("PixelObservation", {"size": (32, 40)}), "GrayscaleObservation"),
         total_steps=64,
@@ -276,9 +278,7 @@ def test_learning_rates_under_vmap_train_as_separate_runs():
 
 def test_a_seed_in_place_of_the_key_of_a_run_is_refused():
     train = ppo.make_train(ppo.Config(), AutoReset(count_to_two(16)), AutoReset(count_to_two(100)))
-    with pytest.raises(
-        ValueError, match=r"^train: key must be a typed key from jax\.random\.key\(seed\), got int32\[\]"
-    ):
+    with pytest.raises(ValueError, match=r"^train: key .*got int32\[\]"):
         jax.eval_shape(train, 0)
 
 
@@ -310,20 +310,21 @@ def test_a_run_keeps_its_dtypes_where_jax_has_64_bits(env_id, recurrent):
 
 def test_integers_without_bounds_are_refused():
     env = AutoReset(random_environment(specs.discrete(2), specs.Array((), np.int32), num_envs=16))
-    with pytest.raises(ValueError, match="ppo: an action of integers must have bounds, got Array"):
+    with pytest.raises(ValueError, match=r"ppo: an action of integers .*got Array"):
         ppo.make_train(ppo.Config(num_envs=16), env, env)(jax.random.key(0))
 
 
 def test_a_tree_of_actions_is_refused():
     actions = {"left": specs.discrete(2), "right": specs.discrete(3)}
     env = AutoReset(random_environment(specs.discrete(2), actions, num_envs=16))
-    with pytest.raises(ValueError, match=r"ppo: the action must be one array, got .*"):
+    with pytest.raises(ValueError, match=r"ppo: the action .*got"):
         ppo.make_train(ppo.Config(), env, env)
 
 
 # --- seeds -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
     # XLA:CPU may wait forever for batches of matrices; see jaxenv/_util/xla.py.
     init = ppo.make_train(ppo.Config()).init

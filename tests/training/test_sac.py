@@ -322,15 +322,15 @@ def test_a_one_step_task_with_large_observations_is_learned():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_rate": 1.5}, r"target_rate must be in \(0, 1\], got 1.5"),
-        ({"noise_correlation": -0.1}, r"noise_correlation must be in \[0, 1\], got -0.1"),
-        ({"temperature": 0.0}, "temperature must be finite and above 0, got 0.0"),
-        ({"target_entropy": "low"}, "target_entropy must be None or a number, got 'low'"),
-        ({"batch_size": 0}, r"batch_size must be at least 1, got 0"),
-        ({"warmup_steps": 0}, r"warmup_steps must be at least 1, got 0"),
-        ({"num_steps": 8, "buffer_size": 31}, r"buffer_size must be at least .* = 32, got 31"),
-        ({"buffer_size": 7}, r"buffer_size must be at least num_envs \* max\(num_steps, 2\) = 8, got 7"),
-        ({"total_steps": 1039}, "total_steps must be at least 1040, the warm-up and .* got 1039"),
+        ({"target_rate": 1.5}, r"target_rate .*got 1.5"),
+        ({"noise_correlation": -0.1}, r"noise_correlation .*got -0.1"),
+        ({"temperature": 0.0}, r"temperature .*got 0.0"),
+        ({"target_entropy": "low"}, r"target_entropy .*got 'low'"),
+        ({"batch_size": 0}, r"batch_size .*got 0"),
+        ({"warmup_steps": 0}, r"warmup_steps .*got 0"),
+        ({"num_steps": 8, "buffer_size": 31}, r"buffer_size .*got 31"),
+        ({"buffer_size": 7}, r"buffer_size .*got 7"),
+        ({"total_steps": 1039}, r"total_steps .*got 1039"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name(options, message):
@@ -349,10 +349,11 @@ def test_a_wrong_setting_is_refused_by_name(options, message):
 )
 def test_actions_without_finite_bounds_are_refused(spec):
     env = AutoReset(random_environment(specs.discrete(2), spec, num_envs=4))
-    with pytest.raises(ValueError, match="sac: the action must be one array of floats with finite bounds, got "):
+    with pytest.raises(ValueError, match=r"sac: the action .*got "):
         sac.make_train(sac.Config(num_eval_episodes=4), env, env)
 
 
+@pytest.mark.compiled
 def test_seeds_that_are_vmapped_factorise_one_matrix_at_a_time():
     # XLA:CPU may wait forever for batches of matrices; see jaxenv/_util/xla.py.
     init = sac.make_train(SMALL, *pendulums(SMALL)).init

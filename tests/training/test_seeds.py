@@ -113,7 +113,7 @@ def test_evaluations_still_to_come_cannot_be_read_as_data():
 
 def test_evaluated_episodes_that_were_cut_off_are_counted_in_a_warning():
     config = dataclasses.replace(SHORT, cut=True)
-    with pytest.warns(UserWarning, match="^train: 2 of 6 episodes of evaluation 1 of 4 were cut off and are left out"):
+    with pytest.warns(UserWarning, match=r"^train: 2 of 6 episodes of evaluation 1 of 4 were cut off"):
         next(seeds.train(config, 2, seed=3))
 
 
@@ -216,18 +216,20 @@ def test_checkpoints_are_as_rare_as_asked_and_the_last_one_is_written(undrawn, t
 
 
 def test_sequential_seeds_are_those_of_a_batch_without_vmap(whole):
-    """Without ``vmap`` a branch is taken by the seeds that need it: a loop over the seeds has a ``cond`` in it."""
+    """Without ``vmap`` a branch is taken by the seeds that need it, and by no other."""
     *_, run = seeds.train(SHORT, 2, seed=3, sequential=True)
     np.testing.assert_allclose(run.curve.returns, whole[1].curve.returns, rtol=1e-6)
 
-    def step(x):
-        return jax.lax.cond(x > 0, jnp.sin, jnp.cos, x)
+    def branch(x):
+        jax.debug.callback(lambda x: taken.append(float(x)), x)
+        return x
 
+    taken = []
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("seeds", "lanes"))
-    program = jax.make_jaxpr(seeds._over_seeds(step, 3, mesh, sequential=True))(jnp.arange(3.0))
-    (loop,) = program.eqns
-    assert loop.primitive.name == "scan"
-    assert "cond" in {equation.primitive.name for equation in loop.params["jaxpr"].eqns}
+    step = seeds._over_seeds(lambda x: jax.lax.cond(x == 1, branch, jnp.cos, x), 3, mesh, sequential=True)
+    step(jnp.arange(3.0))
+    jax.effects_barrier()
+    assert taken == [1]
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
@@ -240,9 +242,8 @@ def test_a_seed_that_is_not_finite_ends_the_run_and_leaves_the_evaluations_befor
     for _ in range(2):
         unlucky = drift.unlucky(next(runs).learner.params).tolist()
     assert unlucky == [False, True, True, False]
-    with pytest.raises(FloatingPointError) as error:
+    with pytest.raises(FloatingPointError, match=rf"^train: seed 1 of 4 .*evaluation 3 of 4: {named}$"):
         next(runs)
-    assert str(error.value) == f"train: seed 1 of 4 is not finite at evaluation 3 of 4: {named}"
     assert iterations(tmp_path) == 2
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 2 * 4
 
@@ -282,7 +283,7 @@ def test_films_need_a_folder_and_a_number(tmp_path, folder, film_every, message)
 
 
 def test_a_folder_with_a_run_is_not_overwritten(whole):
-    with pytest.raises(ValueError, match=r"holds a run \(checkpoint.npz\): resume it, or choose another folder"):
+    with pytest.raises(ValueError, match=r"holds a run \(checkpoint.npz\): resume"):
         seeds.train(SHORT, 2, seed=3, folder=whole[0])
 
 
@@ -304,7 +305,7 @@ def test_a_run_that_starts_after_another_has_ended_checks_the_folder_again(whole
     first, second = (seeds.train(SHORT, 2, seed=3, folder=tmp_path) for _ in range(2))
     for _ in first:
         pass
-    with pytest.raises(ValueError, match=r"holds a run \(checkpoint\.npz\): resume it, or choose another folder"):
+    with pytest.raises(ValueError, match=r"holds a run \(checkpoint\.npz\): resume"):
         next(second)
     assert bits(list(seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=True))[-1]) == bits(whole[1])
 
@@ -343,7 +344,7 @@ def test_a_folder_that_is_not_a_run_is_left_alone(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"holds a run \(config.json\)"):
         seeds.train(SHORT, 2, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"config\.json is not the config of a run|without the setting 'algorithm'"):
+    with pytest.raises(ValueError, match=r"config\.json is not the.*|without the setting 'algorithm'"):
         seeds.train(SHORT, 2, folder=tmp_path, resume=True)
     assert (tmp_path / "config.json").read_text() == text
 
@@ -366,7 +367,7 @@ def test_a_folder_of_another_version_is_not_resumed(whole, tmp_path, stored, dif
     settings = {**json.loads((whole[0] / "config.json").read_text()), **stored}
     kept = {name: value for name, value in settings.items() if value is not None or name not in stored}
     (tmp_path / "config.json").write_text(json.dumps(kept))
-    with pytest.raises(ValueError, match=f"run of another version of jaxenv, {difference}: it cannot be resumed"):
+    with pytest.raises(ValueError, match=rf"run of another version.*, {difference}"):
         seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=True)
 
 
@@ -377,7 +378,7 @@ def test_a_folder_of_another_run_is_not_resumed(whole, num_seeds, seed, name):
 
 
 def test_a_folder_of_another_learner_is_not_resumed(whole):
-    with pytest.raises(ValueError, match="holds a run with algorithm = 'drift', not 'ppo'"):
+    with pytest.raises(ValueError, match=r"holds a run.* = 'drift', not 'ppo'"):
         seeds.train(PPO, 2, seed=3, folder=whole[0], resume=True)
 
 
@@ -386,7 +387,7 @@ def test_a_checkpoint_copied_from_another_run_is_not_resumed(whole, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**settings, "learning_rate": 0.5}))
     (tmp_path / "checkpoint.npz").write_bytes((whole[0] / "checkpoint.npz").read_bytes())
     other = dataclasses.replace(SHORT, learning_rate=0.5)
-    with pytest.raises(ValueError, match=r"holds a run with learning_rate = 0\.001, not 0\.5"):
+    with pytest.raises(ValueError, match=r"holds a run.* learning_rate = 0\.001, not 0\.5"):
         seeds.train(other, 2, seed=3, folder=tmp_path, resume=True)
 
 
@@ -397,7 +398,7 @@ def test_numbers_out_of_range_are_refused(num_seeds, seed, name):
 
 
 def test_a_config_of_no_learner_is_refused():
-    with pytest.raises(ValueError, match=r"train: config must be a learner's config, such as .*, got 'ppo'"):
+    with pytest.raises(ValueError, match=r"train: config .*got 'ppo'"):
         seeds.train("ppo", 2)
 
 
@@ -406,7 +407,7 @@ def test_a_config_of_no_learner_is_refused():
 
 @pytest.mark.parametrize(
     ("devices", "message"),
-    [(0, "devices must be at least 1, got 0"), (64, r"devices must be at most \d+, the devices of JAX, got 64")],
+    [(0, r"devices .*got 0"), (64, r"devices .*got 64")],
 )
 def test_devices_that_do_not_exist_are_refused(devices, message):
     with pytest.raises(ValueError, match=f"train: {message}"):

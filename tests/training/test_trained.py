@@ -85,7 +85,7 @@ def recurrent(tmp_path_factory, drifting, request):
 def test_the_policy_of_another_environment_is_refused_by_its_observation(run):
     trained = jaxenv.training.load(run)
     env = jaxenv.make("MountainCar-v0", 2)
-    with pytest.raises(ValueError, match=r"policy of ppo: the observation must be .*, got Array\(\(2,\), float32"):
+    with pytest.raises(ValueError, match=r"policy of ppo: the observation .*got Array\(\(2,\), float32"):
         jaxenv.evaluate(env, trained.policy, jax.random.key(0), initial_memory=trained.memory)
 
 
@@ -96,7 +96,7 @@ def test_the_memory_of_a_policy_without_recurrence_fits_any_number_of_lanes(run)
 
 
 def test_a_recurrent_policy_has_a_memory_per_lane(recurrent):
-    with pytest.raises(ValueError, match=r"memory: the policy has a memory per lane, call make_memory\(num_envs\)"):
+    with pytest.raises(ValueError, match=r"memory: the policy.* make_memory\(num_envs\)"):
         recurrent.memory
     with pytest.raises(ValueError, match=r"make_memory: num_envs must be .*, got 0"):
         recurrent.make_memory(0)
@@ -146,7 +146,7 @@ def test_films_and_the_terminal_play_recurrent_policies_with_their_memory(recurr
     [
         (None, None, "load: there is no folder '.*nowhere'"),
         ((), None, "holds no run of jaxenv train"),
-        (("config.json",), None, "holds no checkpoint yet, wait for the first evaluation"),
+        (("config.json",), None, "holds no checkpoint yet"),
         (("checkpoint.npz",), None, "is not a checkpoint of data.save"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_folder_without_a_policy_is_refused(tmp_path, files, seed, message):
 
 @pytest.mark.parametrize("seed", [3, -1, 1.0, True])
 def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
-    with pytest.raises(ValueError, match="load: seed must be at least 0 and below 3, the seeds of the run, got"):
+    with pytest.raises(ValueError, match=r"load: seed .*got "):
         jaxenv.training.load(run, seed)
 
 
@@ -169,11 +169,11 @@ def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
     [
         (
             {"algorithm": None},
-            "was written by jaxenv .*: its config must name the learner, ppo or dqn or sac.*, got None",
+            r"was written by.*: its config .*got None",
         ),
-        ({"algorithm": "a2c"}, "its config must name the learner, .*, got 'a2c'"),
-        ({"temperature": 1.0}, "was written by jaxenv .*: there is no setting 'temperature'"),
-        ({"hidden": [8]}, r"this is .* holds learner.params.*\[3, 4\] where the tree to restore has .*\[3, 8\]"),
+        ({"algorithm": "a2c"}, r"its config .*got 'a2c'"),
+        ({"temperature": 1.0}, r"was written by.*: there is no.* 'temperature'"),
+        ({"hidden": [8]}, r"this is .* holds learner.params.*\[3, 4\] where the tree.*\[3, 8\]"),
     ],
 )
 def test_a_run_of_another_version_is_refused(tmp_path, changed, message):
@@ -183,7 +183,7 @@ def test_a_run_of_another_version_is_refused(tmp_path, changed, message):
 
 
 def test_options_of_the_run_cannot_be_changed(run):
-    with pytest.raises(ValueError, match="make_env: wrappers is fixed by the run, leave it out"):
+    with pytest.raises(ValueError, match="make_env: wrappers is that of the run"):
         jaxenv.training.load(run).make_env(wrappers=["TimeLimit"])
 
 
@@ -327,7 +327,7 @@ def test_a_run_imports_no_module_that_the_caller_does_not_name(hover):
         r"^load: the id 'hover_tasks:Hover-v0' from data names a module, which would run its code: import it first, or "
     )
     with pytest.raises(
-        ValueError, match=rule + r"pass modules=\['hover_tasks'\] \(--module hover_tasks\) if you trust it"
+        ValueError, match=rule + r"pass modules=\['hover_tasks'\] \(--module hover_tasks\) if you trust"
     ):
         jaxenv.training.load(hover)
     assert "hover_tasks" not in sys.modules

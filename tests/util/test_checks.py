@@ -1,7 +1,6 @@
 """Ranges of numbers and the errors of values outside them."""
 
 import math
-import re
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxenv._util.checks import Range, check_order
+from tests.errors import like
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_range_contains_its_ends_unless_they_are_open_and_never_nan(limits, in
     assert not limits.contains(outside).any()
     assert str(limits) == text
     for value in outside:
-        with pytest.raises(ValueError, match=re.escape(f"Env: x must be {text}, got {value}")):
+        with pytest.raises(ValueError, match=like(f"Env: x must be {text}, got {value}")):
             limits.check("Env", "x", value)
 
 
@@ -47,7 +47,7 @@ def test_ends_are_rounded_to_the_dtype_of_the_values():
     ],
 )
 def test_the_error_names_the_first_value_outside_and_its_lane(values, rank, fault):
-    with pytest.raises(ValueError, match=f"^Env: x must be above 0, {fault}$"):
+    with pytest.raises(ValueError, match=rf"^Env: x .*{fault}"):
         Range(above=0).check("Env", "x", jnp.array(values), rank)
 
 
@@ -69,9 +69,9 @@ def test_a_range_has_one_lower_and_one_upper_end():
 
 def test_the_order_of_two_arguments_is_checked_lane_by_lane():
     check_order("Env", "low", 1, "high", np.array([1, 2]))
-    with pytest.raises(ValueError, match=r"^Env: low must not exceed high, got 0.5 and 0.25 in lane 1$"):
+    with pytest.raises(ValueError, match=r"^Env: low .*got 0.5 and 0.25 in lane 1$"):
         check_order("Env", "low", np.float32([0, 0.5]), "high", 0.25)
-    with pytest.raises(ValueError, match=r"^Env: low must be below high, got 1 and 1$"):
+    with pytest.raises(ValueError, match=r"^Env: low .*got 1 and 1$"):
         check_order("Env", "low", 1, "high", 1, strict=True)
-    with pytest.raises(ValueError, match="low must not exceed high"):
+    with pytest.raises(ValueError, match=r"low .*got nan and 1"):
         check_order("Env", "low", np.nan, "high", 1)

@@ -43,8 +43,6 @@ def test_derivative_of_clip_is_one_inside_the_bounds_and_zero_outside():
     assert slope.tolist() == [0, 1, 1, 1, 0]
 
 
-def test_derivative_of_clip_does_not_compare_for_equality():
-    """The compiler may round one side once more, so equality would be unreliable (see docs/decisions.md, "envs")."""
-    slope = str(jax.make_jaxpr(lambda x, t: jax.jvp(lambda v: clip(v, -1, 1), (x,), (t,)))(1.0, 1.0))
-    assert " eq " not in slope
-    assert " eq " in str(jax.make_jaxpr(lambda x, t: jax.jvp(lambda v: jnp.clip(v, -1, 1), (x,), (t,)))(1.0, 1.0))
+def test_derivative_of_clip_at_a_bound_is_that_of_one_side():
+    """A mean of both sides would depend on equality, which a rounding of the compiler changes (docs/decisions.md)."""
+    assert {jax.grad(lambda v: clip(v, -1, 1))(bound).item() for bound in (-1.0, 1.0)} <= {0, 1}

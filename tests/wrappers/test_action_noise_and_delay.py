@@ -109,9 +109,9 @@ def test_every_element_and_leaf_has_independent_noise():
 @pytest.mark.parametrize(
     ("spec", "arguments", "message"),
     [
-        (box(0, 1), (-1,), "ActionNoise: sigma must be at least 0, got -1"),
-        (box(0, 1), (1, np.array([0, 1, -0.5])), "ActionNoise: past_weight must be at least 0"),
-        (specs.discrete(3), (1,), "ActionNoise: the action must have a continuous leaf"),
+        (box(0, 1), (-1,), r"ActionNoise: sigma .*got -1"),
+        (box(0, 1), (1, np.array([0, 1, -0.5])), r"ActionNoise: past_weight .*got -0\.5 in lane 2"),
+        (specs.discrete(3), (1,), r"ActionNoise: the action .*got Bounded\(\(\), int32, 0, 2\)"),
     ],
 )
 def test_invalid_noise_arguments_are_refused(spec, arguments, message):
@@ -159,9 +159,9 @@ def test_the_first_delayed_actions_are_zeros_clipped_to_the_bounds():
 
 
 def test_a_negative_delay_is_refused():
-    with pytest.raises(ValueError, match="ActionDelay: delay must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"ActionDelay: delay .*got -1"):
         ActionDelay(counting(), -1)
-    with pytest.raises(ValueError, match=r"delay must be an integer, got 1\.5"):
+    with pytest.raises(ValueError, match=r"delay .*got 1\.5"):
         ActionDelay(counting(), 1.5)
 
 

@@ -201,11 +201,11 @@ class Seen(BatchWrapper):
 @pytest.mark.parametrize(
     ("env", "num", "message"),
     [
-        (counting, 0, "num must be at least 1, got 0"),
-        (counting, 2.0, "num must be an integer, got 2.0"),
+        (counting, 0, r"num .*got 0"),
+        (counting, 2.0, r"num .*got 2.0"),
         (lambda: AutoReset(counting()), 2, "AutoReset inside would start .* put {} inside AutoReset"),
         (lambda: AutoReset(counting(), "same_step"), 2, "put {} inside AutoReset"),
-        (lambda: Seen(counting()), 2, "Seen carries state of the whole batch, put it outside {}"),
+        (lambda: Seen(counting()), 2, r"Seen carries state of.* {}"),
     ],
 )
 def test_invalid_numbers_and_placements_are_refused_with_advice(wrapper, env, num, message):

@@ -291,8 +291,8 @@ def test_prev_action_is_zero_on_the_row_that_ignored_the_action():
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ((1, 1), "minimum must be below maximum"),
-        ((0, np.inf), "minimum must be below maximum, both finite"),
+        ((1, 1), r"minimum .*got 1 and 1"),
+        ((0, np.inf), r"minimum .*got 0 and inf"),
         (((0.0, 0.0), (1.0, 1.0)), "does not broadcast"),
     ],
 )
@@ -317,11 +317,11 @@ def made(spec):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AffineAction(made(box(-np.inf, 1))), "AffineAction: the action must have continuous leaves, all with"),
-        (lambda: AffineAction(made(specs.discrete(3))), "AffineAction: the action must have continuous leaves"),
+        (lambda: AffineAction(made(box(-np.inf, 1))), r"AffineAction: the action .*got Bounded\(\("),
+        (lambda: AffineAction(made(specs.discrete(3))), r"AffineAction: the action .*got Bounded\(\(\), int32, 0, 2\)"),
         (
             lambda: AffineAction(made(box(0, 1)), 2, 1),
-            "AffineAction: minimum must be below maximum, both finite, got 2",
+            r"AffineAction: minimum .*got 2",
         ),
         (
             lambda: AffineAction(made(box(0, 1, (3,))), (0, 0)),
@@ -329,54 +329,54 @@ def made(spec):
         ),
         (
             lambda: RescaleAction(made(MIXED), 0, 1),
-            "RescaleAction: the action must be one continuous array with finite",
+            r"RescaleAction: the action .*got \{'force':",
         ),
-        (lambda: RescaleAction(made(box(0, 1)), 1, 1), "RescaleAction: minimum must be below maximum"),
+        (lambda: RescaleAction(made(box(0, 1)), 1, 1), r"RescaleAction: minimum .*got 1 and 1"),
         (
             lambda: NormalizeAction(made(specs.Array((), np.float32))),
-            "NormalizeAction: the action must have continuous",
+            r"NormalizeAction: the action .*got Array\(\(\), float32\)",
         ),
-        (lambda: NormalizeAction(made(box(0, 1)), clip=1), "clip must be True or False, got 1"),
-        (lambda: DiscreteActions(made(MIXED), [[0]]), "DiscreteActions: the action must be one array, got"),
+        (lambda: NormalizeAction(made(box(0, 1)), clip=1), r"clip .*got 1"),
+        (lambda: DiscreteActions(made(MIXED), [[0]]), r"DiscreteActions: the action .*got \{'force':"),
         (lambda: DiscreteActions(made(box(0, 1, (2,))), [[0, 1], [1]]), "the actions in table differ in shape"),
         (
             lambda: DiscreteActions(made(box(0, 1, (2,))), [0, 1]),
-            "table must have shape .N, .*2.* N at least 1, got .2,",
+            r"table .*got .2,",
         ),
         (lambda: DiscreteActions(made(box(0, 1)), []), "N at least 1, got .0,"),
-        (lambda: DiscreteActions(made(box(0, 1)), [0.5, 1.5]), "table must hold actions of Bounded.*got .0.5, 1.5"),
-        (lambda: DiscreteActions(made(box(0, 1)), [np.nan]), "table must hold actions of"),
-        (lambda: DiscreteActions(made(specs.discrete(3)), [0.5]), "table must hold actions of"),
+        (lambda: DiscreteActions(made(box(0, 1)), [0.5, 1.5]), r"table .*got .0.5, 1.5"),
+        (lambda: DiscreteActions(made(box(0, 1)), [np.nan]), "table must"),
+        (lambda: DiscreteActions(made(specs.discrete(3)), [0.5]), "table must"),
         (
             lambda: DiscreteActions(made(specs.Bounded((), np.uint8, 0, 99)), [1, 300]),
             "hold actions of.*got .1, 300",
         ),
-        (lambda: DiscretizeAction(made(box(0, 1)), 1), "num_actions must be integers of at least 2, got 1"),
-        (lambda: DiscretizeAction(made(box(0, 1)), 2.5), "num_actions must be integers of at least 2, got 2.5"),
+        (lambda: DiscretizeAction(made(box(0, 1)), 1), r"num_actions .*got 1"),
+        (lambda: DiscretizeAction(made(box(0, 1)), 2.5), r"num_actions .*got 2.5"),
         (lambda: DiscretizeAction(made(box(0, 1, (3,))), (2, 3)), "num_actions of shape .2,. does not broadcast"),
-        (lambda: DiscretizeAction(made(box(0, 1)), 2, "edges"), "mode must be 'ends' or 'centers', got 'edges'"),
+        (lambda: DiscretizeAction(made(box(0, 1)), 2, "edges"), r"mode .*got 'edges'"),
         (
             lambda: DiscretizeAction(made(box(0, 1, (32,))), 2, flatten=True),
-            "the combinations of num_actions must fit int32",
+            r"the combinations of num_actions .*got \[2 2 2",
         ),
         (lambda: DiscretizeAction(made(box(0, np.inf)), 2), "one continuous array with finite bounds"),
         (lambda: DiscretizeAction(made(specs.discrete(3)), 2), "one continuous array with finite bounds"),
-        (lambda: ActionOffset(made(box(0, 1))), "ActionOffset: the action must be one bounded array of integers"),
+        (lambda: ActionOffset(made(box(0, 1))), r"ActionOffset: the action .*got Bounded\(\("),
         (lambda: ActionOffset(made(specs.Bounded((), np.int8, -100, 100))), "does not fit int8 from 0 on"),
-        (lambda: OneHotAction(made(box(0, 1))), "OneHotAction: the action must have discrete leaves"),
+        (lambda: OneHotAction(made(box(0, 1))), r"OneHotAction: the action .*got Bounded\(\("),
         (lambda: OneHotAction(made(ints(0, [1, 2], (2,)))), "bounded integers of one range"),
         (lambda: OneHotAction(made(specs.Array((), np.int32))), "bounded integers of one range"),
         (
             lambda: FlattenAction(made(MIXED)),
-            "FlattenAction: dtype must be given if the leaves differ .*float32.*int32",
+            "FlattenAction: dtype must",
         ),
         (
             lambda: AffineAction(made(SQUARE), ("a",), 1),
-            r"minimum must be a number or an array .* got \('a',\)",
+            r"minimum .*got \('a',\)",
         ),
         (lambda: FlattenAction(made(MIXED), np.uint8), "minimum must fit uint8"),
-        (lambda: FlattenAction(made(MIXED), "foo"), "FlattenAction: dtype must be a dtype, got 'foo'"),
-        (lambda: TransformAction(made(MIXED), 3), "TransformAction: fn must be a function, got 3"),
+        (lambda: FlattenAction(made(MIXED), "foo"), r"FlattenAction: dtype .*got 'foo'"),
+        (lambda: TransformAction(made(MIXED), 3), r"TransformAction: fn .*got 3"),
     ],
 )
 def test_invalid_action_specs_and_arguments_are_refused_by_name_and_value(make, message):
@@ -387,5 +387,5 @@ def test_invalid_action_specs_and_arguments_are_refused_by_name_and_value(make, 
 def test_an_action_of_the_wrong_shape_is_refused_by_the_outermost_wrapper():
     env = DiscretizeAction(made(SQUARE), 3)
     state, _ = env.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"DiscretizeAction.*must have shape \(1, 2, 2\).*got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"DiscretizeAction.*must .*got \(1, 2\)"):
         env.step(state, np.zeros((1, 2), np.int32))

@@ -141,7 +141,9 @@ def test_the_clock_keeps_keys_and_ids_and_counts_episodes(strategy):
     assert after.step.tolist() == [1, 0, 0]
 
 
+@pytest.mark.compiled
 def test_no_operation_selects_scatters_or_gathers_the_lane_keys_in_select():
+    # The same keys after a selection would cost time only.
     env = counting([[2], [3]])
     state, _ = env.reset(jax.random.key(0))
     jaxpr = jax.make_jaxpr(env.step)(state, jnp.zeros(2, jnp.int32))
@@ -173,12 +175,12 @@ class Identity(BatchWrapper):
     [
         (lambda env: AutoReset(AutoReset(env)), "already has an AutoReset"),
         (lambda env: AutoReset(Identity(env)), "put it outside AutoReset"),
-        (lambda env: AutoReset(env, "later"), "mode must be 'next_step' or 'same_step', got 'later'"),
+        (lambda env: AutoReset(env, "later"), r"mode .*got 'later'"),
         (
             lambda env: AutoReset(env, reset_strategy="fast"),
-            "strategy must be 'select', 'cond', 'compact' or None, got 'fast'",
+            r"strategy .*got 'fast'",
         ),
-        (lambda env: AutoReset(env, block=0), "block must be at least 1, got 0"),
+        (lambda env: AutoReset(env, block=0), r"block .*got 0"),
     ],
 )
 def test_an_invalid_stack_or_argument_is_refused_by_name(make, sentence):
@@ -194,7 +196,7 @@ def test_a_wrapper_whose_begin_and_step_disagree_is_named_at_trace_time():
 
     env = AutoReset(Forgets(count_to_two(2)))
     state, _ = env.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match="<Forgets<Counting>>: begin and step must return the same tree"):
+    with pytest.raises(ValueError, match=r"<Forgets<Counting>>: begin and step .*got an empty dict"):
         env.step(state, jnp.zeros(2, jnp.int32))
 
 
@@ -202,14 +204,14 @@ def test_a_wrapper_whose_begin_and_step_disagree_is_named_at_trace_time():
 @pytest.mark.parametrize(
     ("row", "rule"),
     [
-        (lambda row: row.reward, "in step, timestep must be a TimeStep, got an array"),
+        (lambda row: row.reward, r"in step, timestep .*got an array"),
         (
             lambda row: dataclasses.replace(row, env_info={"extra": row.reward}),
-            r"begin and step must return the same tree: in step, timestep\.env_info must be an empty dict, got",
+            r"begin and step .*got a dict with 'extra'",
         ),
         (
             lambda row: dataclasses.replace(row, reward=row.reward[0]),
-            r"begin and step must return the same tree: .*timestep\.reward must be float32\[2\], got float32\[\]",
+            r"begin and step .*got float32\[\]",
         ),
     ],
 )

@@ -192,31 +192,31 @@ def test_the_first_length_counts_agent_steps():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda e: Discount(e, 0), r"Discount: value must be in \(0, 1\], got 0"),
-        (lambda e: Discount(e, np.array([0.5, 1, 1.5])), r"Discount: value must be in \(0, 1\], got 1.5 in lane 2"),
-        (lambda e: NonTerminating(e, 2), r"NonTerminating: discount must be in \(0, 1\], got 2"),
+        (lambda e: Discount(e, 0), r"Discount: value .*got 0"),
+        (lambda e: Discount(e, np.array([0.5, 1, 1.5])), r"Discount: value .*got 1.5 in lane 2"),
+        (lambda e: NonTerminating(e, 2), r"NonTerminating: discount .*got 2"),
         (lambda e: NonEpisodic(AutoReset(e)), "put NonEpisodic inside AutoReset"),
         (lambda e: TerminateOn(AutoReset(e), jnp.isnan), "put TerminateOn inside AutoReset"),
-        (lambda e: TerminateOn(e, True), "TerminateOn: fn must be a function of a TimeStep, got True"),
+        (lambda e: TerminateOn(e, True), r"TerminateOn: fn .*got True"),
         (
             lambda e: rows(TerminateOn(e, lambda t: t.reward), 1),
-            r"TerminateOn: fn must return bool\[3\], got float32\[3\]",
+            r"TerminateOn: fn .*got float32\[3\]",
         ),
-        (lambda e: TerminalOnInfo(e, "lost"), r"flag must name a flag in env_info \(there is none\), got 'lost'"),
+        (lambda e: TerminalOnInfo(e, "lost"), r": flag .*got 'lost'"),
         (
             lambda e: jaxenv.make("CartPole-v1", wrappers=[("TerminalOnInfo", {"flag": "time_limit_reached"})]),
-            "got 'time_limit_reached'; to terminate at the time limit use TerminateOn, or TimeLimit with terminal=True",
+            r"got 'time_limit_reached'; to terminate at.* TerminateOn, or TimeLimit with terminal=True",
         ),
         (
             lambda e: TerminalOnInfo(paying(), "cost"),
-            r"TerminalOnInfo: flag must name a flag in env_info \(life_lost\), got 'cost'",
+            r"TerminalOnInfo: flag .*got 'cost'",
         ),
         (
             lambda e: RandomFirstEpisodeLength(e, 0),
-            r"RandomFirstEpisodeLength: maximum must be in \[1, 2147483646\], got 0",
+            r"RandomFirstEpisodeLength: maximum .*got 0",
         ),
-        (lambda e: RandomFirstEpisodeLength(e, 2.5), "maximum must be int32, got 2.5"),
-        (lambda e: RandomFirstEpisodeLength(e, 3, -1), "num_episodes must be at least 0, got -1"),
+        (lambda e: RandomFirstEpisodeLength(e, 2.5), r"maximum .*got 2.5"),
+        (lambda e: RandomFirstEpisodeLength(e, 3, -1), r"num_episodes .*got -1"),
         (lambda e: RandomFirstEpisodeLength(AutoReset(e), 3), "put RandomFirstEpisodeLength inside AutoReset"),
     ],
 )

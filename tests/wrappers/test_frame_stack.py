@@ -234,16 +234,16 @@ def test_auto_reset_does_not_carry_the_frames_twice():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda e: FrameStack(e, 0), "FrameStack: num must be at least 1, got 0"),
-        (lambda e: FrameStack(e, 2.5), "FrameStack.*: num must be an integer, got 2.5"),
-        (lambda e: FrameStack(e, 2, padding="none"), "FrameStack: padding must be 'reset' or 'zero', got 'none'"),
-        (lambda e: FrameStack(e, 2, axis=1), r"FrameStack: axis must be one of the 1 axes of Bounded\(\(7,\).*, got 1"),
-        (lambda e: FrameStack(e, 2, axis=0.5), "FrameStack: axis must be None or an integer, got 0.5"),
-        (lambda e: FrameStack(e, 2, fields=("eye",)), "FrameStack: field 'eye': no 'eye' here, the fields are"),
-        (lambda e: FrameStack(e, 2, fields=(3,)), r"FrameStack: fields must be None, a dotted path or .*, got \(3,\)"),
-        (lambda e: FrameStack(e, 2, fields=()), r"FrameStack: fields must name at least one part, got \(\)"),
-        (lambda e: History(e, 0), "History: num must be at least 1, got 0"),
-        (lambda e: History(e, 2, padding="zeros"), "History: padding must be 'zero' or 'reset', got 'zeros'"),
+        (lambda e: FrameStack(e, 0), r"FrameStack: num .*got 0"),
+        (lambda e: FrameStack(e, 2.5), r"FrameStack.*: num .*got 2.5"),
+        (lambda e: FrameStack(e, 2, padding="none"), r"FrameStack: padding .*got 'none'"),
+        (lambda e: FrameStack(e, 2, axis=1), r"FrameStack: axis .*got 1"),
+        (lambda e: FrameStack(e, 2, axis=0.5), r"FrameStack: axis .*got 0.5"),
+        (lambda e: FrameStack(e, 2, fields=("eye",)), "FrameStack: field 'eye': no 'eye' here, the fields"),
+        (lambda e: FrameStack(e, 2, fields=(3,)), r"FrameStack: fields .*got \(3,\)"),
+        (lambda e: FrameStack(e, 2, fields=()), r"FrameStack: fields .*got \(\)"),
+        (lambda e: History(e, 0), r"History: num .*got 0"),
+        (lambda e: History(e, 2, padding="zeros"), r"History: padding .*got 'zeros'"),
     ],
 )
 def test_invalid_arguments_are_refused_by_name_and_value(build, message):

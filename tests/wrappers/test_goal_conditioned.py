@@ -110,18 +110,18 @@ def test_terminate_on_ends_an_episode_at_its_goal():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: conditioned(counting(), reward_fn=2), "GoalConditioned: reward_fn must be a function, got 2"),
+        (lambda: conditioned(counting(), reward_fn=2), r"GoalConditioned: reward_fn .*got 2"),
         (
             lambda: conditioned(counting(), achieved_fn=lambda o: o),
-            r"GoalConditioned: achieved and desired goal differ at .* Array\(\(\), int32\) and Array\(\(1,\)",
+            r"GoalConditioned: achieved and desired.* Array\(\(\), int32\) and Array\(\(1,\)",
         ),
         (
             lambda: conditioned(counting(), goal_spec=specs.Array((2,), np.float32)),
-            "GoalConditioned: goal_spec and the goals differ",
+            "GoalConditioned: goal_spec and the goals",
         ),
         (
             lambda: rows(conditioned(counting(), reward_fn=lambda a, g: a - g)),
-            r"GoalConditioned: reward_fn must return \(3,\) rewards, got \(3, 1\)",
+            r"GoalConditioned: reward_fn .*got \(3, 1\)",
         ),
         (lambda: conditioned(AutoReset(counting(), "same_step")), "GoalConditioned: it rewrites .*inside AutoReset"),
     ],

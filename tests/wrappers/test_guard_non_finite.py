@@ -81,10 +81,10 @@ def test_a_bad_action_never_reaches_another_lane_or_a_later_episode(id, mode, ba
 
 def test_guard_non_finite_must_be_innermost():
     env = ClipAction(jaxenv.spec("Pendulum-v1").make())
-    with pytest.raises(ValueError, match="GuardNonFinite: put it innermost, inside ClipAction"):
+    with pytest.raises(ValueError, match=r"GuardNonFinite: put it innermost.* ClipAction"):
         GuardNonFinite(env)
     timed = TimeAwareObservation(jaxenv.spec("Pendulum-v1").make())
-    with pytest.raises(ValueError, match="GuardNonFinite: put it inside the tasks of <Multitask>, which show more"):
+    with pytest.raises(ValueError, match=r"GuardNonFinite: put it inside.* <Multitask>, which show more"):
         GuardNonFinite(Multitask((timed, timed)))
 
 

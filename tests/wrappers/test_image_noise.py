@@ -129,12 +129,12 @@ def test_bounds_of_noisy_images_are_those_of_bytes_and_other_leaves_pass(wrap):
 
 BYTES, BOOLS = Bounded((4, 3, 3), U8, 0, 255), Bounded((4, 3, 3), bool, False, True)
 BAD = [
-    (AddWhiteNoise, BOOLS, (0.5,), "observation must hold a uint8 image with three axes, got Bounded"),
-    (AddWhiteNoise, BYTES, (1.5,), r"probability must be in \[0, 1\], got 1.5"),
-    (AddWhiteNoise, BYTES, (np.array([0.5, -1]),), r"probability must be in \[0, 1\], got -1.0 in lane 1"),
-    (ObstructView, BOOLS, (0.5, 1), "observation must hold a uint8 image with three axes, got Bounded"),
-    (ObstructView, BYTES, (1.5, 1), r"ratio must be in \[0, 1\], got 1.5"),
-    (ObstructView, BYTES, (0.5, 0), "width must be at least 1, got 0"),
+    (AddWhiteNoise, BOOLS, (0.5,), r"observation .*got Bounded"),
+    (AddWhiteNoise, BYTES, (1.5,), r"probability .*got 1.5"),
+    (AddWhiteNoise, BYTES, (np.array([0.5, -1]),), r"probability .*got -1.0 in lane 1"),
+    (ObstructView, BOOLS, (0.5, 1), r"observation .*got Bounded"),
+    (ObstructView, BYTES, (1.5, 1), r"ratio .*got 1.5"),
+    (ObstructView, BYTES, (0.5, 0), r"width .*got 0"),
 ]
 
 

@@ -167,7 +167,7 @@ def test_an_argument_per_lane_is_replaced_for_all_lanes():
 
 @pytest.mark.parametrize("declared", ["left out", "frozen", {"speed": 1.0}, True])
 def test_a_declaration_that_says_nothing_is_refused_where_the_class_is_defined(declared):
-    with pytest.raises(TypeError, match=r"^Odd: in_evaluation must be 'kept', 'left_out' or a dict of new values of"):
+    with pytest.raises(TypeError, match=r"^Odd: in_evaluation .*'left_out'"):
         type("Odd", (Slippery,), {"in_evaluation": declared, "__module__": __name__})
 
 
@@ -178,7 +178,7 @@ def test_a_wrapper_that_the_policy_needs_is_not_left_out():
         def observation(self, observation):
             return observation.astype(jnp.float32) / 2
 
-    with pytest.raises(ValueError, match=r"mode='eval' leaves out Halves, which changes the observation_spec from "):
+    with pytest.raises(ValueError, match="mode='eval' leaves out Halves, which changes the observation_spec from"):
         jaxenv.make(EnvSpec("Chain", Chain), wrappers=[Halves], mode="eval")
 
 

@@ -135,10 +135,10 @@ def test_numbers_out_of_range_are_clipped_before_the_mask_applies():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MaskedActions(alternating(), "last"), "replacement must be 'random' or 'first', got 'last'"),
+        (lambda: MaskedActions(alternating(), "last"), r"replacement .*got 'last'"),
         (
             lambda: MaskedActions(jaxenv.spec("Pendulum-v1").make()),
-            "the action must be one bounded integer, got Bounded",
+            r"the action .*got Bounded",
         ),
         (
             lambda: MaskedActions(Misnamed(LENGTHS, num_envs=3)),

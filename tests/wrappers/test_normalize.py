@@ -310,22 +310,22 @@ def test_the_statistics_of_two_runs_merge():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda e: NormalizeObservation(e, -1.0), "NormalizeObservation: epsilon must be at least 0, got -1.0"),
+        (lambda e: NormalizeObservation(e, -1.0), r"NormalizeObservation: epsilon .*got -1.0"),
         (
             lambda e: NormalizeObservation(e, clip=0.0),
-            "clip must be None or a number above 0, got 0.0",
+            r"clip .*got 0.0",
         ),
-        (lambda e: NormalizeObservation(e, fields=("n",)), "NormalizeObservation: n must be an array of floats, got"),
+        (lambda e: NormalizeObservation(e, fields=("n",)), r"NormalizeObservation: n .*got Bounded\(\(\), int32"),
         (lambda e: NormalizeObservation(e, fields=("z",)), "NormalizeObservation: field 'z': no 'z' here"),
-        (lambda e: NormalizeReward(e, 1.5), r"NormalizeReward: gamma must be in \[0, 1\], got 1.5"),
-        (lambda e: NormalizeReward(e, epsilon=-1.0), "NormalizeReward: epsilon must be at least 0, got -1.0"),
-        (lambda e: NormalizeReward(e, clip="x"), "clip must be None or a number, got 'x'"),
-        (lambda e: NormalizeObservation(e, clip=True), "clip must be None or a number, got True"),
-        (lambda e: NormalizeReward(e, clip=-2.0), "NormalizeReward: clip must be None or a number above 0, got -2.0"),
-        (lambda e: AutoReset(NormalizeReward(e.env)), "AutoReset: NormalizeReward carries state of the whole batch"),
+        (lambda e: NormalizeReward(e, 1.5), r"NormalizeReward: gamma .*got 1.5"),
+        (lambda e: NormalizeReward(e, epsilon=-1.0), r"NormalizeReward: epsilon .*got -1.0"),
+        (lambda e: NormalizeReward(e, clip="x"), r"clip .*got 'x'"),
+        (lambda e: NormalizeObservation(e, clip=True), r"clip .*got True"),
+        (lambda e: NormalizeReward(e, clip=-2.0), r"NormalizeReward: clip .*got -2.0"),
+        (lambda e: AutoReset(NormalizeReward(e.env)), "AutoReset: NormalizeReward carries state"),
         (
             lambda e: NormalizeReward(e).with_statistics(learned(NormalizeReward)[1], _moments.empty(())),
-            r"NormalizeReward: statistics do not fit: mean does not fit Array\(\(2,\), float32\): its shape is \(\)",
+            r"NormalizeReward: statistics do not.* Array\(\(2,\), float32\): its shape is \(\)",
         ),
     ],
 )
@@ -430,8 +430,8 @@ def test_the_statistics_of_a_stack_need_one_wrapper_that_fits():
     two = NormalizeReward(one)
     none = FrameStack(Chain(), 2)
     for env, name, rule in (
-        (two, None, r"name must be given unless the stack has one wrapper with batch state, got None; .* has N.*, N"),
-        (two, "NormalizeReward", r"name must be that of one wrapper with batch state, got 'NormalizeReward'"),
+        (two, None, r"name .*got None; .* has N.*, N"),
+        (two, "NormalizeReward", r"name .*got 'NormalizeReward'"),
         (one, "NormalizeObservation", r"got 'NormalizeObservation'; <.*> has NormalizeReward$"),
         (none, None, r"got None; <FrameStack<Chain>> has none$"),
     ):

@@ -258,7 +258,7 @@ def test_a_film_that_cannot_be_written_does_not_end_the_others(films, monkeypatc
         recorder.flush()
 
     monkeypatch.setattr(_films, "_write", write)
-    with pytest.warns(UserWarning, match="lane-0-episode-0 is not written: disk full"):
+    with pytest.warns(UserWarning, match="lane-0-episode-0 is not written"):
         film_two_episodes()
     assert written == ["lane-0-episode-1"]
 
@@ -269,8 +269,8 @@ def test_a_film_that_cannot_be_written_does_not_end_the_others(films, monkeypatc
         ({"every": 1, "episode_trigger": lambda episode: episode == 0}, "give every or episode_trigger, not both"),
         ({"every": 0}, "RecordVideo: every must be "),
         ({"format": "avi"}, "RecordVideo: format must be "),
-        ({"episode_trigger": 5}, "episode_trigger must be a function, got 5"),
-        ({"episode_trigger": lambda episode: episode}, r"must return bool\[3\], one per lane, got int32\[3\]"),
+        ({"episode_trigger": 5}, r"episode_trigger .*got 5"),
+        ({"episode_trigger": lambda episode: episode}, r"must return bool\[3\], one per lane.* int32\[3\]"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
@@ -279,7 +279,7 @@ def test_wrong_options_are_refused(options, message):
 
 
 def test_a_lane_that_may_not_exist_is_warned_about():
-    with pytest.warns(UserWarning, match="RecordVideo: lane 3 may not exist: the lanes of the environment are 0 to 2"):
+    with pytest.warns(UserWarning, match=r"RecordVideo: lane 3 may not exist.* 0 to 2"):
         make(lane=3)
 
 

@@ -145,23 +145,23 @@ def test_integers_include_both_ends_and_tables_are_drawn_elementwise():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: walking(strid=(1, 2)), r"ResampleParams: no param 'strid', did you mean 'stride'\?"),
-        (lambda: walking(mass=(1, 2)), "ResampleParams: no param 'mass', the params are stride, spread"),
-        (lambda: walking(stride=(2, 1)), r"stride: low must not exceed high, both finite, got \(2, 1\)"),
-        (lambda: walking(stride=(0, np.inf)), "stride: low must not exceed high, both finite"),
-        (lambda: ResampleParams(Walk(), 5), "distributions must be a dict of names to distributions, got 5"),
+        (lambda: walking(strid=(1, 2)), r"ResampleParams: no param 'strid'.*'stride'\?"),
+        (lambda: walking(mass=(1, 2)), "ResampleParams: no param 'mass', the params"),
+        (lambda: walking(stride=(2, 1)), r"stride: low .*got \(2, 1\)"),
+        (lambda: walking(stride=(0, np.inf)), r"stride: low .*got \(0, inf\)"),
+        (lambda: ResampleParams(Walk(), 5), r"distributions .*got 5"),
         (
             lambda: ResampleParams(jaxenv.spec("Pendulum-v1").make(), {"mass": (0, 1)}),
-            "Pendulum-v1: mass must be above 0, got 0.0",
+            r"Pendulum-v1: mass .*got 0.0",
         ),
-        (lambda: walking(stride=1), r"stride must be \(low, high\) or a function, got 1"),
-        (lambda: walking(stride=(1, 2, 3)), r"stride must be \(low, high\) or a function, got \(1, 2, 3\)"),
-        (lambda: ResampleParams(Table(), {"count": (-1, 2)}), "Table: count must not be negative, got -1"),
+        (lambda: walking(stride=1), r"stride .*got 1"),
+        (lambda: walking(stride=(1, 2, 3)), r"stride .*got \(1, 2, 3\)"),
+        (lambda: ResampleParams(Table(), {"count": (-1, 2)}), r"Table: count .*got -1"),
         (lambda: ResampleParams(Table(), {"count": (0.5, 2)}), "count must be int32"),
         (lambda: ResampleParams(AutoReset(Walk()), {"stride": (0, 1)}), "put ResampleParams inside AutoReset"),
         (
             lambda: unrolled(walking(stride=lambda stream: random.normal(stream, (2,))), TO_AND_FRO),
-            r"stride must be drawn in shape \(3,\), got \(3, 2\)",
+            r"stride .*got \(3, 2\)",
         ),
     ],
 )

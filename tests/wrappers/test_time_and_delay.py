@@ -168,10 +168,10 @@ def test_noise_is_added_to_named_fields_only_and_removes_their_bounds():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda e: TimeAwareObservation(e, 0), "TimeAwareObservation: max_steps must be at least 1, got 0"),
+        (lambda e: TimeAwareObservation(e, 0), r"TimeAwareObservation: max_steps .*got 0"),
         (
             lambda e: TimeAwareObservation(e, True),
-            "TimeAwareObservation: max_steps must be None or an integer, got True",
+            r"TimeAwareObservation: max_steps .*got True",
         ),
         (
             lambda e: TimeAwareObservation(e, normalize=True),
@@ -179,13 +179,13 @@ def test_noise_is_added_to_named_fields_only_and_removes_their_bounds():
         ),
         (
             lambda e: TimeAwareObservation(e, flatten=False, key="x"),
-            "TimeAwareObservation: key must be new to the observation, got 'x'",
+            r"TimeAwareObservation: key .*got 'x'",
         ),
-        (lambda e: DelayObservation(e, -1), "DelayObservation: delay must be at least 0, got -1"),
-        (lambda e: DelayObservation(e, 1.5), "DelayObservation.*: delay must be an integer, got 1.5"),
-        (lambda e: NoisyObservation(e, -0.1), r"NoisyObservation: scale must be at least 0, got -0.1"),
-        (lambda e: NoisyObservation(e, fields=("n",)), "NoisyObservation: n must be an array of floats, got"),
-        (lambda e: NoisyObservation(counting()), "NoisyObservation: observation must hold an array of floats"),
+        (lambda e: DelayObservation(e, -1), r"DelayObservation: delay .*got -1"),
+        (lambda e: DelayObservation(e, 1.5), r"DelayObservation.*: delay .*got 1.5"),
+        (lambda e: NoisyObservation(e, -0.1), r"NoisyObservation: scale .*got -0.1"),
+        (lambda e: NoisyObservation(e, fields=("n",)), r"NoisyObservation: n .*got Bounded\(\(\), int32, 1, 3\)"),
+        (lambda e: NoisyObservation(counting()), r"NoisyObservation: observation .*got Bounded\(\("),
         (lambda e: DelayObservation(AutoReset(e, "same_step")), "DelayObservation: .* put it inside AutoReset"),
     ],
 )

@@ -109,11 +109,11 @@ def test_a_limit_passed_as_an_argument_does_not_recompile():
 @pytest.mark.parametrize(
     ("duration", "message"),
     [
-        (0, "duration must be at least 1, got 0"),
-        (np.array([3, -1]), "duration must be at least 1"),
-        (2.5, "duration must be int32, got 2.5"),
-        ("ten", "duration must be a number or an array of numbers, got 'ten'"),
-        (np.ones((1, 2), int), "duration must have 0 axes, or 1 for one value per lane"),
+        (0, r"duration .*got 0"),
+        (np.array([3, -1]), r"duration .*got -1 in lane 1"),
+        (2.5, r"duration .*got 2.5"),
+        ("ten", r"duration .*got 'ten'"),
+        (np.ones((1, 2), int), r"duration .*got shape \(1, 2\)"),
     ],
 )
 def test_an_invalid_duration_is_refused_by_name_and_value(duration, message):

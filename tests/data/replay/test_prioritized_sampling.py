@@ -210,9 +210,7 @@ def test_in_jitted_code_nan_and_infinity_are_replaced_and_signs_are_dropped():
 def test_outside_jitted_code_a_priority_that_is_no_size_of_an_error_raises(value):
     replay = Replay(5, 2, sampling=PrioritizedSampling(0.5))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 5, 2))
-    with pytest.raises(
-        ValueError, match=rf"^Replay.update_priorities: priority must be finite and at least 0, got {value}$"
-    ):
+    with pytest.raises(ValueError, match=rf"^Replay.update_priorities: priority .*got {value}$"):
         replay.update_priorities(state, windows_at([0, 1, 0], [0, 1, 2]), jnp.array([3.0, value, 1.0]))
 
 
@@ -264,7 +262,7 @@ def test_without_epsilon_a_buffer_whose_windows_all_have_priority_zero_cannot_be
     for lane in (0, 1):
         state = update(replay, state, windows_at([lane] * 3, [0, 1, 2]), np.zeros(3, np.float32))
     assert not replay.can_sample(state)
-    with pytest.raises(ValueError, match=r"Replay.sample: all windows have priority 0"):
+    with pytest.raises(ValueError, match=r"Replay.sample: all windows have.* 0"):
         replay.sample(state, jax.random.key(0), 4)
 
 
@@ -290,15 +288,15 @@ def test_sums_do_not_drift_over_many_changes():
 def test_an_argument_that_does_not_fit_raises():
     replay = Replay(8, 3, sampling=exactly(1.0, 3))
     state = add(replay, init(replay, block(0, 1)), block(0, 8))
-    with pytest.raises(ValueError, match=r"sample: length must be 3, as in PrioritizedSampling, got 2"):
+    with pytest.raises(ValueError, match=r"sample: length .*got 2"):
         replay.sample(state, jax.random.key(0), 4)
-    with pytest.raises(ValueError, match=r"update_priorities: priority must have shape \(2,\), got \(3,\)"):
+    with pytest.raises(ValueError, match=r"update_priorities: priority .*got \(3,\)"):
         replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(3))
-    with pytest.raises(ValueError, match=r"update_priorities: valid must have shape \(2,\), got \(1,\)"):
+    with pytest.raises(ValueError, match=r"update_priorities: valid .*got \(1,\)"):
         replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(2), np.array([True]))
-    with pytest.raises(ValueError, match=r"update_priorities: valid must be bool, got float32"):
+    with pytest.raises(ValueError, match=r"update_priorities: valid .*got float32"):
         replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(2), jnp.ones(2))
-    with pytest.raises(ValueError, match=r"PrioritizedSampling: epsilon must be a finite number of at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"PrioritizedSampling: epsilon .*got -1"):
         PrioritizedSampling(0.6, epsilon=-1)
     with pytest.raises(ValueError, match=r"no lane has a window of 3 rows yet"):
         replay.sample(add(replay, init(replay, block(0, 1)), block(0, 2)), jax.random.key(0), 4, 3)

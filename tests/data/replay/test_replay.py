@@ -162,8 +162,10 @@ def test_gather_all_returns_every_row_oldest_first(count):
 # --- loops, transformations, checkpoints ------------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("pack_bits", [False, True])
 def test_rows_are_written_in_place_in_a_loop_and_by_a_donated_call(pack_bits):
+    # A copy of the buffer would hold the same rows in twice the memory.
     replay = Replay(1024, 8, pack_bits=pack_bits)
     rows = flagged(block(0, 3, 8), np.random.default_rng(0))
     rows = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, rows))

@@ -15,29 +15,29 @@ from tests.data.replay.blocks import add, block, filled, flagged, init, sample
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Replay(0, 3), "Replay: capacity must be at least 1, got 0"),
-        (lambda: Replay(2.5, 3), "Replay: capacity must be an integer, got 2.5"),
-        (lambda: Replay(8, 0), "Replay: num_envs must be at least 1, got 0"),
-        (lambda: Replay(2**30, 2), r"capacity \* num_envs must be below 2\*\*31, got 1073741824 rows of 2 lanes"),
-        (lambda: Replay(8, 3, ignore_earliest=8), "Replay: ignore_earliest must be at most 7, got 8"),
-        (lambda: Replay(8, 3, aligned=1), "Replay: aligned must be True or False, got 1"),
-        (lambda: Replay(8, 3, index_episodes=None), "Replay: index_episodes must be True or False, got None"),
-        (lambda: Replay(8, 3, pack_bits=8), "Replay: pack_bits must be True or False, got 8"),
-        (lambda: Replay(8, 3, sampling=0.5), r"Replay: sampling must be UniformSampling\(...\) or .*, got 0\.5"),
-        (lambda: UniformSampling(1.5, 1), r"UniformSampling: recent_fraction must be in \[0, 1\], got 1.5"),
-        (lambda: UniformSampling("a", 1), r"UniformSampling: recent_fraction must be in \[0, 1\], got 'a'"),
-        (lambda: UniformSampling(0.5), "recent_fraction and recent_rows must both be .*, got 0.5 and 0"),
-        (lambda: UniformSampling(0.5, 1.5), "UniformSampling: recent_rows must be an integer, got 1.5"),
-        (lambda: PrioritizedSampling(-1.0), "exponent must be a finite number of at least 0, got -1.0"),
-        (lambda: PrioritizedSampling("a"), "exponent must be a finite number of at least 0, got 'a'"),
-        (lambda: PrioritizedSampling(0.5, 0), "PrioritizedSampling: length must be at least 1, got 0"),
+        (lambda: Replay(0, 3), r"Replay: capacity .*got 0"),
+        (lambda: Replay(2.5, 3), r"Replay: capacity .*got 2.5"),
+        (lambda: Replay(8, 0), r"Replay: num_envs .*got 0"),
+        (lambda: Replay(2**30, 2), r"capacity \* num_envs .*got 1073741824 rows of 2 lanes"),
+        (lambda: Replay(8, 3, ignore_earliest=8), r"Replay: ignore_earliest .*got 8"),
+        (lambda: Replay(8, 3, aligned=1), r"Replay: aligned .*got 1"),
+        (lambda: Replay(8, 3, index_episodes=None), r"Replay: index_episodes .*got None"),
+        (lambda: Replay(8, 3, pack_bits=8), r"Replay: pack_bits .*got 8"),
+        (lambda: Replay(8, 3, sampling=0.5), r"Replay: sampling .*got 0\.5"),
+        (lambda: UniformSampling(1.5, 1), r"UniformSampling: recent_fraction .*got 1.5"),
+        (lambda: UniformSampling("a", 1), r"UniformSampling: recent_fraction .*got 'a'"),
+        (lambda: UniformSampling(0.5), r"recent_fraction and recent_rows .*got 0.5 and 0"),
+        (lambda: UniformSampling(0.5, 1.5), r"UniformSampling: recent_rows .*got 1.5"),
+        (lambda: PrioritizedSampling(-1.0), r"exponent .*got -1.0"),
+        (lambda: PrioritizedSampling("a"), r"exponent .*got 'a'"),
+        (lambda: PrioritizedSampling(0.5, 0), r"PrioritizedSampling: length .*got 0"),
         (
             lambda: Replay(2**28, 7, sampling=PrioritizedSampling(1.0)),
-            r"the sum tree must have fewer than 2\*\*31 numbers, got 268435456 rows of 7 lanes",
+            r"the sum tree .*got 268435456 rows of 7 lanes",
         ),
         (
             lambda: Replay(8, 3, sampling=PrioritizedSampling(0.5, 9)),
-            "PrioritizedSampling: length must be at most 8, got 9",
+            r"PrioritizedSampling: length .*got 9",
         ),
     ],
 )
@@ -54,17 +54,17 @@ ROWS = block(0, 2)
 
 
 BAD_ROWS = [
-    (block(0, 9), r"Replay.add: rows must be at most as many as the capacity of 8, got 9"),
-    (block(0, 2, 4), r"timestep.step_type must have shape \(2, 3\), got \(2, 4\)"),
-    (without(ROWS, reward=np.zeros((2, 3, 1), np.float32)), r"timestep.reward must have shape \(2, 3\), got"),
-    (without(ROWS, reward=np.zeros((2, 3), np.int32)), r"timestep.reward must be float32, got int32"),
-    (without(ROWS, reward=()), r"another structure than those in the buffer, different: timestep.reward"),
+    (block(0, 9), r"Replay.add: rows .*got 9"),
+    (block(0, 2, 4), r"timestep.step_type .*got \(2, 4\)"),
+    (without(ROWS, reward=np.zeros((2, 3, 1), np.float32)), r"timestep.reward .*got \(2, 3, 1\)"),
+    (without(ROWS, reward=np.zeros((2, 3), np.int32)), r"timestep.reward .*got int32"),
+    (without(ROWS, reward=()), r"another structure than.*: timestep.reward"),
     (
         without(ROWS, discount=np.zeros((2, 3), np.float32)),
-        r"another structure than those in the buffer, different: timestep.discount",
+        r"another structure than.*: timestep.discount",
     ),
-    (without(ROWS, step_type=()), r"Replay.add: timestep.step_type is missing, keep it in unroll\(fields=...\)"),
-    (ROWS.timestep, r"Replay.add: rows must be an Experience as unroll returns it, got TimeStep"),
+    (without(ROWS, step_type=()), r"Replay.add: timestep.step_type is missing, keep.* unroll\(fields=...\)"),
+    (ROWS.timestep, r"Replay.add: rows .*got TimeStep"),
 ]
 
 
@@ -79,8 +79,8 @@ def test_rows_that_do_not_fit_raise_while_tracing(rows, message):
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (np.zeros((2, 3, 5, 3, 2), bool), r"env_info.image must have shape \(2, 3, 3, 5, 2\), got \(2, 3, 5, 3, 2\)"),
-        (np.zeros((2, 3, 3, 5, 2), np.uint8), r"env_info.image must be bool, got uint8"),
+        (np.zeros((2, 3, 5, 3, 2), bool), r"env_info.image .*got \(2, 3, 5, 3, 2\)"),
+        (np.zeros((2, 3, 3, 5, 2), np.uint8), r"env_info.image .*got uint8"),
     ],
 )
 def test_packed_rows_that_do_not_fit_raise_with_their_own_shape(image, message):
@@ -91,12 +91,10 @@ def test_packed_rows_that_do_not_fit_raise_with_their_own_shape(image, message):
 
 
 def test_init_raises_for_another_number_of_lanes_and_for_rows_of_two_episodes():
-    with pytest.raises(
-        ValueError, match=r"Replay.init: timestep.step_type must lead with time and 4 lanes, got shape \(2, 3\)"
-    ):
+    with pytest.raises(ValueError, match=r"Replay.init: timestep.step_type .*got shape \(2, 3\)"):
         Replay(8, 4).init(ROWS)
     rows = without(ROWS, env_info={"final_observation": np.zeros((2, 3), np.float32)})
-    with pytest.raises(ValueError, match=r"index_episodes is for trajectories with FIRST rows"):
+    with pytest.raises(ValueError, match=r"index_episodes is for trajectories.* FIRST rows"):
         Replay(8, 3, index_episodes=True).init(rows)
 
 
@@ -106,11 +104,11 @@ def test_init_raises_for_another_number_of_lanes_and_for_rows_of_two_episodes():
 @pytest.mark.parametrize(
     ("env_id", "message"),
     [
-        ([0, 1, 3], r"env_id must be in 0 .. 2, got \[0, 1, 3\]"),
-        ([0, 1, -1], r"env_id must be in 0 .. 2, got \[0, 1, -1\]"),
-        ([0, 1, 1], r"env_id must name each lane once, got \[0, 1, 1\]"),
-        ([0.0, 1.0, 2.0], r"env_id must be integers \[K\], got float"),
-        ([0, 1], r"timestep.step_type must have shape \(2, 2\), got \(2, 3\)"),
+        ([0, 1, 3], r"env_id .*got \[0, 1, 3\]"),
+        ([0, 1, -1], r"env_id .*got \[0, 1, -1\]"),
+        ([0, 1, 1], r"env_id .*got \[0, 1, 1\]"),
+        ([0.0, 1.0, 2.0], r"env_id .*got float"),
+        ([0, 1], r"timestep.step_type .*got \(2, 3\)"),
     ],
 )
 def test_unknown_and_repeated_lanes_raise(env_id, message):
@@ -120,7 +118,7 @@ def test_unknown_and_repeated_lanes_raise(env_id, message):
 
 
 def test_an_aligned_buffer_raises_for_env_id():
-    with pytest.raises(ValueError, match="rows are added to all lanes of an aligned buffer together, pass no env_id"):
+    with pytest.raises(ValueError, match=r"rows are added.* env_id"):
         Replay(8, 3).add(Replay(8, 3).init(ROWS), ROWS, np.arange(3))
 
 
@@ -146,7 +144,7 @@ def test_jitted_code_stores_the_last_rows_of_a_repeated_lane_once():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"capacity": 16}, r"Replay.sample: the state was made with capacity=8, this Replay has 16"),
+        ({"capacity": 16}, r"Replay.sample: the state was.* capacity=8, this Replay has 16"),
         ({"num_envs": 4}, "with num_envs=3, this Replay has 4"),
         ({"aligned": False}, "with aligned=True, this Replay has False"),
         ({"index_episodes": True}, "with index_episodes=False, this Replay has True"),
@@ -181,7 +179,7 @@ def test_a_restored_buffer_raises_in_one_with_other_windows(tmp_path):
     saved, other = (Replay(8, 3, sampling=PrioritizedSampling(0.5, length)) for length in (2, 4))
     data.save(tmp_path / "buffer", init(saved, ROWS))
     state = data.restore(tmp_path / "buffer", init(other, ROWS))
-    with pytest.raises(ValueError, match="sample: the state was made with length=2, this Replay has 4"):
+    with pytest.raises(ValueError, match=r"sample: the state.* length=2, this Replay has 4"):
         other.sample(state, jax.random.key(0), 4, 4)
 
 
@@ -191,48 +189,48 @@ def test_a_restored_buffer_raises_in_one_with_other_windows(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r, s, k: r.sample(s, k, 0), "Replay.sample: batch_size must be at least 1, got 0"),
-        (lambda r, s, k: r.sample(s, jax.random.split(k), 4), r"one key or a stream of shape \(\), got shape \(2,\)"),
-        (lambda r, s, k: r.sample(s, k, 4, 8), "length must be at most 7, got 8"),
-        (lambda r, s, k: r.sample(s, k, 4, 0), "length must be at least 1, got 0"),
-        (lambda r, s, k: r.sample(s, k, 4, 4), "no lane has a window of 4 rows yet: the buffer holds 4 rows per lane"),
-        (lambda r, s, k: r.sample(s, np.array([0, 1], np.uint32), 4), r"key must be a typed key"),
+        (lambda r, s, k: r.sample(s, k, 0), r"Replay.sample: batch_size .*got 0"),
+        (lambda r, s, k: r.sample(s, jax.random.split(k), 4), r"one key or.* \(\), got shape \(2,\)"),
+        (lambda r, s, k: r.sample(s, k, 4, 8), r"length .*got 8"),
+        (lambda r, s, k: r.sample(s, k, 4, 0), r"length .*got 0"),
+        (lambda r, s, k: r.sample(s, k, 4, 4), r"no lane has.* 4 rows yet: the.* 4 rows per lane"),
+        (lambda r, s, k: r.sample(s, np.array([0, 1], np.uint32), 4), r": key .*got uint32\[2\]"),
         (
             lambda r, s, k: r.sample_transitions(s, k, 4, 0),
-            "Replay.sample_transitions: n must be at least 1, got 0",
+            r"Replay.sample_transitions: n .*got 0",
         ),
         (
             lambda r, s, k: r.sample_transitions(s, k, 4, 2.5),
-            "Replay.sample_transitions: n must be an integer, got 2.5",
+            r"Replay.sample_transitions: n .*got 2.5",
         ),
-        (lambda r, s, k: r.sample(s, k, 4, 2, 7), r"Replay.sample: importance_exponent must be in \[0, 1\], got 7"),
-        (lambda r, s, k: r.sample(s, k, 4, 2, np.nan), r"importance_exponent must be in \[0, 1\], got nan"),
-        (lambda r, s, k: r.sample(s, k, 4, 2, "x"), "importance_exponent must be a number, got 'x'"),
-        (lambda r, s, k: r.sample(s, k, 4, 2, True), "importance_exponent must be a number, got True"),
-        (lambda r, s, k: r.sample(s, k, 4, 2, np.ones(3)), "importance_exponent must be one number, got "),
-        (lambda r, s, k: r.sample_transitions(s, k, 4, 1, 2.0), r"gamma must be in \[0, 1\], got 2.0"),
-        (lambda r, s, k: r.sample_transitions(s, k, 4, 2), "gamma is required to discount the rewards of 2 steps"),
-        (lambda r, s, k: r.add(r, ROWS), "Replay.add: state must be a ReplayState, got Replay"),
-        (lambda r, s, k: r.clear(s, 9), "Replay.clear: keep must be at most 8, got 9"),
-        (lambda r, s, k: r.get(s, 3, 0, 0), "Replay.get: path must be a dotted path, got 3"),
-        (lambda r, s, k: r.get(s, "timestep.observation.sonar", 0, 0), r"no 'sonar' here, the fields are \['count'"),
-        (lambda r, s, k: r.get(s, "timestep.discount", 0, 0), r"'timestep.discount' is not stored, keep it in unroll"),
+        (lambda r, s, k: r.sample(s, k, 4, 2, 7), r"Replay.sample: importance_exponent .*got 7"),
+        (lambda r, s, k: r.sample(s, k, 4, 2, np.nan), r"importance_exponent .*got nan"),
+        (lambda r, s, k: r.sample(s, k, 4, 2, "x"), r"importance_exponent .*got 'x'"),
+        (lambda r, s, k: r.sample(s, k, 4, 2, True), r"importance_exponent .*got True"),
+        (lambda r, s, k: r.sample(s, k, 4, 2, np.ones(3)), r"importance_exponent .*got "),
+        (lambda r, s, k: r.sample_transitions(s, k, 4, 1, 2.0), r"gamma .*got 2.0"),
+        (lambda r, s, k: r.sample_transitions(s, k, 4, 2), r"gamma is required.* 2 steps"),
+        (lambda r, s, k: r.add(r, ROWS), r"Replay.add: state .*got Replay"),
+        (lambda r, s, k: r.clear(s, 9), r"Replay.clear: keep .*got 9"),
+        (lambda r, s, k: r.get(s, 3, 0, 0), r"Replay.get: path .*got 3"),
+        (lambda r, s, k: r.get(s, "timestep.observation.sonar", 0, 0), r"no 'sonar' here, the fields.* \['count'"),
+        (lambda r, s, k: r.get(s, "timestep.discount", 0, 0), r"'timestep.discount' is not stored"),
         (
             lambda r, s, k: r.get(s, "action", [0, 1], [2]),
-            r"env_id and position must have the same shape, got \(2,\) and \(1,\)",
+            r"env_id and position .*got \(2,\) and \(1,\)",
         ),
         (lambda r, s, k: r.get(s, "action", 0, 4), r"position 4 of lane 0 is not stored"),
         (lambda r, s, k: r.get(s, "action", [0, 3], [1, 1]), r"position 1 of lane 3 is not stored"),
-        (lambda r, s, k: r.get(s, "action", 0, 0.5), r"position must be integers, got float32"),
-        (lambda r, s, k: r.episode_end(s, 0, 0), "episodes are not indexed, make the Replay with index_episodes=True"),
+        (lambda r, s, k: r.get(s, "action", 0, 0.5), r"position .*got float32"),
+        (lambda r, s, k: r.episode_end(s, 0, 0), r"episodes are not.* Replay with index_episodes=True"),
         (
             lambda r, s, k: r.update_priorities(s, sample(r, s, k, 4), jnp.ones(4)),
-            r"sampling is uniform, make the Replay with sampling=PrioritizedSampling\(...\)",
+            r"sampling is uniform.* Replay with sampling=PrioritizedSampling\(...\)",
         ),
-        (lambda r, s, k: jax.jit(r.gather_all)(s), "the number of rows must be known, call it outside jitted code"),
+        (lambda r, s, k: jax.jit(r.gather_all)(s), "the number of rows"),
         (
             lambda r, s, k: r.gather_all(r.clear(s)),
-            r"all lanes must hold the same number of rows, at least 1, got \[0\]",
+            r"all lanes .*got \[0\]",
         ),
     ],
 )
@@ -246,7 +244,7 @@ def test_a_call_that_cannot_be_answered_raises(call, message):
 def test_windows_of_any_lane_share_one_gamma(gamma):
     replay = Replay(16, 3)
     state = replay.add(replay.init(block(0, 4)), block(0, 8))
-    with pytest.raises(ValueError, match=r"gamma must be one number, since windows are of any lane, got shape \("):
+    with pytest.raises(ValueError, match=r"gamma .*got shape \("):
         replay.sample_transitions(state, jax.random.key(0), 3, n=2, gamma=gamma)
 
 

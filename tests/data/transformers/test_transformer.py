@@ -62,7 +62,7 @@ def test_a_random_transformer_requires_a_key_or_a_state():
 
     timestep = row(observation={"achieved_goal": jnp.zeros(3), "desired_goal": jnp.zeros(3)})
     whole = Sequential(Hindsight(), RewardScaling(2))
-    with pytest.raises(ValueError, match="Sequential: it draws random numbers, pass key"):
+    with pytest.raises(ValueError, match="Sequential: it draws random"):
         whole.wrap_policy(still, timestep)
     started = jax.vmap(lambda key: whole.wrap_policy(still, timestep, key=key)[1][0])(
         jax.random.split(jax.random.key(3), 2)
@@ -140,9 +140,9 @@ def test_evaluation_starts_from_given_statistics_with_another_number_of_lanes():
     [
         (
             Sequential(STACK),
-            r"Sequential: state has nothing where this transformer has uint32\[\] at 1\.value\.place\.moments",
+            r"Sequential: state has nothing.* uint32\[\] at 1\.value\.place\.moments",
         ),
-        (ObservationNormalizer(fields=("place",)), "state has nothing where this transformer has an array per lane at"),
+        (ObservationNormalizer(fields=("place",)), "state has nothing"),
         (
             Sequential(STACK, ObservationNormalizer(fields=("grid",))),
             r"state has nothing .* uint32\[\] at 1\.value\.place\.",

@@ -22,7 +22,7 @@ def test_untransformed_keeps_the_row_or_some_of_its_fields():
     _, batch = Untransformed(("reward",)).transform_batch((), batch_of(timestep))
     assert batch.experience.timestep.untransformed.reward.tolist() == [[0], [1], [5]]
     assert batch.experience.timestep.untransformed.observation == ()
-    with pytest.raises(ValueError, match="Untransformed: field 'rewards': no 'rewards' here, the fields are"):
+    with pytest.raises(ValueError, match="Untransformed: field 'rewards': no 'rewards' here, the fields"):
         Untransformed(("rewards",)).transform_timestep((), timestep)
-    with pytest.raises(ValueError, match=r"Untransformed: fields must be None, a dotted path or .*, got 3"):
+    with pytest.raises(ValueError, match=r"Untransformed: fields .*got 3"):
         Untransformed(3)

@@ -1,9 +1,11 @@
 """Shared by the tests of bsuite's two pole tasks: translation and injection of the original's states."""
 
 import numpy as np
-from bsuite.environments.cartpole import CartpoleState
 
 from jaxenv.envs.bsuite._pole_task import Pole
+from tests.packages import lazy
+
+cartpole = lazy("bsuite.environments.cartpole")
 
 # Steps that end closer than this to a threshold are not compared: each of the few roundings of a step in float32 has an
 # error of up to 1.2e-7 for numbers near 3.
@@ -35,7 +37,7 @@ def place(env, rng, reach, num_steps):
     time = 0.0
     if num_steps:
         time = float(np.cumsum(np.full(num_steps, env._timescale))[-1])  # accumulated as in the original
-    env._state = CartpoleState(x, x_dot, theta, theta_dot, time)
+    env._state = cartpole.CartpoleState(x, x_dot, theta, theta_dot, time)
 
 
 def decided(found, distances):

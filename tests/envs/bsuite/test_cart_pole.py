@@ -3,13 +3,15 @@
 import jax
 import numpy as np
 import pytest
-from bsuite.environments.cartpole import Cartpole
 
 import jaxenv
 from jaxenv.envs.bsuite._pole_task import Pole, last_step
 from jaxenv.envs.bsuite.cart_pole import CartPole, State
 from tests.envs.bsuite import poles, reference
+from tests.packages import lazy
 from tests.parity import certify
+
+cartpole = lazy("bsuite.environments.cartpole")
 
 ID = "CartPole-bsuite"
 
@@ -25,7 +27,7 @@ SETS = {
 
 
 def original(options, config):
-    return poles.configure(Cartpole(**options), **config)
+    return poles.configure(cartpole.Cartpole(**options), **config)
 
 
 def ours(options, config):
@@ -67,7 +69,7 @@ def test_one_step_from_any_state_equals_the_original(options, config):
 
 
 def test_whole_random_episodes_equal_the_original_until_the_pole_falls():
-    played = reference.episodes(Cartpole, TRANSLATION, 8)
+    played = reference.episodes(cartpole.Cartpole, TRANSLATION, 8)
     assert all(50 < len(steps) < 500 for steps in played)
     # Errors grow with exp(4 t), t in s, like those of any falling pole: from 1e-7 to a few 1e-6 within an episode of
     # one second.
@@ -122,7 +124,7 @@ def test_initial_states_are_uniform_in_the_range_of_the_original():
 
 
 def test_specs_equal_those_of_the_original_and_have_bounds():
-    env, theirs = reference.bare(ID), Cartpole()
+    env, theirs = reference.bare(ID), cartpole.Cartpole()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
     assert action.num_values == theirs.action_spec().num_values
@@ -133,9 +135,9 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timescale": 0.0}, "CartPole-bsuite: timescale must be finite and above 0, got 0.0"),
-        ({"max_time": -1.0}, "CartPole-bsuite: max_time must be finite and above 0, got -1.0"),
-        ({"timescale": 1e-9}, "CartPole-bsuite: max_time must be at most 1e7 times timescale, got 10.0 and 1e-09"),
+        ({"timescale": 0.0}, r"CartPole-bsuite: timescale .*got 0.0"),
+        ({"max_time": -1.0}, r"CartPole-bsuite: max_time .*got -1.0"),
+        ({"timescale": 1e-9}, r"CartPole-bsuite: max_time .*got 10.0 and 1e-09"),
     ],
 )
 def test_invalid_options_raise(options, message):
@@ -145,15 +147,15 @@ def test_invalid_options_raise(options, message):
 
 @pytest.mark.parametrize("id", [ID, "CartPoleSwingup-bsuite"])
 @pytest.mark.parametrize(
-    ("name", "value", "rule"),
+    ("name", "value"),
     [
-        ("length", 0.0, "above 0"),
-        ("mass_cart", 0.0, "above 0"),
-        ("x_threshold", np.float32([1, 0]), "above 0"),
-        ("mass_pole", -0.1, "at least 0"),
-        ("init_range", -1.0, "at least 0"),
+        ("length", 0.0),
+        ("mass_cart", 0.0),
+        ("x_threshold", np.float32([1, 0])),
+        ("mass_pole", -0.1),
+        ("init_range", -1.0),
     ],
 )
-def test_invalid_physical_constants_raise(id, name, value, rule):
-    with pytest.raises(ValueError, match=f"^{id}: {name} must be {rule}, got "):
+def test_invalid_physical_constants_raise(id, name, value):
+    with pytest.raises(ValueError, match=rf"^{id}: {name} .*got {np.min(value)}"):
         reference.bare(id, 2, **{name: value})

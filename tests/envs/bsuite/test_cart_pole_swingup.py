@@ -1,10 +1,10 @@
 """bsuite's swing-up compared with the package ``bsuite``."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
-from bsuite.experiments.cartpole_swingup.cartpole_swingup import CartpoleSwingup
-from bsuite.experiments.cartpole_swingup.sweep import SETTINGS
 
 import jaxenv
 from jaxenv import tree
@@ -12,14 +12,18 @@ from jaxenv.canvas import GREEN, ORANGE
 from jaxenv.envs.bsuite._pole_task import Pole, last_step
 from jaxenv.envs.bsuite.cart_pole_swingup import CartPoleSwingup, Cost, State
 from tests.envs.bsuite import poles, reference
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import lanes, picture, shows
+
+swingup = lazy("bsuite.experiments.cartpole_swingup.cartpole_swingup")
+sweep = lazy("bsuite.experiments.cartpole_swingup.sweep")
 
 ID = "CartPoleSwingup-bsuite"
 
 SETS = {
     "defaults": ({}, {}),
-    "one of bsuite's twenty": (SETTINGS[13], {}),
+    "one of bsuite's twenty": ({"height_threshold": 0.65, "x_reward_threshold": 0.35}, {}),
     "expensive moves, heavy pole": (
         {"height_threshold": -0.5, "theta_dot_threshold": 4.0, "move_cost": 0.3, "x_threshold": 2.0},
         {"mass_cart": 0.7, "mass_pole": 0.4, "length": 0.8, "gravity": 3.7, "force_mag": 4.0},
@@ -27,26 +31,32 @@ SETS = {
 }
 
 
-class Original(CartpoleSwingup):
-    """The original with its moves counted, which its float returns do not determine."""
+@functools.cache
+def counting():
+    """A class, made when a test needs it, because bsuite is imported then."""
 
-    moves = total_moves = upright = 0
+    class Original(swingup.CartpoleSwingup):
+        """The original with its moves counted, which its float returns do not determine."""
 
-    def reset(self):
-        self.moves = self.upright = 0
-        return super().reset()
+        moves = total_moves = upright = 0
 
-    def step(self, action):
-        before = self._total_upright
-        timestep = super().step(action)
-        if not timestep.first():
-            self.moves, self.total_moves = self.moves + (action != 1), self.total_moves + (action != 1)
-            self.upright += int(self._total_upright - before)
-        return timestep
+        def reset(self):
+            self.moves = self.upright = 0
+            return super().reset()
+
+        def step(self, action):
+            before = self._total_upright
+            timestep = super().step(action)
+            if not timestep.first():
+                self.moves, self.total_moves = self.moves + (action != 1), self.total_moves + (action != 1)
+                self.upright += int(self._total_upright - before)
+            return timestep
+
+    return Original
 
 
 def original(options, config):
-    return poles.configure(Original(**options), **config)
+    return poles.configure(counting()(**options), **config)
 
 
 def ours(options, config):
@@ -110,7 +120,7 @@ def test_whole_random_episodes_equal_the_original_to_their_ends():
     # With rare pushes some carts stay on their track to the end.
     options = {"height_threshold": -0.999, "x_reward_threshold": 0.5}
     played = reference.episodes(
-        lambda: Original(**options), TRANSLATION, 8, lambda env, rng: rng.choice(3, p=[0.01, 0.98, 0.01])
+        lambda: counting()(**options), TRANSLATION, 8, lambda env, rng: rng.choice(3, p=[0.01, 0.98, 0.01])
     )
     assert {len(steps) == 1001 for steps in played} == {True, False}
     assert len({round(s.reward, 6) for steps in played for s in steps}) == 4
@@ -180,7 +190,7 @@ def test_initial_states_hang_down_within_the_range_of_the_original():
 
 
 def test_specs_equal_those_of_the_original_and_have_bounds():
-    env, theirs = reference.bare(ID), CartpoleSwingup()
+    env, theirs = reference.bare(ID), swingup.CartpoleSwingup()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
     assert action.num_values == theirs.action_spec().num_values
@@ -189,7 +199,7 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
 
 
 def test_bsuites_twenty_settings_fit_in_one_batch():
-    columns = {name: np.array([setting[name] for setting in SETTINGS]) for name in SETTINGS[0]}
+    columns = {name: np.array([setting[name] for setting in sweep.SETTINGS]) for name in sweep.SETTINGS[0]}
     env = reference.bare(ID, 20, **columns)
     np.testing.assert_array_equal(env.params.height_threshold, np.float32(columns["height_threshold"]))
 
@@ -197,8 +207,8 @@ def test_bsuites_twenty_settings_fit_in_one_batch():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timescale": 0.0}, "CartPoleSwingup-bsuite: timescale must be finite and above 0, got 0.0"),
-        ({"max_time": -1.0}, "CartPoleSwingup-bsuite: max_time must be finite and above 0, got -1.0"),
+        ({"timescale": 0.0}, r"CartPoleSwingup-bsuite: timescale .*got 0.0"),
+        ({"max_time": -1.0}, r"CartPoleSwingup-bsuite: max_time .*got -1.0"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -10,9 +10,10 @@ from jaxenv.canvas import RED, WHITE
 from jaxenv.envs.bsuite.catch import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.pictures import cells, pictures, shows
 
-bsuite_catch = pytest.importorskip("bsuite.environments.catch")
+bsuite_catch = lazy("bsuite.environments.catch")
 
 ID = "Catch-bsuite"
 
@@ -73,7 +74,7 @@ def test_regret_is_carried_over_to_the_next_episode():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"rows": 1}, "rows must be at least 2, got 1"), ({"columns": 0}, "columns must be at least 1, got 0")],
+    [({"rows": 1}, r"rows .*got 1"), ({"columns": 0}, r"columns .*got 0")],
 )
 def test_too_small_boards_raise(options, message):
     with pytest.raises(ValueError, match=message):

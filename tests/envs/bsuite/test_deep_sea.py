@@ -5,13 +5,15 @@ import functools
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import deep_sea as bsuite_deep_sea
 
 from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite.deep_sea import Draws, State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.pictures import cells, pictures, shows
+
+bsuite_deep_sea = lazy("bsuite.environments.deep_sea")
 
 IDS = {True: "DeepSea-bsuite", False: "DeepSeaStochastic-bsuite"}
 
@@ -92,6 +94,7 @@ def test_a_large_sea_with_another_seed_and_costs_per_lane_equals_bsuite():
     parity.certify(DETERMINISTIC.id, "bsuite", states=500, tolerance=TOLERANCE, error=error)
 
 
+@pytest.mark.compiled
 def test_the_size_of_the_program_does_not_grow_with_the_sea():
     # A chain of selects over all words of the table would take a minute to compile.
     lanes = np.zeros(1, np.int32)
@@ -169,8 +172,8 @@ def test_counters_are_carried_over_to_the_next_episode():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 0}, "size must be at least 1, got 0"),
-        ({"mapping_seed": -1}, r"mapping_seed must be in \[0, 4294967295\], got -1"),
+        ({"size": 0}, r"size .*got 0"),
+        ({"mapping_seed": -1}, r"mapping_seed .*got -1"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -10,9 +10,11 @@ from jaxenv.canvas import GOLD
 from jaxenv.envs.bsuite.discounting_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.pictures import pictures, shows
 
-bsuite_discounting_chain = pytest.importorskip("bsuite.environments.discounting_chain")
+gymnax = lazy("gymnax")
+bsuite_discounting_chain = lazy("bsuite.environments.discounting_chain")
 
 ID = "DiscountingChain-bsuite"
 
@@ -78,8 +80,6 @@ def test_starts_and_specs_equal_bsuite_and_have_tight_bounds():
 
 @pytest.mark.slow
 def test_compat_gymnax_equals_gymnax_and_never_terminates():
-    import gymnax
-
     theirs, params = gymnax.make(ID, mapping_seed=2)
     steps = reference.injected_steps(original(2), TRANSLATION, 2000, place)
     before, action = reference.stacked([s.before for s in steps]), np.array([s.action for s in steps], np.int32)
@@ -111,7 +111,7 @@ def test_compat_gymnax_equals_gymnax_and_never_terminates():
 
 
 def test_an_unknown_compat_raises():
-    with pytest.raises(ValueError, match="compat must be '' or 'gymnax', got 'gym'"):
+    with pytest.raises(ValueError, match=r"compat .*got 'gym'"):
         bare(compat="gym")
 
 

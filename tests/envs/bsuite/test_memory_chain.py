@@ -9,9 +9,10 @@ from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite.memory_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.pictures import cells, pictures, shows
 
-bsuite_memory_chain = pytest.importorskip("bsuite.environments.memory_chain")
+bsuite_memory_chain = lazy("bsuite.environments.memory_chain")
 
 ID = "MemoryChain-bsuite"
 
@@ -107,8 +108,8 @@ def test_counters_are_carried_over_to_the_next_episode():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_bits": 0}, "num_bits must be at least 1, got 0"),
-        ({"memory_length": 0}, "memory_length must be at least 1, got 0"),
+        ({"num_bits": 0}, r"num_bits .*got 0"),
+        ({"memory_length": 0}, r"memory_length .*got 0"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -8,15 +8,17 @@ import sys
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import mnist
 
 import jaxenv
 from jaxenv.canvas import NIGHT, WHITE
 from jaxenv.envs.bsuite import _digits
 from jaxenv.envs.bsuite.mnist_bandit import MNISTBandit, State
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import pictures, shows
+
+mnist = lazy("bsuite.environments.mnist")
 
 ID = "MNISTBandit-bsuite"
 
@@ -178,7 +180,7 @@ def test_files_are_identified_when_the_environment_is_made(folder, tmp_path, mon
     np.savez(tmp_path / "some.npz", images=IMAGES[:50], labels=LABELS[:50])
     new = MNISTBandit(path=str(tmp_path / "some.npz"))
     assert [len(_digits.load(e.files)[1]) for e in (env, new)] == [200, 50]
-    with pytest.raises(ValueError, match=r"some.npz has changed since the environment was made"):
+    with pytest.raises(ValueError, match=r"some.npz has changed since"):
         _digits.load.__wrapped__(env.files)
 
 
@@ -190,7 +192,7 @@ def test_without_scikit_learn_the_error_names_the_extra_and_the_alternative(monk
 
 @pytest.mark.parametrize(
     ("fraction", "message"),
-    [(0.0, r"fraction must be in \(0, 1\], got 0.0"), (1e-3, "fraction must leave at least one image, got 0.001")],
+    [(0.0, r"fraction .*got 0.0"), (1e-3, r"fraction .*got 0.001")],
 )
 def test_invalid_fractions_raise(folder, fraction, message):
     with pytest.raises(ValueError, match=f"{ID}: {message}"):

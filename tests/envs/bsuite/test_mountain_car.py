@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
-from bsuite.environments.mountain_car import MountainCar as Original
 
 import jaxenv
 from jaxenv.canvas import GREY
 from jaxenv.envs.bsuite.mountain_car import MountainCar, State
 from jaxenv.envs.classic_control.mountain_car import State as Car
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import lanes, picture, shows
+
+mountain_car = lazy("bsuite.environments.mountain_car")
 
 ID = "MountainCar-bsuite"
 NUM_STEPS = 2000
@@ -25,7 +27,7 @@ NAMES = {"min_position": "_min_pos", "max_position": "_max_pos", "goal_position"
 
 
 def original(max_steps=1000, **numbers):
-    env = Original(max_steps)
+    env = mountain_car.MountainCar(max_steps)
     for name, value in numbers.items():
         setattr(env, NAMES.get(name, f"_{name}"), value)
     return env
@@ -105,7 +107,7 @@ def test_cars_start_at_rest_with_positions_uniform_in_the_originals_range():
 
 
 def test_specs_equal_those_of_the_original_and_have_bounds():
-    env, theirs = reference.bare(ID), Original()
+    env, theirs = reference.bare(ID), mountain_car.MountainCar()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
     assert action.num_values == theirs.action_spec().num_values
@@ -117,12 +119,12 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
-        ({"min_position": 0.6}, "min_position must be below max_position, got 0.6 and 0.6"),
-        ({"min_position": (-1.0, -1.2)}, r"min_position must be one number, got \(-1.0, -1.2\)"),
-        ({"max_speed": -0.1}, "max_speed must be above 0, got -0.1"),
-        ({"start_low": 5.0, "start_high": 6.0}, r"start_low must be in \[-1.2, 0.6\], got 5.0"),
-        ({"start_low": -0.3}, "start_low must not exceed start_high, got -0.3 and -0.4"),
+        ({"max_steps": 0}, r"max_steps .*got 0"),
+        ({"min_position": 0.6}, r"min_position .*got 0.6 and 0.6"),
+        ({"min_position": (-1.0, -1.2)}, r"min_position .*got \(-1.0, -1.2\)"),
+        ({"max_speed": -0.1}, r"max_speed .*got -0.1"),
+        ({"start_low": 5.0, "start_high": 6.0}, r"start_low .*got 5.0"),
+        ({"start_low": -0.3}, r"start_low .*got -0.3 and -0.4"),
     ],
 )
 def test_invalid_options_raise(options, message):
@@ -132,7 +134,7 @@ def test_invalid_options_raise(options, message):
 
 def test_a_narrow_road_requires_a_start_on_it():
     reference.bare(ID, min_position=-0.5, start_low=-0.5)
-    with pytest.raises(ValueError, match=r"start_low must be in \[-0.5, 0.6\], got -0.6"):
+    with pytest.raises(ValueError, match=r"start_low .*got -0.6"):
         reference.bare(ID, min_position=-0.5)
 
 

@@ -1,18 +1,20 @@
 """SimpleBandit compared with the package ``bsuite``, and its ``compat="gymnax"`` with gymnax."""
 
 import itertools
-import re
 
 import jax
 import numpy as np
 import pytest
-from bsuite.environments.bandit import SimpleBandit as Original
-from bsuite.experiments.bandit.sweep import SETTINGS
 
 import jaxenv
 from jaxenv.envs.bsuite.simple_bandit import SimpleBandit, State
 from tests.envs.bsuite import reference
+from tests.errors import like
+from tests.packages import lazy
 from tests.parity import certify
+
+bsuite_bandit = lazy("bsuite.environments.bandit")
+sweep = lazy("bsuite.experiments.bandit.sweep")
 
 ID = "SimpleBandit-bsuite"
 
@@ -37,8 +39,8 @@ def pulled(env, num_steps):
 
 # bsuite sums regrets in float64, ours is a quotient in float32 with an error of 2e-6 at 30.
 def test_every_arm_of_bsuites_twenty_settings_pays_as_in_the_original():
-    steps = [pulled(Original(**setting), 110) for setting in SETTINGS]
-    for setting, found in zip(SETTINGS, steps, strict=True):
+    steps = [pulled(bsuite_bandit.SimpleBandit(**setting), 110) for setting in sweep.SETTINGS]
+    for setting, found in zip(sweep.SETTINGS, steps, strict=True):
         arms = reference.start(reference.bare(ID, **setting), 1).arms[0]
         np.testing.assert_array_equal(arms, found[0].before.arms)
     played = list(itertools.chain(*steps))
@@ -48,7 +50,7 @@ def test_every_arm_of_bsuites_twenty_settings_pays_as_in_the_original():
 
 @pytest.mark.parametrize("num_actions", [2, 5])
 def test_another_number_of_arms_pays_as_in_the_original(num_actions):
-    played = pulled(Original(3, num_actions), 10 * num_actions)
+    played = pulled(bsuite_bandit.SimpleBandit(3, num_actions), 10 * num_actions)
     env = reference.bare(ID, num_actions=num_actions, mapping_seed=3)
     np.testing.assert_array_equal(reference.start(env, 1).arms[0], played[0].before.arms)
     error = reference.assert_steps_match(env, played, 1e-5)
@@ -65,7 +67,7 @@ def test_a_sequence_of_episodes_equals_the_original_including_the_regret():
     # The original restarts on the step after an end, as our default does.
     actions = np.random.default_rng(0).integers(11, size=(400, 1)).astype(np.int32)
     ours = jax.device_get(rows(jaxenv.make(ID, num_envs=1, mapping_seed=7), actions))
-    theirs = Original(7)
+    theirs = bsuite_bandit.SimpleBandit(7)
     theirs.reset()
     error = 0.0
     for t, (action,) in enumerate(actions):
@@ -128,7 +130,7 @@ def test_compat_gymnax_equals_gymnax():
 
 
 def test_specs_equal_those_of_the_original_and_have_bounds():
-    env, theirs = reference.bare(ID), Original()
+    env, theirs = reference.bare(ID), bsuite_bandit.SimpleBandit()
     observation, action = env.observation_spec(), env.action_spec()
     assert (observation.shape, observation.dtype) == (theirs.observation_spec().shape, theirs.observation_spec().dtype)
     assert (observation.minimum, observation.maximum) == (1, 1)
@@ -139,12 +141,12 @@ def test_specs_equal_those_of_the_original_and_have_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_actions": 1}, "num_actions must be at least 2, got 1"),
-        ({"mapping_seed": -1}, "mapping_seed must be at least 0, got -1"),
-        ({"mapping_seed": 0.5}, "mapping_seed must be None or an integer, got 0.5"),
-        ({"compat": "gym"}, "compat must be '' or 'gymnax', got 'gym'"),
+        ({"num_actions": 1}, "num_actions ...got 1"),
+        ({"mapping_seed": -1}, "mapping_seed ...got -1"),
+        ({"mapping_seed": 0.5}, "mapping_seed ...got 0.5"),
+        ({"compat": "gym"}, r"compat ...got 'gym'"),
     ],
 )
 def test_invalid_options_raise(options, message):
-    with pytest.raises(ValueError, match=re.escape(f"{ID}: {message}")):
+    with pytest.raises(ValueError, match=like(f"{ID}: {message}")):
         SimpleBandit(name=ID, **options)

@@ -5,14 +5,16 @@ import functools
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import umbrella_chain as bsuite_umbrella_chain
 
 from jaxenv import random
 from jaxenv.canvas import GOLD, GREY, PURPLE
 from jaxenv.envs.bsuite.umbrella_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
+from tests.packages import lazy
 from tests.pictures import pictures, shows
+
+bsuite_umbrella_chain = lazy("bsuite.environments.umbrella_chain")
 
 ID = "UmbrellaChain-bsuite"
 
@@ -31,18 +33,24 @@ def words(calls):
     return tuple((padded << np.arange(32, dtype=np.uint64)).sum(axis=1).astype(np.uint32))
 
 
-class Recording(bsuite_umbrella_chain.UmbrellaChain):
-    """The original with the coins of its last observation stored."""
+@functools.cache
+def recording():
+    """A class, made when a test needs it, because bsuite is imported then."""
 
-    def _reset(self):
-        timestep = super()._reset()
-        self.words = words(self._rng.take()) if isinstance(self._rng, reference.Recorder) else None
-        return timestep
+    class Recording(bsuite_umbrella_chain.UmbrellaChain):
+        """The original with the coins of its last observation stored."""
 
-    def _step(self, action):
-        timestep = super()._step(action)
-        self.words = words(self._rng.calls)
-        return timestep
+        def _reset(self):
+            timestep = super()._reset()
+            self.words = words(self._rng.take()) if isinstance(self._rng, reference.Recorder) else None
+            return timestep
+
+        def _step(self, action):
+            timestep = super()._step(action)
+            self.words = words(self._rng.calls)
+            return timestep
+
+    return Recording
 
 
 def state(env):
@@ -68,7 +76,7 @@ bare = functools.cache(lambda **kwargs: reference.bare(ID, **kwargs))
 
 
 def original(chain_length=10, n_distractor=0):
-    return reference.recorded(Recording(chain_length, n_distractor))
+    return reference.recorded(recording()(chain_length, n_distractor))
 
 
 @pytest.mark.parametrize(("chain_length", "n_distractor"), [(10, 0), (20, 100)])
@@ -137,8 +145,8 @@ def test_regret_is_carried_over_to_the_next_episode():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_distractor": -1}, "n_distractor must be at least 0, got -1"),
-        ({"chain_length": 0}, "chain_length must be at least 1, got 0"),
+        ({"n_distractor": -1}, r"n_distractor .*got -1"),
+        ({"chain_length": 0}, r"chain_length .*got 0"),
     ],
 )
 def test_invalid_options_raise(options, message):

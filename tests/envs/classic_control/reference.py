@@ -6,14 +6,16 @@ stepped in a Python loop in float64, ours as one batch in one compiled call.
 
 import dataclasses
 
-import gymnasium
 import jax
 import numpy as np
 
 import jaxenv
 from jaxenv import tree
 from jaxenv.core.wrapper import Wrapper
+from tests.packages import lazy
 from tests.parity import certify
+
+gymnasium = lazy("gymnasium")
 
 NUM_STATES = 2000
 

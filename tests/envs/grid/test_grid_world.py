@@ -145,23 +145,23 @@ def test_traced_sizes_are_clipped_to_the_valid_range():
     [
         (
             lambda: jaxenv.make("MiniGrid-Dynamic-Obstacles-5x5-v0", num_obstacles=4),
-            "num_obstacles must fit into the grid, 4 need a max_size of 6, got 5",
+            r"num_obstacles .*got 5",
         ),
         (
             lambda: jaxenv.make("MiniGrid-SimpleCrossingS9N1-v0", num_crossings=7),
-            "num_crossings must fit into the grid, 7 need a max_size of 11, got 9",
+            r"num_crossings .*got 9",
         ),
-        (lambda: Empty(max_size=3), r"Empty: max_size must be in \[4, 29\], got 3"),
-        (lambda: DoorKey(max_size=30), r"DoorKey: max_size must be in \[5, 29\], got 30"),
-        (lambda: Maze(max_size=12), r"Maze: max_size must be odd, got 12"),
-        (lambda: LavaGap(max_size=7).with_params(size=8), r"size must be in 5 .. 7, or 0 for max_size, got 8"),
+        (lambda: Empty(max_size=3), r"Empty: max_size .*got 3"),
+        (lambda: DoorKey(max_size=30), r"DoorKey: max_size .*got 30"),
+        (lambda: Maze(max_size=12), r"Maze: max_size .*got 12"),
+        (lambda: LavaGap(max_size=7).with_params(size=8), r"size .*got 8"),
         (
             lambda: FourRooms().with_params(size=10),
-            r"size must be odd and in 5 .. 19, or 0 for max_size, got 10",
+            r"size .*got 10",
         ),
-        (lambda: Maze(num_envs=2).with_params(size=[9, 3]), r"size must be odd and in 5 .. 13, .* got 3"),
-        (lambda: Empty().with_params(max_steps=-1), r"Empty: max_steps must be at least 0, got -1"),
-        (lambda: Maze().with_params(loops=1.5), r"Maze: loops must be in \[0, 1\], got 1.5"),
+        (lambda: Maze(num_envs=2).with_params(size=[9, 3]), r"size .*got 3"),
+        (lambda: Empty().with_params(max_steps=-1), r"Empty: max_steps .*got -1"),
+        (lambda: Maze().with_params(loops=1.5), r"Maze: loops .*got 1.5"),
     ],
 )
 def test_invalid_arguments_raise_an_error(make, message):

@@ -1,7 +1,6 @@
 """Common parts of the games, tested on Breakout: sticky actions, action sets and the dtype of the observation."""
 
 import functools
-import re
 
 import jax
 import numpy as np
@@ -11,6 +10,7 @@ import jaxenv
 from jaxenv.envs.minatar.minatar import LETTERS
 from jaxenv.specs import Bounded
 from tests.envs.minatar.reference import bare
+from tests.errors import like
 
 ID = "Breakout-MinAtar"
 NUM_LANES, NUM_STEPS = 512, 40
@@ -107,12 +107,12 @@ def test_the_observation_is_the_board_as_bool_or_float32():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sticky_action_prob": 1.5}, "sticky_action_prob must be in [0, 1], got 1.5"),
-        ({"sticky_action_prob": -0.1}, "sticky_action_prob must be in [0, 1], got -0.1"),
-        ({"dtype": "uint8"}, "dtype must be 'bool' or 'float32', got 'uint8'"),
-        ({"minimal_actions": 1}, "minimal_actions must be True or False, got 1"),
+        ({"sticky_action_prob": 1.5}, "sticky_action_prob ...got 1.5"),
+        ({"sticky_action_prob": -0.1}, "sticky_action_prob ...got -0.1"),
+        ({"dtype": "uint8"}, "dtype ...got 'uint8'"),
+        ({"minimal_actions": 1}, "minimal_actions ...got 1"),
     ],
 )
 def test_invalid_arguments_raise_an_error_with_name_and_value(arguments, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=like(message)):
         bare(ID, 2, **arguments)

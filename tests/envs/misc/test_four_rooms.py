@@ -229,11 +229,11 @@ def test_specs_have_the_shapes_and_bounds_of_gymnaxs_spaces():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fail_prob": 1.5}, r"FourRooms-misc: fail_prob must be in \[0, 1\], got 1.5"),
-        ({"goal_fixed": (6, 6)}, "FourRooms-misc: goal_fixed must be the row and column of a free cell"),
-        ({"pos_fixed": (3, 13)}, "FourRooms-misc: pos_fixed must be the row and column of a free cell"),
-        ({"pos_fixed": (8, 9)}, "FourRooms-misc: goal_fixed and pos_fixed must differ"),
-        ({"pos_fixed": (1, 2, 3)}, "FourRooms-misc: pos_fixed must be the row and column of a free cell"),
+        ({"fail_prob": 1.5}, r"FourRooms-misc: fail_prob .*got 1.5"),
+        ({"goal_fixed": (6, 6)}, r"FourRooms-misc: goal_fixed .*got \[6, 6\]"),
+        ({"pos_fixed": (3, 13)}, "FourRooms-misc: pos_fixed must"),
+        ({"pos_fixed": (8, 9)}, r"FourRooms-misc: goal_fixed and pos_fixed .*got \[8, 9\] for both"),
+        ({"pos_fixed": (1, 2, 3)}, "FourRooms-misc: pos_fixed must"),
     ],
 )
 def test_invalid_options_raise(options, message):
@@ -242,7 +242,7 @@ def test_invalid_options_raise(options, message):
 
 
 def test_a_transition_table_with_an_invalid_probability_raises():
-    with pytest.raises(ValueError, match=r"transition_table: fail_prob must be in \[0, 1\], got 2.0"):
+    with pytest.raises(ValueError, match=r"transition_table: fail_prob .*got 2.0"):
         transition_table(2.0)
 
 

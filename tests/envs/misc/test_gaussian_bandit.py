@@ -109,9 +109,9 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sigma_p": -1.0}, "GaussianBandit-misc: sigma_p must be at least 0, got -1.0"),
-        ({"sigma_l": -0.5}, "GaussianBandit-misc: sigma_l must be at least 0, got -0.5"),
-        ({"t_max": 0.0}, "GaussianBandit-misc: t_max must be above 0, got 0.0"),
+        ({"sigma_p": -1.0}, r"GaussianBandit-misc: sigma_p .*got -1.0"),
+        ({"sigma_l": -0.5}, r"GaussianBandit-misc: sigma_l .*got -0.5"),
+        ({"t_max": 0.0}, r"GaussianBandit-misc: t_max .*got 0.0"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -204,10 +204,10 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds(played):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"maze_size": 8}, "MetaMaze-misc: maze_size must be odd and at least 3, got 8"),
-        ({"maze_size": 1}, "MetaMaze-misc: maze_size must be odd and at least 3, got 1"),
-        ({"rf_size": 2}, "MetaMaze-misc: rf_size must be odd and at least 3, got 2"),
-        ({"t_max": 0.0}, "MetaMaze-misc: t_max must be above 0, got 0.0"),
+        ({"maze_size": 8}, r"MetaMaze-misc: maze_size .*got 8"),
+        ({"maze_size": 1}, r"MetaMaze-misc: maze_size .*got 1"),
+        ({"rf_size": 2}, r"MetaMaze-misc: rf_size .*got 2"),
+        ({"t_max": 0.0}, r"MetaMaze-misc: t_max .*got 0.0"),
     ],
 )
 def test_invalid_options_raise(options, message):

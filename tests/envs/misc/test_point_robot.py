@@ -175,12 +175,12 @@ def test_specs_have_the_shapes_of_gymnaxs_spaces_and_correct_bounds():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_force": 0.0}, "PointRobot-misc: max_force must be finite and above 0, got 0.0"),
-        ({"max_force": np.array([0.1, 0.2])}, r"PointRobot-misc: max_force must be one number, got \(0.1, 0.2\)"),
-        ({"circle_radius": -1.0}, "PointRobot-misc: circle_radius must be at least 0, got -1.0"),
-        ({"goal_radius": -1.0}, "PointRobot-misc: goal_radius must be at least 0, got -1.0"),
-        ({"compat": "gym"}, "PointRobot-misc: compat must be '' or 'gymnax', got 'gym'"),
-        ({"t_max": -1.0}, "PointRobot-misc: t_max must be above 0, got -1.0"),
+        ({"max_force": 0.0}, r"PointRobot-misc: max_force .*got 0.0"),
+        ({"max_force": np.array([0.1, 0.2])}, r"PointRobot-misc: max_force .*got \(0.1, 0.2\)"),
+        ({"circle_radius": -1.0}, r"PointRobot-misc: circle_radius .*got -1.0"),
+        ({"goal_radius": -1.0}, r"PointRobot-misc: goal_radius .*got -1.0"),
+        ({"compat": "gym"}, r"PointRobot-misc: compat .*got 'gym'"),
+        ({"t_max": -1.0}, r"PointRobot-misc: t_max .*got -1.0"),
     ],
 )
 def test_invalid_options_raise(options, message):

@@ -17,8 +17,11 @@ from jaxenv.canvas import ORANGE, SKY, WHITE
 from jaxenv.envs.misc.pong import Pong, State
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import centre, lanes, picture
+
+pong = lazy("gymnax.environments.misc.pong")
 
 ID = "Pong-misc"
 OPTIONS = {
@@ -158,9 +161,7 @@ def drawn(width=40, height=30, paddle_half_height=2, ball_max_y_speed=3, ball_x_
 
 
 def peer_state(task):
-    from gymnax.environments.misc.pong import EnvState
-
-    return EnvState(
+    return pong.EnvState(
         paddle_centers=np.stack([task.player, task.opponent], axis=-1),
         ball_position=np.stack([task.row, task.column], axis=-1),
         last_ball_position=np.stack([task.last_row, task.last_column], axis=-1),
@@ -210,16 +211,16 @@ def test_time_limit_actions_and_image_equal_those_of_gymnax():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 3}, "width must be at least 4, got 3"),
-        ({"height": 5}, "height must be at least 6, got 5"),
-        ({"paddle_half_height": 0}, "paddle_half_height must be at least 1, got 0"),
-        ({"ball_x_speed": 0.0}, "ball_x_speed must be above 0, got 0.0"),
-        ({"ball_x_speed": 21.0}, "ball_x_speed must be at most 20, got 21.0"),
-        ({"ball_max_y_speed": -3.0}, "ball_max_y_speed must be at least 0, got -3.0"),
-        ({"serve_y_speed": 30.0}, "serve_y_speed must be at most 29, got 30.0"),
-        ({"paddle_y_speed": -1.0}, "paddle_y_speed must be at least 0, got -1.0"),
-        ({"reward": "win"}, "reward must be 'rally' or 'score', got 'win'"),
-        ({"dtype": "uint8"}, "dtype must be 'bool' or 'float32', got 'uint8'"),
+        ({"width": 3}, r"width .*got 3"),
+        ({"height": 5}, r"height .*got 5"),
+        ({"paddle_half_height": 0}, r"paddle_half_height .*got 0"),
+        ({"ball_x_speed": 0.0}, r"ball_x_speed .*got 0.0"),
+        ({"ball_x_speed": 21.0}, r"ball_x_speed .*got 21.0"),
+        ({"ball_max_y_speed": -3.0}, r"ball_max_y_speed .*got -3.0"),
+        ({"serve_y_speed": 30.0}, r"serve_y_speed .*got 30.0"),
+        ({"paddle_y_speed": -1.0}, r"paddle_y_speed .*got -1.0"),
+        ({"reward": "win"}, r"reward .*got 'win'"),
+        ({"dtype": "uint8"}, r"dtype .*got 'uint8'"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
 )

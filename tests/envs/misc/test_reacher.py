@@ -1,6 +1,5 @@
 """Reacher compared with gymnax's, whose physics equals the original's for actions within the space."""
 
-import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -11,8 +10,12 @@ from jaxenv.envs.misc.reacher import Reacher, State
 from jaxenv.interop import to_gymnasium
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import centre, lanes, picture, shows
+
+gymnasium = lazy("gymnasium")
+reacher = lazy("gymnax.environments.misc.reacher")
 
 ID = "Reacher-misc"
 LANES, STEPS = 2000, 100
@@ -60,9 +63,7 @@ def stacked(columns):
 
 
 def peer_state(angles, rates, goal):
-    from gymnax.environments.misc.reacher import EnvState
-
-    return EnvState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
+    return reacher.EnvState(angles=angles, angle_vels=rates, goal_xy=goal, time=np.zeros(len(goal), np.float32))
 
 
 def differences(ours, theirs):
@@ -143,9 +144,9 @@ def test_time_limit_and_spaces_equal_those_of_gymnax():
 
 
 def test_invalid_options_raise():
-    with pytest.raises(ValueError, match=r"Reacher-misc: num_joints must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"Reacher-misc: num_joints .*got 0"):
         gymnax_rollouts.bare(ID, num_joints=0)
-    with pytest.raises(ValueError, match=r"Reacher-misc: dt must be above 0, got 0.0"):
+    with pytest.raises(ValueError, match=r"Reacher-misc: dt .*got 0.0"):
         gymnax_rollouts.bare(ID, dt=0.0)
 
 

@@ -8,8 +8,11 @@ from jaxenv.canvas import GREEN, ORANGE, PURPLE
 from jaxenv.envs.misc.swimmer import State, Swimmer
 from tests.envs.classic_control.reference import assert_uniform
 from tests.envs.misc import gymnax_rollouts
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import centre, lanes, picture
+
+swimmer = lazy("gymnax.environments.misc.swimmer")
 
 ID = "Swimmer-misc"
 LANES, STEPS = 1000, 500
@@ -39,10 +42,8 @@ def stacked(columns):
 
 
 def peer_state(urchins, position, velocity, goal):
-    from gymnax.environments.misc.swimmer import EnvState
-
     time = np.zeros(len(goal), np.int32)
-    return EnvState(urchin_xys=urchins, xy=position, xy_vel=velocity, goal_xy=goal, time=time)
+    return swimmer.EnvState(urchin_xys=urchins, xy=position, xy_vel=velocity, goal_xy=goal, time=time)
 
 
 def differences(ours, theirs):
@@ -107,9 +108,9 @@ def test_time_limit_and_spaces_equal_those_of_gymnax():
 
 
 def test_invalid_options_raise():
-    with pytest.raises(ValueError, match=r"Swimmer-misc: num_urchins must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"Swimmer-misc: num_urchins .*got -1"):
         gymnax_rollouts.bare(ID, num_urchins=-1)
-    with pytest.raises(ValueError, match=r"Swimmer-misc: dt must be above 0, got -1.0"):
+    with pytest.raises(ValueError, match=r"Swimmer-misc: dt .*got -1.0"):
         gymnax_rollouts.bare(ID, dt=-1.0)
 
 

@@ -116,13 +116,13 @@ def test_every_lane_can_have_its_own_episode_length():
 @pytest.mark.parametrize(
     ("id", "options", "message"),
     [
-        ("ValueUnittest-v0", {"episode_length": 1}, "episode_length must be at least 2, got 1"),
-        ("ValueUnittest-v0", {"obs_dim": 0}, "obs_dim must be at least 1, got 0"),
-        ("ValueUnittest-v0", {"action_type": "both"}, "action_type must be 'discrete' or 'continuous', got 'both'"),
-        ("PolicyUnittest-v0", {"obs_dim": 2}, "obs_dim must be 1, got 2"),
-        ("PolicyUnittest-v0", {"reward_dim": 0}, "reward_dim must be at least 1, got 0"),
-        ("MixedPolicyUnittest-v0", {"action_type": "continuous"}, "action_type does not apply, got 'continuous'"),
-        ("RNNPolicyUnittest-v0", {"gap": 4}, "gap must not exceed episode_length - 2, got 4 and 3"),
+        ("ValueUnittest-v0", {"episode_length": 1}, r"episode_length .*got 1"),
+        ("ValueUnittest-v0", {"obs_dim": 0}, r"obs_dim .*got 0"),
+        ("ValueUnittest-v0", {"action_type": "both"}, r"action_type .*got 'both'"),
+        ("PolicyUnittest-v0", {"obs_dim": 2}, r"obs_dim .*got 2"),
+        ("PolicyUnittest-v0", {"reward_dim": 0}, r"reward_dim .*got 0"),
+        ("MixedPolicyUnittest-v0", {"action_type": "continuous"}, r"action_type does not apply.* 'continuous'"),
+        ("RNNPolicyUnittest-v0", {"gap": 4}, r"gap .*got 4 and 3"),
     ],
 )
 def test_invalid_options_raise_an_error(id, options, message):

@@ -39,5 +39,5 @@ def test_specs_time_limit_and_reward_threshold_match_tf_agents(version, limit, t
 
 @pytest.mark.parametrize("option", ["position_limit", "angle_limit"])
 def test_invalid_limits_raise_an_error(option):
-    with pytest.raises(ValueError, match=f"{ID}: {option} must be above 0, got nan"):
+    with pytest.raises(ValueError, match=rf"{ID}: {option} .*got nan"):
         reference.bare(ID, **{option: float("nan")})

@@ -94,8 +94,7 @@ def test_the_optimal_return_is_one():
 
 @pytest.mark.parametrize("name", ["num_positions", "num_noise_bits"])
 def test_sizes_that_are_too_small_raise_an_error(name):
-    smallest = {"num_positions": 2, "num_noise_bits": 1}[name]
-    with pytest.raises(ValueError, match=f"NoisyArray-v0: {name} must be at least {smallest}, got 0"):
+    with pytest.raises(ValueError, match=rf"NoisyArray-v0: {name} .*got 0"):
         reference.bare(ID, **{name: 0})
 
 

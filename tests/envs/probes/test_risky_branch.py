@@ -64,7 +64,7 @@ def test_probability_and_rewards_follow_the_params():
 
 @pytest.mark.parametrize("p", [1.5, -3.0])
 def test_an_invalid_probability_raises_an_error(p):
-    with pytest.raises(ValueError, match=rf"RiskyBranch-v0: good_probability must be in \[0, 1\], got {p}"):
+    with pytest.raises(ValueError, match=rf"RiskyBranch-v0: good_probability .*got {p}"):
         reference.bare(ID, good_probability=p)
 
 

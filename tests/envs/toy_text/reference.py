@@ -9,7 +9,6 @@ import dataclasses
 import importlib
 from typing import Any
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,8 +18,11 @@ from jaxenv import tree
 from jaxenv.envs.toy_text import tabular
 from jaxenv.envs.toy_text.tabular import MDP
 from jaxenv.wrappers import TimeLimit
+from tests.packages import lazy
 from tests.parity import certify
 from tests.rows import unrolled
+
+gymnasium = lazy("gymnasium")
 
 # Probabilities are float32 here: the error is 1e-8 for 1/3 and a little more for (1 - 0.8) / 2.
 TOLERANCE = 1e-7

@@ -4,8 +4,6 @@ import contextlib
 import functools
 from typing import Any
 
-import gymnasium
-import gymnasium.envs.toy_text.blackjack as theirs
 import jax
 import numpy as np
 import pytest
@@ -14,9 +12,13 @@ import jaxenv
 from jaxenv import tree
 from jaxenv.envs.toy_text.blackjack import DEALER_CARDS, Blackjack, Hand, State
 from tests.envs.toy_text import reference
+from tests.packages import lazy
 from tests.parity import certify
 from tests.pictures import pictures
 from tests.rows import unrolled
+
+gymnasium = lazy("gymnasium")
+theirs = lazy("gymnasium.envs.toy_text.blackjack")
 
 ID = "Blackjack-v1"
 RULES = [{}, {"sab": False}, {"sab": False, "natural": True}, {"sab": True, "natural": True}]

@@ -2,7 +2,6 @@
 
 import functools
 
-import gymnasium.envs.toy_text.frozen_lake as theirs
 import numpy as np
 import pytest
 
@@ -12,7 +11,10 @@ from jaxenv.envs.toy_text import frozen_lake
 from jaxenv.envs.toy_text.frozen_lake import FrozenLake, generate_random_map
 from jaxenv.envs.toy_text.tabular import State, value_iteration
 from tests.envs.toy_text import reference
+from tests.packages import lazy
 from tests.pictures import cells, pictures, shows
+
+theirs = lazy("gymnasium.envs.toy_text.frozen_lake")
 
 ID, LARGE = "FrozenLake-v1", "FrozenLake8x8-v1"
 
@@ -77,9 +79,9 @@ def test_success_rate_and_rewards_may_differ_by_lane():
         of_lane = env.mdp(lane)
         np.testing.assert_array_equal(of_lane.P, alone.P)
         np.testing.assert_array_equal(of_lane.R, alone.R)
-    with pytest.raises(ValueError, match=r"params.success_rate differs by lane, so mdp needs a lane, got None"):
+    with pytest.raises(ValueError, match=r"params.success_rate differs by lane.*got None"):
         env.mdp()
-    with pytest.raises(ValueError, match=r"lane must be at most 3, got 99"):
+    with pytest.raises(ValueError, match=r"lane .*got 99"):
         reference.bare(ID).mdp(99)
 
 
@@ -101,13 +103,13 @@ def test_a_map_may_be_strings_or_gymnasiums_array_of_bytes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"map_name": "5x5"}, r"FrozenLake-v1: map_name must be '4x4' or '8x8', got '5x5'"),
-        ({"desc": ["SF", "G"]}, r"desc must have rows of equal length, got \('SF', 'G'\)"),
-        ({"desc": ["SX", "FG"]}, r"desc must consist of S, F, H and G, got 'X'"),
-        ({"desc": ["FF", "FG"]}, r"desc must contain a start S"),
-        ({"desc": []}, r"desc must contain one string per row, got \(\)"),
-        ({"success_rate": 1.5}, r"success_rate must be in \[0, 1\], got 1.5"),
-        ({"reward_schedule": (1.0, 0.0)}, r"reward_schedule must be 3 numbers \(goal, hole, other\), got 2"),
+        ({"map_name": "5x5"}, r"FrozenLake-v1: map_name .*got '5x5'"),
+        ({"desc": ["SF", "G"]}, r"desc .*got \('SF', 'G'\)"),
+        ({"desc": ["SX", "FG"]}, r"desc .*got 'X'"),
+        ({"desc": ["FF", "FG"]}, r"desc .*got \('FF', 'FG'\)"),
+        ({"desc": []}, r"desc .*got \(\)"),
+        ({"success_rate": 1.5}, r"success_rate .*got 1.5"),
+        ({"reward_schedule": (1.0, 0.0)}, r"reward_schedule .*got 2"),
     ],
 )
 def test_an_invalid_option_raises(options, message):
@@ -118,9 +120,9 @@ def test_an_invalid_option_raises(options, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1,), "size must be at least 2, got 1"),
-        ((2.5,), "size must be an integer, got 2.5"),
-        ((4, 0.0), r"p must be in \(0, 1\], got 0.0"),
+        ((1,), r"size .*got 1"),
+        ((2.5,), r"size .*got 2.5"),
+        ((4, 0.0), r"\bp .*got 0.0"),
     ],
 )
 def test_invalid_arguments_of_a_random_map_raise(arguments, message):
@@ -130,7 +132,7 @@ def test_invalid_arguments_of_a_random_map_raise(arguments, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"), ({"horizon": 0}, "horizon must be at least 1")],
+    [({"gamma": 1.5}, r"gamma .*got 1.5"), ({"horizon": 0}, r"horizon .*got 0")],
 )
 def test_invalid_arguments_of_value_iteration_raise(options, message):
     with pytest.raises(ValueError, match=message):

@@ -164,13 +164,13 @@ def test_the_action_mask_equals_gymnasiums_in_every_state():
 
 
 def test_mdp_with_fickle_passengers_raises():
-    with pytest.raises(ValueError, match="mdp needs fickle_passenger=False, got True"):
+    with pytest.raises(ValueError, match=r"mdp .*fickle_passenger.*got True"):
         reference.bare(ID, fickle_passenger=True).mdp()
 
 
 @pytest.mark.parametrize("name", ["rainy_probability", "fickle_probability"])
 def test_a_probability_outside_0_to_1_raises(name):
-    with pytest.raises(ValueError, match=rf"Taxi-v4: {name} must be in \[0, 1\], got 1.25"):
+    with pytest.raises(ValueError, match=rf"Taxi-v4: {name} .*got 1.25"):
         jaxenv.make(ID, **{name: 1.25})
 
 

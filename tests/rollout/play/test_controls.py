@@ -94,7 +94,7 @@ def test_many_named_actions_have_a_key_each():
 
 
 def test_what_keys_cannot_choose_is_refused():
-    with pytest.raises(ValueError, match="play: the action of MixedPolicyUnittest-v0 must be one discrete number"):
+    with pytest.raises(ValueError, match=r"play: the action.* MixedPolicyUnittest-v0 .*got \('int32\["):
         controls(jaxenv.make("MixedPolicyUnittest-v0"))
-    with pytest.raises(ValueError, match="one or two continuous numbers, got Bounded"):
+    with pytest.raises(ValueError, match=r"one or two.* Bounded"):
         controls(jaxenv.make("Reacher-misc", num_joints=3))

@@ -54,9 +54,9 @@ def test_an_environment_without_a_picture_shows_its_observation():
 @pytest.mark.parametrize(
     ("env", "rule"),
     [
-        (lambda: jaxenv.make("CartPole-v1", 2), "play: env must have one lane, got num_envs=2"),
+        (lambda: jaxenv.make("CartPole-v1", 2), r"play: env .*got num_envs=2"),
         (lambda: jaxenv.make("CartPole-v1", autoreset="same_step"), 'got autoreset="same_step"'),
-        (lambda: "CartPole-v1", r"play: env must be an environment, .* pass jaxenv.make\('CartPole-v1'\)"),
+        (lambda: "CartPole-v1", r"play: env .*got 'CartPole-v1'"),
     ],
 )
 def test_what_cannot_be_played_is_refused(env, rule):

@@ -46,15 +46,15 @@ def test_buttons_step_and_restart(widgets, monkeypatch):
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    with pytest.raises(ImportError, match="ipywidgets is not installed: pip install ipywidgets"):
+    with pytest.raises(ImportError, match="ipywidgets is not installed"):
         player(Game(jaxenv.make("CardGame-v0")))
 
 
 def test_play_needs_a_terminal_or_a_notebook(monkeypatch, widgets):
     env = jaxenv.make("CardGame-v0")
-    with pytest.raises(ValueError, match="play: stdin must be a terminal"):
+    with pytest.raises(ValueError, match="play: stdin must"):
         jaxenv.play(env)
-    with pytest.raises(ValueError, match="play: fps must be at least 0, got -1"):
+    with pytest.raises(ValueError, match=r"play: fps .*got -1"):
         jaxenv.play(env, fps=-1)
     shell = types.SimpleNamespace(kernel=None)
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))

@@ -6,10 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from jaxenv import plot
 from jaxenv.rollout.plot._curves import interval
+from tests.packages import lazy
+
+figures = lazy("matplotlib.figure")
 
 STEPS = np.array([100, 200, 300])
 RETURNS = np.array([[1.0, 3.0], [2.0, 6.0], [5.0, 7.0]])
@@ -96,13 +98,13 @@ def test_plots_leave_pyplot_alone_and_notebooks_show_them():
 
 
 def test_axes_and_figures_of_the_user_are_drawn_on():
-    mine = Figure(facecolor="black")
+    mine = figures.Figure(facecolor="black")
     axis, other = mine.subplots(1, 2)
     assert plot.curves((STEPS, RETURNS), axis=axis) is mine
     assert axis.lines
     assert not other.lines
     assert mine.get_facecolor() == (0, 0, 0, 1)
-    empty = Figure()
+    empty = figures.Figure()
     assert plot.curves((STEPS, RETURNS), figure=empty) is empty
     assert len(empty.axes) == 1
 
@@ -118,19 +120,17 @@ def test_names_are_shown_as_they_are_written():
 @pytest.mark.parametrize(
     ("runs", "options", "message"),
     [
-        ({}, {}, "runs must hold at least one run, got none"),
+        ({}, {}, r"runs .*got none"),
         ((STEPS, RETURNS.T), {}, r"returns \[N, num_seeds\], got shapes \(3,\) and \(2, 3\)"),
-        (3, {}, "a run must be a path or a pair of steps and returns, got int"),
-        (["a.csv", "b.csv"], {}, "pass several paths as a dict of them by name"),
-        ((STEPS, RETURNS), {"threshold": "high"}, "threshold must be a finite number, got 'high'"),
-        ((STEPS, RETURNS), {"average": "median"}, "average must be 'mean' or 'iqm', got 'median'"),
-        ((STEPS, RETURNS), {"average": "iqm"}, "average 'iqm' needs at least 4 seeds, got 2"),
-        ((STEPS, RETURNS), {"level": 95}, r"level must be in \(0, 1\), got 95"),
-        ((STEPS, RETURNS), {"num_resamples": 0}, "num_resamples must be at least 1, got 0"),
-        ((STEPS, RETURNS), {"axis": "left"}, "axis must be axes of matplotlib, got str"),
-        ((STEPS, RETURNS), {"axis": Figure().subplots(1, 2)}, "one axis per panel, 1, got 2"),
-        ((STEPS, RETURNS), {"figure": 3}, "figure must be a figure of matplotlib, got int"),
-        ((STEPS, RETURNS), {"figure": Figure(), "axis": Figure().subplots()}, "give axis or figure, not both"),
+        (3, {}, r"a run .*got int"),
+        (["a.csv", "b.csv"], {}, "pass several paths"),
+        ((STEPS, RETURNS), {"threshold": "high"}, r"threshold .*got 'high'"),
+        ((STEPS, RETURNS), {"average": "median"}, r"average .*got 'median'"),
+        ((STEPS, RETURNS), {"average": "iqm"}, r"average 'iqm' .*got 2"),
+        ((STEPS, RETURNS), {"level": 95}, r"level .*got 95"),
+        ((STEPS, RETURNS), {"num_resamples": 0}, r"num_resamples .*got 0"),
+        ((STEPS, RETURNS), {"axis": "left"}, r"axis .*got str"),
+        ((STEPS, RETURNS), {"figure": 3}, r"figure .*got int"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(runs, options, message):
@@ -138,9 +138,17 @@ def test_what_cannot_be_drawn_is_refused(runs, options, message):
         plot.curves(runs, **options)
 
 
+def test_axes_that_do_not_fit_the_panels_or_the_figure_are_refused():
+    figure = figures.Figure()
+    with pytest.raises(ValueError, match=r"^plot\.curves: axis .*got 2"):
+        plot.curves((STEPS, RETURNS), axis=figure.subplots(1, 2))
+    with pytest.raises(ValueError, match=r"^plot\.curves: give axis or figure"):
+        plot.curves((STEPS, RETURNS), figure=figure, axis=figure.subplots())
+
+
 def test_a_file_without_the_column_is_refused(tmp_path):
     path = write(tmp_path / "curve.csv")
-    with pytest.raises(ValueError, match="no column 'eval_retrun', did you mean 'eval_return'"):
+    with pytest.raises(ValueError, match=r"no column 'eval_retrun'.*'eval_return'"):
         plot.curves(path, column="eval_retrun")
     with pytest.raises(FileNotFoundError):
         plot.curves(tmp_path / "none")
@@ -152,9 +160,9 @@ def test_a_file_without_the_column_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("10,0,oops", r"curve\.csv, line 3: eval_return must be a number, got 'oops'"),
-        ("ten,0,1", r"curve\.csv, line 3: steps must be a number, got 'ten'"),
-        (",0,1", r"curve\.csv, line 3: steps must be a number, got none"),
+        ("10,0,oops", r"curve\.csv, line 3: eval_return .*got 'oops'"),
+        ("ten,0,1", r"curve\.csv, line 3: steps .*got 'ten'"),
+        (",0,1", r"curve\.csv, line 3: steps .*got none"),
     ],
 )
 def test_a_cell_without_a_number_is_named(tmp_path, row, message):
@@ -166,5 +174,5 @@ def test_a_cell_without_a_number_is_named(tmp_path, row, message):
 
 def test_a_missing_matplotlib_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
-    with pytest.raises(ImportError, match="matplotlib is not installed: pip install matplotlib"):
+    with pytest.raises(ImportError, match="matplotlib is not installed"):
         plot.curves((STEPS, RETURNS))

@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from jaxenv import plot
 from jaxenv.rollout import Count, Evaluation, Statistic
+from tests.packages import lazy
+
+figures = lazy("matplotlib.figure")
 
 
 def evaluation():
@@ -62,10 +64,10 @@ def test_an_evaluation_makes_histograms_of_its_finished_episodes():
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        ([1, 2], "metrics must be a dict or an Evaluation, got list"),
-        ({"fps": 3.0}, r"must hold some of episodes, such as return_mean, got \['fps'\]"),
+        ([1, 2], r"metrics .*got list"),
+        ({"fps": 3.0}, r"must hold some.* return_mean, got \['fps'\]"),
         ({"return_mean": np.ones(2)}, "must be of scalar rewards"),
-        (jax.tree.map(lambda x: np.zeros_like(x), evaluation()), "must hold a finished episode, got none of 6"),
+        (jax.tree.map(lambda x: np.zeros_like(x), evaluation()), r"must hold a.* 6"),
         (jax.tree.map(lambda x: np.stack([x, x]), evaluation()), r"must be \[N\], got shape \(2, 6\)"),
     ],
 )
@@ -81,7 +83,7 @@ def test_traced_metrics_are_refused():
 
 
 def test_a_title_is_shown_on_axes_of_the_user_too():
-    figure = Figure()
+    figure = figures.Figure()
     axes = figure.subplots(1, 2)
     plot.metrics({"terminated": 1, "return_mean": 2.0}, title="mine", axis=axes)
     assert figure.get_suptitle() == "mine"

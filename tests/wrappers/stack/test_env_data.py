@@ -65,7 +65,7 @@ def test_a_map_given_as_an_option_round_trips():
     ids=["no id", "id of another class", "multitask"],
 )
 def test_an_environment_without_a_registered_id_is_refused(env):
-    with pytest.raises(ValueError, match=r"to_data: '.*' must be the registered id of its class"):
+    with pytest.raises(ValueError, match=r"to_data: '.*' must"):
         to_data(env)
 
 
@@ -73,15 +73,15 @@ def test_an_environment_without_a_registered_id_is_refused(env):
     ("change", "message"),
     [
         ({"id": "Cartpole"}, "no environment 'Cartpole', did you mean 'CartPole"),
-        ({"id": 3}, "from_data: id must be text and params a dict, got 3 and"),
-        ({"params": []}, r"from_data: id must be text and params a dict, got 'CartPole-v1' and \[\]"),
+        ({"id": 3}, r"from_data: id .*got 3 and"),
+        ({"params": []}, r"from_data: id .*got 'CartPole-v1' and \[\]"),
         ({"params": {"gravty": 1}}, "CartPole-v1: unknown keyword 'gravty'"),
-        ({"params": {"num_envs": 1}}, "from_data: params must not hold num_envs"),
-        ({"params": {"gravity": "high"}}, "gravity must be a number"),
-        ({"num_envs": 0}, "num_envs must be an integer of at least 1, got 0"),
+        ({"params": {"num_envs": 1}}, r"from_data: params .*num_envs"),
+        ({"params": {"gravity": "high"}}, r"gravity .*got 'high'"),
+        ({"num_envs": 0}, r"num_envs .*got 0"),
         ({"num_envs": 3}, "lanes"),
         ({"wrappers": [["os:system", {}]]}, "from_data: no wrapper 'os:system'"),
-        ({"more": 1}, "from_data: data must be a dict of id, num_envs, params, wrappers: unknown 'more'$"),
+        ({"more": 1}, r"from_data: data .*'more'$"),
     ],
 )
 def test_data_of_another_form_are_refused(change, message):
@@ -93,7 +93,7 @@ def test_data_of_another_form_are_refused(change, message):
 def test_a_missing_entry_of_data_is_named():
     data = to_data(jaxenv.make("CartPole-v1"))
     del data["wrappers"]
-    with pytest.raises(ValueError, match=r"^from_data: data must be a dict of .*: missing 'wrappers'$"):
+    with pytest.raises(ValueError, match=r"^from_data: data .*'wrappers'$"):
         from_data(data)
 
 
@@ -123,7 +123,7 @@ def test_data_import_no_module_that_the_caller_does_not_name(hover_data):
 
 def test_modules_are_names_of_modules_that_exist(hover_data):
     for modules in ("hover_tasks", [3], None):
-        with pytest.raises(ValueError, match=r"^from_data: modules must be a sequence of names of modules, got "):
+        with pytest.raises(ValueError, match=r"^from_data: modules .*got "):
             from_data(hover_data, modules)
     with pytest.raises(ValueError, match="no module 'hover_task' on Python's path"):
         from_data(hover_data, ["hover_task"])

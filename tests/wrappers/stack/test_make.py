@@ -12,8 +12,8 @@ from jaxenv import specs
 from jaxenv.core import registry
 from jaxenv.testing import Chain, random_environment
 from jaxenv.wrappers import FixedResetKey, FrameStack, TimeLimit
-from tests.toy_stacks import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
-from tests.toy_stacks import registered as registered
+from tests.toys import Double, Mean, Remember, Repeat, RewardAndObservation, find, names, stepped
+from tests.toys import registered as registered
 
 # --- the time limit --------------------------------------------------------------------------------------------------
 
@@ -36,29 +36,29 @@ def test_an_environment_without_a_registered_limit_has_none():
 
 @pytest.mark.parametrize("given", [-1, 2.5, True, False, [-1, 5], "x"])
 def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
-    with pytest.raises(ValueError, match=r"^make: max_episode_steps(: TimeLimit: duration)? must be "):
+    with pytest.raises(ValueError, match=r"^make: max_episode_steps(: TimeLimit: duration)? must"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=given)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"clip_action": "no"}, "make: clip_action must be True or False, got 'no'"),
-        ({"id": 5}, "id must be the text of a registered id, got 5: jaxenv.register gives an environment an id"),
-        ({"num_envs": True}, "MountainCar-v0: num_envs must be an integer of at least 1, got True"),
-        ({"wrappers": None}, r"make: wrappers must be a sequence of wrappers, such as \[.*\], got None"),
-        ({"wrappers": [5]}, r"make: wrappers\[0\] must be a wrapper class, .* or a function, got 5"),
-        ({"wrappers": [("Sticky",)]}, r"make: wrappers\[0\] must be a wrapper class, .*, got \('Sticky',\)"),
-        ({"wrappers": [print]}, r"make: wrappers\[0\] must return an environment, got None"),
+        ({"clip_action": "no"}, r"make: clip_action .*got 'no'"),
+        ({"id": 5}, r"id .*got 5: jaxenv.register gives an environment.*"),
+        ({"num_envs": True}, r"MountainCar-v0: num_envs .*got True"),
+        ({"wrappers": None}, r"make: wrappers .*got None"),
+        ({"wrappers": [5]}, r"make: wrappers\[0\] .*got 5"),
+        ({"wrappers": [("Sticky",)]}, r"make: wrappers\[0\] .*got \('Sticky',\)"),
+        ({"wrappers": [print]}, r"make: wrappers\[0\] .*got None"),
         (
             {"wrappers": "image"},
-            r"make: wrappers must be a .*, such as jaxenv\.wrappers\.preset\('image'\), got 'image'",
+            r"make: wrappers .*got 'image'",
         ),
-        ({"id": ["A-v0"]}, r"id must be the text of a registered id, got \['A-v0'\]: jaxenv\.load takes several ids"),
-        ({"id": Chain}, r"id must be .*: pass jaxenv\.EnvSpec\('Chain', Chain\), or jaxenv\.register gives .*"),
-        ({"params": 3}, r"MountainCar-v0: unknown keyword 'params', use the params themselves, .*; params: .*"),
-        ({"batch_size": 3}, "MountainCar-v0: unknown keyword 'batch_size', use num_envs; params: .*"),
-        ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
+        ({"id": ["A-v0"]}, r"id .*got \['A-v0'\]: jaxenv\.load takes several ids"),
+        ({"id": Chain}, r"id .*Chain.*EnvSpec.*"),
+        ({"params": 3}, r"MountainCar-v0: unknown keyword 'params', use the params.*; params.*"),
+        ({"batch_size": 3}, r"MountainCar-v0: unknown keyword 'batch_size', use num_envs; params.*"),
+        ({"mode": "test"}, r"make: mode .*got 'test'"),
     ],
 )
 def test_arguments_of_another_kind_are_refused(arguments, message):
@@ -73,7 +73,7 @@ def test_lanes_may_have_different_limits():
 
 
 def test_limits_for_a_different_number_of_lanes_are_refused():
-    with pytest.raises(ValueError, match=r"^make: max_episode_steps must be one number or one per lane \[2\], got 3"):
+    with pytest.raises(ValueError, match=r"^make: max_episode_steps .*got 3"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=[1, 2, 3])
 
 
@@ -84,7 +84,7 @@ def test_an_invalid_limit_is_reported_as_max_episode_steps(limit, fault):
 
 
 def test_a_negative_limit_is_refused_by_the_rule_that_allows_0():
-    with pytest.raises(ValueError, match=r"^make: max_episode_steps must be at least 0, which is no limit, got -1$"):
+    with pytest.raises(ValueError, match=r"^make: max_episode_steps .*got -1$"):
         jaxenv.make("MountainCar-v0", max_episode_steps=-1)
 
 
@@ -95,7 +95,7 @@ def test_evaluation_keeps_params_that_a_callable_set():
 
 
 def test_fixed_reset_key_must_wrap_the_environment_directly():
-    with pytest.raises(ValueError, match="put it around the environment itself, not around <Remember"):
+    with pytest.raises(ValueError, match=r"put it around.* <Remember"):
         jaxenv.wrappers.FixedResetKey(Remember(jaxenv.spec("CartPole-v1").make()), jax.random.key(0))
 
 
@@ -171,7 +171,7 @@ def test_without_a_fixed_reset_key_episodes_start_differently():
 
 @pytest.mark.parametrize("key", [0, np.zeros(2, np.uint32)])
 def test_a_fixed_reset_key_must_be_a_typed_key(key):
-    with pytest.raises(ValueError, match=r"key must be a typed key from jax\.random\.key"):
+    with pytest.raises(ValueError, match=r": key .*jax\.random\.key"):
         jaxenv.make("Scatter-v0", fixed_reset_key=key)
 
 
@@ -192,13 +192,13 @@ def test_lanes_with_a_limit_of_0_have_none():
     limit = find(jaxenv.make("MountainCar-v0", 2, max_episode_steps=[0, 3]), TimeLimit)
     assert limit.duration.tolist() == [2**31 - 1, 3]
     assert find(jaxenv.make("MountainCar-v0", 2, max_episode_steps=[0, 0]), TimeLimit) is None
-    with pytest.raises(ValueError, match=r"max_episode_steps must be one number or one per lane \[2\], got 0 numbers"):
+    with pytest.raises(ValueError, match=r"max_episode_steps .*got 0 numbers"):
         jaxenv.make("MountainCar-v0", 2, max_episode_steps=[])
 
 
 def test_an_entry_point_with_a_limit_of_its_own_is_refused():
     limited = registry.EnvSpec("Limited-v0", lambda num_envs: TimeLimit(Chain(num_envs=num_envs), 5))
-    with pytest.raises(ValueError, match=r"Limited-v0: make adds the time limit, but .* already has one: register"):
+    with pytest.raises(ValueError, match=r"Limited-v0: make adds the time limit"):
         jaxenv.make(limited, 2)
 
 
@@ -206,7 +206,7 @@ def test_an_entry_point_with_a_limit_of_its_own_is_refused():
 def test_load_refuses_an_unknown_suite_and_lists_the_known_ones(id):
     with pytest.raises(
         ValueError,
-        match=rf"no suite and no module '{id.rpartition(':')[0]}' on Python's path; .* the suites are .*gymnax",
+        match=rf"no suite and.* '{id.rpartition(':')[0]}' on Python's path; .* the suites are .*gymnax",
     ):
         jaxenv.load(id)
 
@@ -231,13 +231,13 @@ def test_a_prefix_that_is_no_suite_is_a_module_to_import_first(hover_module, use
 
 
 def test_modules_that_do_not_register_the_id_or_cannot_be_imported_are_errors(hover_module):
-    with pytest.raises(ValueError, match="no environment 'Hovr-v0', did you mean 'Hover-v0'"):
+    with pytest.raises(ValueError, match=r"no environment 'Hovr-v0'.*'Hover-v0'"):
         jaxenv.make("hover_tasks:Hovr-v0")
-    with pytest.raises(ValueError, match=r"no environment 'x', .* list all ids, hover_tasks registers no such one"):
+    with pytest.raises(ValueError, match=r"no environment 'x', .* list all ids, hover_tasks registers no such"):
         jaxenv.make("hover_tasks:x")
     with pytest.raises(ModuleNotFoundError, match="a_library_that_is_missing"):
         jaxenv.make("needy_tasks:x")
-    with pytest.raises(ValueError, match=r"no suite and no module 'gymna' .*, did you mean 'gymnax'"):
+    with pytest.raises(ValueError, match=r"no suite and.* 'gymna'.*'gymnax'"):
         jaxenv.load("gymna:Catch-bsuite")
 
 
@@ -245,9 +245,7 @@ def test_modules_that_do_not_register_the_id_or_cannot_be_imported_are_errors(ho
 
 
 def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names_by_group():
-    with pytest.raises(
-        ValueError, match="CartPole-v1: unknown keyword 'auto_reset', did you mean 'autoreset'"
-    ) as error:
+    with pytest.raises(ValueError, match=r"CartPole-v1: unknown keyword 'auto_reset'.*'autoreset'") as error:
         jaxenv.make("CartPole-v1", 4, auto_reset="same_step")
     for group in (
         "params: gravity, ",
@@ -260,17 +258,17 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
 @pytest.mark.parametrize(
     ("wrapper", "message"),
     [
-        ("FrameStak", r"make: wrappers\[0\]: no wrapper 'FrameStak', did you mean 'FrameStack'"),
+        ("FrameStak", r"make: wrappers\[0\]: no wrapper 'FrameStak'.*'FrameStack'"),
         ("FrameStackObservation", r"no wrapper 'FrameStackObservation', use 'FrameStack'$"),
         ("LogWrapper", r"no wrapper 'LogWrapper', use 'EpisodeStatistics'$"),
-        ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', the wrappers are ActionDelay, "),
-        (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num, axis"),
-        (("FrameStack", {"paddin": 4}), "unknown keyword 'paddin', did you mean 'padding'"),
+        ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', the wrappers are ActionDelay"),
+        (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num"),
+        (("FrameStack", {"paddin": 4}), r"unknown keyword 'paddin'.*'padding'"),
         ("TimeLimit", r"TimeLimit needs the argument 'duration': pass \('TimeLimit', {'duration': ...}\)"),
         (TimeLimit, "TimeLimit needs the argument 'duration'"),
-        (("FrameStack", 4), r"wrappers\[0\]: the arguments of FrameStack must be a dict, got 4"),
-        (lambda env: None, r"wrappers\[0\] must return an environment, got None"),
-        (3, r"wrappers\[0\] must be a wrapper class, a name, .* got 3"),
+        (("FrameStack", 4), r"wrappers\[0\]: the arguments of FrameStack .*got 4"),
+        (lambda env: None, r"wrappers\[0\] .*got None"),
+        (3, r"wrappers\[0\] .*got 3"),
     ],
 )
 def test_a_wrapper_that_make_cannot_build_is_refused_with_a_way_out(wrapper, message):
@@ -286,7 +284,7 @@ def test_an_instance_in_place_of_a_wrapper_class_is_refused():
 
 @pytest.mark.parametrize("wrappers", ["FrameStack", FrameStack, None, 3])
 def test_wrappers_that_are_not_a_sequence_are_refused(wrappers):
-    with pytest.raises(ValueError, match="make: wrappers must be a sequence of wrappers, such as"):
+    with pytest.raises(ValueError, match="make: wrappers must"):
         jaxenv.make("CartPole-v1", wrappers=wrappers)
 
 
@@ -364,14 +362,14 @@ def test_several_tasks_are_guarded_once_each():
         (
             ["Chain-v0", "CartPole-v1"],
             {},
-            r"Multitask: observation specs of tasks 0 \(Chain-v0\) and 1 \(CartPole-v1\)",
+            r"Multitask: observation specs of.* 0 \(Chain-v0\) and 1 \(CartPole-v1\)",
         ),
         (["CartPole-v0", "CartPole-v1"], {"mass": 1}, "CartPole-v0: unknown keyword 'mass'"),
         (["Chain-v0", "elsewhere:Chain-v0"], {}, "no suite and no module 'elsewhere'"),
-        (["Chain-v0", "Chain-v0"], {"wrappers": "FrameStack"}, "load: wrappers must be a sequence of wrappers"),
-        (["Chain-v0", "Chain-v0"], {"task": 2}, "Multitask: task must be -1 or one of 2 tasks, got 2"),
-        ([], {}, r"load: id must be an id or a sequence of ids, got \[\]"),
-        (["Chain-v0", Chain], {}, "load: id must be an id or a sequence of ids, got"),
+        (["Chain-v0", "Chain-v0"], {"wrappers": "FrameStack"}, r"load: wrappers .*got 'FrameStack'"),
+        (["Chain-v0", "Chain-v0"], {"task": 2}, r"Multitask: task .*got 2"),
+        ([], {}, r"load: id .*got \[\]"),
+        (["Chain-v0", Chain], {}, r"load: id .*got \['Chain-v0'"),
     ],
 )
 def test_tasks_that_do_not_fit_together_are_refused(ids, kwargs, message):

@@ -70,5 +70,5 @@ def test_changing_the_list_of_a_preset_does_not_change_the_preset():
 
 
 def test_an_unknown_preset_is_refused():
-    with pytest.raises(ValueError, match="preset: name must be 'default', 'control' or 'image', got 'atari'"):
+    with pytest.raises(ValueError, match=r"preset: name .*got 'atari'"):
         preset("atari")

@@ -7,8 +7,8 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite
-from tests.toy_stacks import Double, Endless, Mean, Remember, Repeat, Scatter, find, names, stepped
-from tests.toy_stacks import registered as registered
+from tests.toys import Double, Endless, Mean, Remember, Repeat, Scatter, find, names, stepped
+from tests.toys import registered as registered
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,8 @@ def test_time_limit_and_autoreset_are_inserted_at_their_places(wrappers, expecte
     [([Mean, Repeat], "Repeat", "Mean"), ([Double, Mean, Double, Endless], "Endless", "Mean")],
 )
 def test_an_invalid_order_is_refused_with_the_wrappers_to_swap(wrappers, inside, outside):
-    with pytest.raises(ValueError, match="in wrappers") as error:
+    with pytest.raises(ValueError, match=rf"^make: .*AutoReset.* put {inside} before {outside} in wrappers$"):
         jaxenv.make("Chain-v0", wrappers=wrappers)
-    assert str(error.value) == (
-        f"make: {inside} must stand inside AutoReset, and {outside} outside it: "
-        f"put {inside} before {outside} in wrappers"
-    )
 
 
 @pytest.mark.parametrize("sees", ["EpisodeStatistics", ("DelayReward", {"num": 100}), "EvalReturn", "RunStats"])
@@ -51,7 +47,7 @@ def test_an_invalid_order_is_refused_with_the_wrappers_to_swap(wrappers, inside,
     "moves", [Repeat, ("NoopReset", {"maximum": 3}), ("TerminateOn", {"fn": lambda row: row.reward > 0})]
 )
 def test_a_wrapper_that_acts_at_ends_stands_outside_those_that_move_them(sees, moves):
-    with pytest.raises(ValueError, match=r"must see where episodes end: put .* before .* in wrappers"):
+    with pytest.raises(ValueError, match=r"must see where.* before .* in wrappers"):
         jaxenv.make("Chain-v0", wrappers=[sees, moves])
     env = jaxenv.make("Chain-v0", wrappers=[moves, Double, sees])
     assert names(env)[1] == (sees if isinstance(sees, str) else sees[0])
@@ -63,7 +59,7 @@ def test_an_invalid_order_inside_a_callable_is_refused():
 
 
 def test_autoreset_in_wrappers_is_refused():
-    with pytest.raises(ValueError, match="AutoReset is added by make, choose its mode with autoreset="):
+    with pytest.raises(ValueError, match=r"AutoReset is added by.* autoreset="):
         jaxenv.make("Chain-v0", wrappers=[AutoReset])
 
 
@@ -90,11 +86,11 @@ def test_the_restart_strategy_is_the_declared_one_by_default():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"mode": "test"}, "make: mode must be 'train' or 'eval', got 'test'"),
-        ({"autoreset": "never"}, "make: autoreset must be 'next_step', 'same_step' or None, got 'never'"),
-        ({"reset_strategy": {"cpu": "cond"}}, "make: reset_strategy per platform must have a 'default', got {'cpu'"),
-        ({"reset_strategy": {"default": "fast"}}, "make: reset_strategy of 'default' must be 'select', .* got 'fast'"),
-        ({"reset_strategy": "fast"}, "reset_strategy must be 'select', 'cond', 'compact' or None, got 'fast'"),
+        ({"mode": "test"}, r"make: mode .*got 'test'"),
+        ({"autoreset": "never"}, r"make: autoreset .*got 'never'"),
+        ({"reset_strategy": {"cpu": "cond"}}, r"make: reset_strategy per platform .*got {'cpu'"),
+        ({"reset_strategy": {"default": "fast"}}, r"make: reset_strategy of 'default' .*got 'fast'"),
+        ({"reset_strategy": "fast"}, r"reset_strategy .*got 'fast'"),
     ],
 )
 def test_unknown_modes_are_refused_with_the_known_ones(kwargs, message):
@@ -130,7 +126,7 @@ def test_an_unknown_or_abstract_wrapper_is_refused_with_the_known_ones(name, hin
 
 
 def test_one_name_in_place_of_a_sequence_of_wrappers_is_refused():
-    with pytest.raises(ValueError, match=r"make: wrappers must be a sequence of wrappers, such as \['ClipAction'\]"):
+    with pytest.raises(ValueError, match=r"make: wrappers .*got 'ClipAction'"):
         jaxenv.make("Pendulum-v1", wrappers="ClipAction")
 
 
@@ -138,7 +134,7 @@ def test_a_wrapper_may_be_named_or_given_as_a_class_with_its_arguments():
     for wrapper in ("FrameStack", jaxenv.wrappers.FrameStack):
         env = jaxenv.make("Pendulum-v1", wrappers=[(wrapper, {"num": 2})])
         assert env.observation_spec().shape == (2, 3)
-        with pytest.raises(ValueError, match=r"make: wrappers\[0\]: the arguments of FrameStack must be a dict, got 2"):
+        with pytest.raises(ValueError, match=r"make: wrappers\[0\]: the arguments of FrameStack .*got 2"):
             jaxenv.make("Pendulum-v1", wrappers=[(wrapper, 2)])
 
 

@@ -56,13 +56,13 @@ def test_make_accepts_a_stack_as_data():
 
 def test_arguments_that_are_not_plain_data_are_refused_by_wrapper_and_name():
     env = wrappers.TransformReward(jaxenv.spec("CartPole-v1").make(), abs)
-    with pytest.raises(ValueError, match="to_data: TransformReward's fn is not plain data"):
+    with pytest.raises(ValueError, match="to_data: TransformReward's fn"):
         to_data(env)
 
 
 def test_a_typed_key_is_refused_by_wrapper_and_name():
     env = wrappers.FixedResetKey(jaxenv.spec("CartPole-v1").make(), jax.random.key(0))
-    with pytest.raises(ValueError, match="to_data: FixedResetKey's key is not plain data"):
+    with pytest.raises(ValueError, match="to_data: FixedResetKey's key"):
         to_data(env)
 
 
@@ -86,11 +86,11 @@ def test_no_module_is_imported_because_data_name_it(tmp_path, monkeypatch, name)
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("FrameStack", r"a wrapper must be a pair of its name and arguments, got 'FrameStack'"),
-        (["FrameStack"], r"a wrapper must be a pair of its name and arguments, got \['FrameStack'\]"),
-        (3, r"a wrapper must be a pair of its name and arguments, got 3"),
-        ((3, {}), r"the name of a wrapper must be text, got 3"),
-        (("FrameStack", [3]), r"the arguments of FrameStack must be a dict of names and values, got \[3\]"),
+        ("FrameStack", r"a wrapper .*got 'FrameStack'"),
+        (["FrameStack"], r"a wrapper .*got \['FrameStack'\]"),
+        (3, r"a wrapper .*got 3"),
+        ((3, {}), r"the name of a wrapper .*got 3"),
+        (("FrameStack", [3]), r"the arguments of FrameStack .*got \[3\]"),
         (("FrameStack", {1: 2}), r"FrameStack: unknown keyword '1'; its arguments: num"),
         (("FrameStack", {"count": 3}), r"FrameStack: unknown keyword 'count'; its arguments: num"),
         (("FrameStack", {"env": 3}), r"FrameStack: unknown keyword 'env'; its arguments: num"),
@@ -104,7 +104,7 @@ def test_data_of_another_form_are_refused(entry, message):
 
 @pytest.mark.parametrize("data", [None, 3, "TimeLimit", {"TimeLimit": {}}])
 def test_data_that_are_no_list_are_refused(data):
-    with pytest.raises(ValueError, match="from_data: wrappers must be a list of pairs of a name and arguments, got"):
+    with pytest.raises(ValueError, match=r"from_data: wrappers .*got "):
         from_data(jaxenv.spec("CartPole-v1").make(), data)
 
 
@@ -118,7 +118,7 @@ def test_a_wrapper_that_is_not_registered_is_not_stored():
         def reward(self, reward):
             return reward
 
-    with pytest.raises(ValueError, match=r"Local is not registered: call jaxenv.wrappers.register\(Local\)"):
+    with pytest.raises(ValueError, match=r"Local is not registered.* jaxenv.wrappers.register\(Local\)"):
         to_data(Local(jaxenv.spec("CartPole-v1").make()))
 
 
@@ -156,7 +156,7 @@ def test_two_classes_of_one_name_are_refused_and_a_new_definition_replaces_the_o
 
 @pytest.mark.parametrize("x", [abs, RewardWrapper, jaxenv.Task, "Halved", None])
 def test_only_wrapper_classes_are_registered(x):
-    with pytest.raises(ValueError, match="register: a wrapper class without abstract methods is required"):
+    with pytest.raises(ValueError, match="register: a wrapper class without abstract"):
         wrappers.register(x)
 
 

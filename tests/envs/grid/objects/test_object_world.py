@@ -110,16 +110,16 @@ def test_the_cells_before_a_set_are_those_that_face_it(direction, step):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: KeyCorridor(max_size=2), r"KeyCorridor: max_size must be in \[3, 10\], got 2"),
-        (lambda: RedBlueDoors(max_size=15), r"RedBlueDoors: max_size must be in \[4, 14\], got 15"),
-        (lambda: GoToDoor(max_size=8).with_params(size=4), r"size must be in 5 .. 8, or 0 for max_size, got 4"),
+        (lambda: KeyCorridor(max_size=2), r"KeyCorridor: max_size .*got 2"),
+        (lambda: RedBlueDoors(max_size=15), r"RedBlueDoors: max_size .*got 15"),
+        (lambda: GoToDoor(max_size=8).with_params(size=4), r"size .*got 4"),
         (
             lambda: PutNear(max_size=6, num_objects=3),
-            "PutNear: num_objects must fit into the grid, 3 need a max_size of 8, got 6",
+            r"PutNear: num_objects .*got 6",
         ),
         (
             lambda: SimpleCrossing(num_crossings=7),
-            "SimpleCrossing: num_crossings must fit into the grid, 7 need a max_size of 11, got 9",
+            r"SimpleCrossing: num_crossings .*got 9",
         ),
     ],
 )
