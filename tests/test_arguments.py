@@ -10,8 +10,8 @@ import pytest
 import jaxenv
 from jaxenv import canvas, data, plot, random, rollout, specs, stack, suites, testing, training, tree, wrappers
 from jaxenv.testing import Counting
+from tests import packages
 from tests.errors import like
-from tests.interop import optional
 
 env = Counting([4, 7], num_envs=2)
 state, timestep = env.reset(jax.random.key(0))
@@ -212,7 +212,7 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
 
 
 def test_the_id_of_a_suite_is_text():
-    optional.imported("gymnax")
+    packages.imported("gymnax")
     with pytest.raises(ValueError, match=r"^gymnax: name must be text, got None"):
         suites.gymnax.load(None)
 

@@ -12,10 +12,10 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.interop import to_brax
 from jaxenv.testing import Counting, random_environment
-from tests.interop import optional
+from tests import packages
 from tests.interop.ends import LANES, LIMIT, TERMINATED, TRUNCATED, ending_alone
 
-envs = optional.imported("brax.envs")
+envs = packages.imported("brax.envs")
 from brax.envs.wrappers import training  # noqa: E402
 from brax.training import acting  # noqa: E402
 from brax.training.agents.ppo import losses, networks, train  # noqa: E402

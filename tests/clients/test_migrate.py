@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from tests.interop import optional
+from tests import packages
 
-optional.imported("brax.envs")
+packages.imported("brax.envs")
 
 PAGE = (pathlib.Path(__file__).parents[2] / "docs/migrate/brax.md").read_text()
 

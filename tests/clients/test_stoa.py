@@ -9,11 +9,11 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.interop import to_stoa
 from jaxenv.testing import Counting, random_environment
-from tests.interop import optional
+from tests import packages
 from tests.interop.ends import LANES, TERMINATED, TRUNCATED, ending_alone
 from tests.rows import assert_equal
 
-stoa = optional.imported("stoa")
+stoa = packages.imported("stoa")
 from stoa.core_wrappers.auto_reset import CachedAutoResetWrapper  # noqa: E402
 from stoa.core_wrappers.optimistic_auto_reset import OptimisticResetVmapWrapper  # noqa: E402
 from stoa.core_wrappers.vmap import VmapWrapper  # noqa: E402
