@@ -50,14 +50,16 @@ class CardGame(Task):
     def observe(self, state: State) -> jax.Array:
         return state.total[:, None]
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = _cards.table(canvas)
-        for offset in (-0.12, 0.0, 0.12):
-            canvas = _cards.closed_card(canvas, 2.6 + offset, 6 + offset)
-        return _cards.hand(_cards.scale(canvas, state.total), state.total, 6.6, 6)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.int32, 0, 30, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = _cards.table(canvas)
+        for offset in (-0.12, 0.0, 0.12):
+            canvas = _cards.closed_card(canvas, 2.6 + offset, 6 + offset)
+        return _cards.hand(_cards.scale(canvas, state.total), state.total, 6.6, 6)

@@ -28,7 +28,7 @@ from docs.examples import stable_baselines3_ppo
 from jaxenv import specs
 from jaxenv.interop import batch, to_gymnasium, to_stable_baselines3
 from jaxenv.testing import Counting, every_kind
-from jaxenv.wrappers import AutoReset, TimeLimit, preset
+from jaxenv.wrappers import AutoReset, EpisodeStatistics, TimeLimit, preset
 from tests.interop.ends import LANES, LIMIT, TERMINATED, TRUNCATED, ending
 
 RIGHT = np.ones(3, np.int64)
@@ -117,12 +117,13 @@ def test_a_seed_starts_the_same_episodes_once():
 
 
 def test_statistics_of_episodes_have_the_form_of_a_monitor_where_an_episode_ended():
-    env = jaxenv.make("CartPole-v1", 3, autoreset="same_step", max_episode_steps=8, wrappers=preset("default"))
-    envs = vec_env.VecMonitor(to_stable_baselines3(env))
+    lengths = np.array([[2, 5, 1], [4, 2, 3], [9, 1, 9]])
+    task = EpisodeStatistics(TimeLimit(Counting(lengths, num_envs=3), 3))
+    envs = vec_env.VecMonitor(to_stable_baselines3(AutoReset(task, "same_step")))
     found = []
     monitored, inside = envs, envs.venv
     inside.step_wait = lambda step=inside.step_wait: found.append(step()) or copy.deepcopy(found[-1])
-    expected = played(monitored, 20)
+    expected = played(monitored, 20, np.array([1, 2, 3]))  # the reward of a step is the action
     for (_, _, ended, infos), (*_, their_infos) in zip(found, expected, strict=True):
         for lane in range(3):
             assert ("episode" in infos[lane]) == ended[lane]

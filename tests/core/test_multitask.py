@@ -36,13 +36,13 @@ def rows(env, steps, action=5):
     ],
 )
 def test_every_lane_plays_its_given_task(mode, kinds, observations, rewards):
-    r = rows(AutoReset(Multitask(tasks(), np.array([1, 0, 1])), mode), 4)
-    assert lanes(r.step_type) == [[0, 1, 1, 1, 1], kinds, [0, 1, 1, 1, 1]]
-    assert lanes(r.observation) == [[0, 1, 2, 3, 4], observations, [0, 1, 2, 3, 4]]
-    assert lanes(r.reward) == [[0] * 5, rewards, [0] * 5]
-    assert lanes(r.discount)[1] == [0 if kind == 2 else 1 for kind in kinds]
-    assert lanes(r.env_info["task_id"]) == [[1] * 5, [0] * 5, [1] * 5]
-    assert lanes(r.prev_action)[0] == [0, 5, 5, 5, 5]
+    r = rows(AutoReset(Multitask(tasks(), np.array([0, 1, 1])), mode), 4)
+    assert lanes(r.step_type) == [kinds, [0, 1, 1, 1, 1], [0, 1, 1, 1, 1]]
+    assert lanes(r.observation) == [observations, [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert lanes(r.reward) == [rewards, [0] * 5, [0] * 5]
+    assert lanes(r.discount)[0] == [0 if kind == 2 else 1 for kind in kinds]
+    assert lanes(r.env_info["task_id"]) == [[0] * 5, [1] * 5, [1] * 5]
+    assert lanes(r.prev_action)[1] == [0, 5, 5, 5, 5]
 
 
 class Purse(Counting):
@@ -111,13 +111,13 @@ def test_tasks_may_have_individual_time_limits():
 
 
 class Orange(Counting):
-    def draw(self, state, picture):
-        return picture.fill(ORANGE)
+    def draw(self, state, canvas):
+        return canvas.fill(ORANGE)
 
 
 class Grey(Counting):
-    def draw(self, state, picture):
-        return picture.fill(GREY)
+    def draw(self, state, canvas):
+        return canvas.fill(GREY)
 
 
 def test_the_picture_of_a_lane_is_that_of_its_task():

@@ -83,9 +83,9 @@ def test_rows_and_infos_are_those_of_a_sync_vector_env(mode):
     lengths = np.zeros(3)
     for t in range(14):
         if t == 3:  # lanes out of phase
-            options = [{"reset_mask": np.array([F, T, F])} for _ in range(2)]
+            options = [{"reset_mask": np.array([T, F, F])} for _ in range(2)]
             assert data_equivalence(
-                *(e.reset(seed=[0, 9, 0], options=o) for e, o in zip((ours, theirs), options, strict=True))
+                *(e.reset(seed=[9, 0, 0], options=o) for e, o in zip((ours, theirs), options, strict=True))
             )
         action = np.array([t % 2, 1, 0])
         mine, other = ours.step(action), theirs.step(action)
@@ -393,7 +393,7 @@ def test_it_renders_every_lane():
     ("make", "message"),
     [
         (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), autoreset=None), "options belong to an id"),
-        (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), 2), "num_envs must be that of env, 1, got 2"),
+        (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), 2), "num_envs must be 1, as in env, got 2"),
         (lambda: to_gymnasium_vector("CartPole-v1", arrays="torch"), "arrays must be 'numpy' or 'jax', got 'torch'"),
         (lambda: to_gymnasium_vector(jaxenv.testing.every_kind()[3]), "a reward must be one number"),
         (lambda: to_gymnasium_vector(3), "to_gymnasium_vector: env must be an environment, got 3"),

@@ -23,7 +23,7 @@ class Point:
     unit: str = tree.static(default="m")
 
 
-MASK = jnp.array([True, False, True])
+MASK = jnp.array([True, False, False])
 
 
 # --- lanes -----------------------------------------------------------------------------------------------------------
@@ -38,8 +38,8 @@ def test_where_takes_new_values_in_the_lanes_of_the_mask():
     new = {"a": jnp.arange(3), "b": (jnp.ones((3, 2)),)}
     old = {"a": jnp.full(3, 9), "b": (jnp.zeros((3, 2)),)}
     got = tree.where(MASK, new, old)
-    assert got["a"].tolist() == [0, 9, 2]
-    assert got["b"][0].tolist() == [[1, 1], [0, 0], [1, 1]]
+    assert got["a"].tolist() == [0, 9, 9]
+    assert got["b"][0].tolist() == [[1, 1], [0, 0], [0, 0]]
 
 
 def test_where_keeps_a_leaf_that_is_identical_on_both_sides():

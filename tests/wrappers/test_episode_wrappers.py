@@ -233,12 +233,12 @@ def test_a_new_key_cuts_the_first_episode_again():
         state, timestep = env.reset(jax.random.key(0))
         for _ in range(2):
             state, timestep = env.step(state, jnp.zeros(3, jnp.int32))
-        mask = np.array([False, True, False])
+        mask = np.array([True, False, False])
         state, timestep = jaxenv.reset_where(env, state, timestep, mask, jax.random.key(1))
         return env.step(state, jnp.zeros(3, jnp.int32))[1]
 
     timestep = restarted()
-    assert timestep.step_type.tolist() == [MID, LAST, MID]
+    assert timestep.step_type.tolist() == [LAST, MID, MID]
     assert timestep.discount.tolist() == [1, 1, 1]
 
 

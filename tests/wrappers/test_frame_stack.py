@@ -16,8 +16,8 @@ from tests.rows import assert_equal, random_actions, unrolled
 
 
 def counting():
-    """Three lanes; only the middle one ends, after two steps, and its next episodes count from 10, 20, ..."""
-    return Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3)
+    """Three lanes; only the first one ends, after two steps, and its next episodes count from 10, 20, ..."""
+    return Counting(np.array([[2], [9], [9]]), stride=10, num_envs=3)
 
 
 def rows(env, num_steps):
@@ -26,24 +26,24 @@ def rows(env, num_steps):
 
 # --- three lanes -----------------------------------------------------------------------------------------------------
 
-OUTER = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]
+LONG = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]]
 
 
 @pytest.mark.parametrize("stack", [lambda e: AutoReset(FrameStack(e, 3)), lambda e: FrameStack(AutoReset(e), 3)])
 def test_a_stack_restarts_with_its_lane_and_continues_in_others(stack):
     shown = rows(stack(counting()), 5).observation
-    middle = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [10, 10, 10], [10, 10, 11], [10, 11, 12]]
-    for lane, expected in enumerate([OUTER, middle, OUTER]):
+    first = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [10, 10, 10], [10, 10, 11], [10, 11, 12]]
+    for lane, expected in enumerate([first, LONG, LONG]):
         assert shown[:, lane].tolist() == expected
 
 
 def test_a_same_step_last_row_shows_the_next_stack_and_keeps_the_final_one():
     r = rows(AutoReset(FrameStack(counting(), 3), "same_step"), 5)
-    middle = [[0, 0, 0], [0, 0, 1], [10, 10, 10], [10, 10, 11], [20, 20, 20], [20, 20, 21]]
+    first = [[0, 0, 0], [0, 0, 1], [10, 10, 10], [10, 10, 11], [20, 20, 20], [20, 20, 21]]
     final = [[0, 0, 0], [0, 0, 1], [0, 1, 2], [10, 10, 11], [10, 11, 12], [20, 20, 21]]
-    for lane, expected in enumerate([OUTER, middle, OUTER]):
+    for lane, expected in enumerate([first, LONG, LONG]):
         assert r.observation[:, lane].tolist() == expected
-    assert r.env_info["final_observation"][:, 1].tolist() == final
+    assert r.env_info["final_observation"][:, 0].tolist() == final
     with pytest.raises(ValueError, match=r"FrameStack: it rewrites observation.* put it inside AutoReset"):
         FrameStack(AutoReset(counting(), "same_step"), 3)
 
@@ -98,22 +98,22 @@ def test_history_pads_with_zeros_and_shows_the_actions_that_led_there():
     )
     assert_equal(inside, outside)
     shown, acted = inside.observation["observation"], inside.observation["action"]
-    for lane in (0, 2):
-        assert shown[:, lane].tolist() == OUTER[:5]
+    for lane in (1, 2):
+        assert shown[:, lane].tolist() == LONG[:5]
         assert acted[:, lane].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [5, 6, 7], [6, 7, 8]]
-    assert shown[:, 1].tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [0, 0, 10], [0, 10, 11]]
-    assert acted[:, 1].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [0, 0, 0], [0, 0, 8]]
+    assert shown[:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [0, 0, 10], [0, 10, 11]]
+    assert acted[:, 0].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [0, 0, 0], [0, 0, 8]]
 
 
 def test_a_same_step_last_row_shows_the_next_history_and_keeps_the_final_one():
     actions = jnp.broadcast_to(jnp.array([5, 6, 7, 8])[:, None], (4, 3))
     r = unrolled(AutoReset(History(counting(), 3, include_actions=True), "same_step"), actions)
     shown, final = r.observation, r.env_info["final_observation"]
-    assert shown["observation"][:, 1].tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 10], [0, 10, 11], [0, 0, 20]]
-    assert final["observation"][:, 1].tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [0, 10, 11], [10, 11, 12]]
-    assert shown["action"][:, 1].tolist() == [[0, 0, 0], [0, 0, 5], [0, 0, 0], [0, 0, 7], [0, 0, 0]]
-    assert final["action"][:, 1].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [0, 0, 7], [0, 7, 8]]
-    assert final["observation"][4, 0].tolist() == [2, 3, 4]
+    assert shown["observation"][:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 10], [0, 10, 11], [0, 0, 20]]
+    assert final["observation"][:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [0, 10, 11], [10, 11, 12]]
+    assert shown["action"][:, 0].tolist() == [[0, 0, 0], [0, 0, 5], [0, 0, 0], [0, 0, 7], [0, 0, 0]]
+    assert final["action"][:, 0].tolist() == [[0, 0, 0], [0, 0, 5], [0, 5, 6], [0, 0, 7], [0, 7, 8]]
+    assert final["observation"][4, 1].tolist() == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ class Looking(Counting):
 
 
 def test_only_named_fields_are_stacked_inside_and_outside_auto_reset():
-    base = Looking(np.array([[9], [2], [9]]), stride=10, num_envs=3)
+    base = Looking(np.array([[2], [9], [9]]), stride=10, num_envs=3)
     inside, outside = (
         AutoReset(FrameStack(base, 2, axis=-1, fields=("eye.left",))),
         FrameStack(AutoReset(base), 2, axis=-1, fields=("eye.left",)),
@@ -214,9 +214,9 @@ def test_only_named_fields_are_stacked_inside_and_outside_auto_reset():
     assert_equal(shown, rows(outside, 4))
     eye = shown.observation["eye"]["left"]
     assert eye.dtype == np.uint8
-    assert eye[3, :, 0].tolist() == [[2, 3, 3, 4], [10, 11, 10, 11], [2, 3, 3, 4]]
-    assert eye[4, :, 1].tolist() == [[5, 6, 6, 7], [12, 13, 13, 14], [5, 6, 6, 7]]
-    assert shown.observation["speed"][:, 1].tolist() == [0, 1, 2, 10, 11]
+    assert eye[3, :, 0].tolist() == [[10, 11, 10, 11], [2, 3, 3, 4], [2, 3, 3, 4]]
+    assert eye[4, :, 1].tolist() == [[12, 13, 13, 14], [5, 6, 6, 7], [5, 6, 6, 7]]
+    assert shown.observation["speed"][:, 0].tolist() == [0, 1, 2, 10, 11]
 
 
 def test_one_frame_is_the_observation_itself():

@@ -30,7 +30,7 @@ def conditioned(env, sample_goal=by_episode, reward_fn=distance, achieved_fn=ste
 
 
 def counting(num_envs=3):
-    return Counting(np.array([[9], [2], [9]])[:num_envs], stride=10, num_envs=num_envs)
+    return Counting(np.array([[2], [9], [9]])[:num_envs], stride=10, num_envs=num_envs)
 
 
 def lanes(values):
@@ -70,18 +70,18 @@ def rows(env, steps=4):
 def test_a_goal_is_held_for_an_episode_and_rewards_proximity(stack, goals, achieved, rewards, observations):
     r = rows(stack(counting()))
     shown = r.observation
-    assert lanes(shown["desired_goal"][..., 0]) == [[2] * 5, goals, [2] * 5]
-    assert lanes(shown["achieved_goal"][..., 0]) == [[0, 1, 2, 3, 4], achieved, [0, 1, 2, 3, 4]]
-    assert lanes(shown["observation"]) == [[0, 1, 2, 3, 4], observations, [0, 1, 2, 3, 4]]
-    assert lanes(r.reward) == [[0, -1, 0, -1, -2], rewards, [0, -1, 0, -1, -2]]
+    assert lanes(shown["desired_goal"][..., 0]) == [goals, [2] * 5, [2] * 5]
+    assert lanes(shown["achieved_goal"][..., 0]) == [achieved, [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert lanes(shown["observation"]) == [observations, [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    assert lanes(r.reward) == [rewards, [0, -1, 0, -1, -2], [0, -1, 0, -1, -2]]
 
 
 def test_the_final_observation_shows_the_goal_of_its_episode():
     r = rows(AutoReset(conditioned(counting()), "same_step"), 2)
     final = r.env_info["final_observation"]
-    assert final["desired_goal"][2, 1].tolist() == [2]
-    assert final["achieved_goal"][2, 1].tolist() == [2]
-    assert r.observation["desired_goal"][2, 1].tolist() == [4]
+    assert final["desired_goal"][2, 0].tolist() == [2]
+    assert final["achieved_goal"][2, 0].tolist() == [2]
+    assert r.observation["desired_goal"][2, 0].tolist() == [4]
 
 
 def test_goals_are_drawn_per_lane():

@@ -52,14 +52,14 @@ class Sum(LaneWrapper):
     ],
 )
 def test_an_episode_is_shown_from_after_its_no_op(mode, kinds, observations, strategy):
-    env = AutoReset(NoopReset(Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3), 1), mode, strategy)
+    env = AutoReset(NoopReset(Counting(np.array([[2], [9], [9]]), stride=10, num_envs=3), 1), mode, strategy)
     r = rows(env, 4)
-    assert lanes(r.step_type) == [[0, 1, 1, 1, 1], kinds, [0, 1, 1, 1, 1]]
-    assert lanes(r.observation) == [[1, 2, 3, 4, 5], observations, [1, 2, 3, 4, 5]]
+    assert lanes(r.step_type) == [kinds, [0, 1, 1, 1, 1], [0, 1, 1, 1, 1]]
+    assert lanes(r.observation) == [observations, [1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]
     paid = [0 if kind == 0 else 5 for kind in kinds]
-    assert lanes(r.reward) == [[0, 5, 5, 5, 5], paid, [0, 5, 5, 5, 5]]
+    assert lanes(r.reward) == [paid, [0, 5, 5, 5, 5], [0, 5, 5, 5, 5]]
     assert lanes(r.prev_action) == lanes(r.reward)
-    assert lanes(r.discount)[1] == [0 if kind == 2 else 1 for kind in kinds]
+    assert lanes(r.discount)[0] == [0 if kind == 2 else 1 for kind in kinds]
 
 
 def test_the_number_of_no_ops_is_drawn_per_lane_and_episode_from_1_to_the_maximum():

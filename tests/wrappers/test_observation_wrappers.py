@@ -308,9 +308,9 @@ def nested(env, observation):
 # --- through reset, step and restarts --------------------------------------------------------------------------------
 
 # Observations of three lanes of Counting with a stride of 10, clipped to 1 .. 19; the middle one ends after 2 steps.
-COUNTING = Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3)
-ROWS = [[1, 1, 1], [1, 1, 1], [2, 2, 2], [3, 10, 3], [4, 11, 4], [5, 12, 5]]
-TYPES = [[FIRST, FIRST, FIRST], [MID, MID, MID], [MID, LAST, MID], [MID, FIRST, MID], [MID, MID, MID], [MID, LAST, MID]]
+COUNTING = Counting(np.array([[2], [9], [9]]), stride=10, num_envs=3)
+ROWS = [[1, 1, 1], [1, 1, 1], [2, 2, 2], [10, 3, 3], [11, 4, 4], [12, 5, 5]]
+TYPES = [[FIRST, FIRST, FIRST], [MID, MID, MID], [LAST, MID, MID], [FIRST, MID, MID], [MID, MID, MID], [LAST, MID, MID]]
 
 
 @pytest.mark.parametrize(
@@ -332,9 +332,9 @@ def test_rows_of_every_episode_are_mapped_inside_and_outside_auto_reset(env):
 )
 def test_both_observations_of_a_same_step_row_are_mapped(env):
     r = unrolled(env, jnp.zeros((4, 3), jnp.int32))
-    assert r.observation.tolist() == [[1, 1, 1], [1, 1, 1], [2, 10, 2], [3, 11, 3], [4, 19, 4]]
-    # The second episode of the middle lane ends on the last row with 12; the third starts with 20, clipped.
-    assert r.env_info["final_observation"].tolist() == [[1, 1, 1], [1, 1, 1], [2, 2, 2], [3, 11, 3], [4, 12, 4]]
+    assert r.observation.tolist() == [[1, 1, 1], [1, 1, 1], [10, 2, 2], [11, 3, 3], [19, 4, 4]]
+    # The second episode of the first lane ends on the last row with 12; the third starts with 20, clipped.
+    assert r.env_info["final_observation"].tolist() == [[1, 1, 1], [1, 1, 1], [2, 2, 2], [11, 3, 3], [12, 4, 4]]
 
 
 def test_codes_of_a_range_wider_than_its_dtype_are_complete():

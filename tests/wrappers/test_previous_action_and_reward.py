@@ -11,8 +11,8 @@ from tests.rows import assert_equal, unrolled
 
 
 def counting():
-    """Three lanes; only the middle one ends, after two steps. Pays 100 minus the action."""
-    return TransformReward(Counting(np.array([[9], [2], [9]]), stride=10, num_envs=3), hundred_less)
+    """Three lanes; only the first one ends, after two steps. Pays 100 minus the action."""
+    return TransformReward(Counting(np.array([[2], [9], [9]]), stride=10, num_envs=3), hundred_less)
 
 
 def hundred_less(reward):
@@ -30,8 +30,8 @@ def test_a_row_shows_the_action_that_led_to_it_and_zeros_at_first():
     assert_equal(inside, outside)
     shown = inside.observation
     for lane, observation, action, reward in [
-        (0, [0, 1, 2, 3, 4, 5], [0, 5, 6, 7, 8, 9], [0, 95, 94, 93, 92, 91]),
-        (1, [0, 1, 2, 10, 11, 12], [0, 5, 6, 0, 8, 9], [0, 95, 94, 0, 92, 91]),
+        (0, [0, 1, 2, 10, 11, 12], [0, 5, 6, 0, 8, 9], [0, 95, 94, 0, 92, 91]),
+        (1, [0, 1, 2, 3, 4, 5], [0, 5, 6, 7, 8, 9], [0, 95, 94, 93, 92, 91]),
         (2, [0, 1, 2, 3, 4, 5], [0, 5, 6, 7, 8, 9], [0, 95, 94, 93, 92, 91]),
     ]:
         assert shown["observation"][:, lane].tolist() == observation
@@ -42,11 +42,11 @@ def test_a_row_shows_the_action_that_led_to_it_and_zeros_at_first():
 def test_a_same_step_last_row_shows_zeros_and_its_final_observation_the_last_action_and_reward():
     r = unrolled(AutoReset(PreviousActionAndReward(counting()), "same_step"), ACTIONS)
     shown, final = r.observation, r.env_info["final_observation"]
-    assert shown["prev_action"][:, 1].tolist() == [0, 5, 0, 7, 0, 9]
-    assert shown["prev_reward"][:, 1].tolist() == [0, 95, 0, 93, 0, 91]
-    assert final["prev_action"][:, 1].tolist() == [0, 5, 6, 7, 8, 9]
-    assert final["prev_reward"][:, 1].tolist() == [0, 95, 94, 93, 92, 91]
-    assert shown["prev_action"][:, 0].tolist() == [0, 5, 6, 7, 8, 9]
+    assert shown["prev_action"][:, 0].tolist() == [0, 5, 0, 7, 0, 9]
+    assert shown["prev_reward"][:, 0].tolist() == [0, 95, 0, 93, 0, 91]
+    assert final["prev_action"][:, 0].tolist() == [0, 5, 6, 7, 8, 9]
+    assert final["prev_reward"][:, 0].tolist() == [0, 95, 94, 93, 92, 91]
+    assert shown["prev_action"][:, 1].tolist() == [0, 5, 6, 7, 8, 9]
     with pytest.raises(ValueError, match=r"PreviousActionAndReward: it rewrites observation.* put it inside AutoReset"):
         PreviousActionAndReward(AutoReset(counting(), "same_step"))
 

@@ -1,4 +1,4 @@
-"""EpisodeStatistics, EvalReturn and RunStats on three lanes, the middle one of which ends and restarts."""
+"""EpisodeStatistics, EvalReturn and RunStats on three lanes, the first one of which ends and restarts."""
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,11 @@ F, T = False, True
 
 
 def env(lanes=3):
-    """Lanes 0 and 2 never end, lane 1 ends after two steps; the reward is the action."""
-    return Counting(np.array([[0], [2], [0]])[:lanes], num_envs=lanes)
+    """Lane 0 ends after two steps, the others never; the reward is the action."""
+    return Counting(np.array([[2], [0], [0]])[:lanes], num_envs=lanes)
 
 
-ACTIONS = jnp.array([[1, 2, 3], [1, 2, 3], [1, 9, 3], [1, 4, 3], [1, 5, 3]])
+ACTIONS = jnp.array([[2, 1, 3], [2, 1, 3], [9, 1, 3], [4, 1, 3], [5, 1, 3]])
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ ACTIONS = jnp.array([[1, 2, 3], [1, 2, 3], [1, 9, 3], [1, 4, 3], [1, 5, 3]])
 def test_statistics_are_on_last_rows_only(build):
     rows = unrolled(build(env()), ACTIONS)
     episode = rows.env_info["episode"]
-    assert rows.step_type[:, 1].tolist() == [0, 1, 2, 0, 1, 2]
-    assert episode["return"].tolist() == [[0, 0, 0], [0, 0, 0], [0, 4, 0], [0, 0, 0], [0, 0, 0], [0, 9, 0]]
-    assert episode["length"].tolist() == [[0, 0, 0], [0, 0, 0], [0, 2, 0], [0, 0, 0], [0, 0, 0], [0, 2, 0]]
-    assert episode["valid"][:, 1].tolist() == episode["terminated"][:, 1].tolist() == [F, F, T, F, F, T]
-    assert not episode["valid"][:, [0, 2]].any()
+    assert rows.step_type[:, 0].tolist() == [0, 1, 2, 0, 1, 2]
+    assert episode["return"].tolist() == [[0, 0, 0], [0, 0, 0], [4, 0, 0], [0, 0, 0], [0, 0, 0], [9, 0, 0]]
+    assert episode["length"].tolist() == [[0, 0, 0], [0, 0, 0], [2, 0, 0], [0, 0, 0], [0, 0, 0], [2, 0, 0]]
+    assert episode["valid"][:, 0].tolist() == episode["terminated"][:, 0].tolist() == [F, F, T, F, F, T]
+    assert not episode["valid"][:, 1:].any()
     assert not episode["truncated"].any()
 
 
@@ -46,18 +46,18 @@ def test_statistics_are_on_last_rows_only(build):
 )
 def test_a_same_step_last_row_reports_the_episode_that_it_ends(build):
     episode = unrolled(build(env()), ACTIONS).env_info["episode"]
-    assert episode["return"][:, 1].tolist() == [0, 0, 4, 0, 13, 0]
-    assert episode["length"][:, 1].tolist() == [0, 0, 2, 0, 2, 0]
-    assert episode["length"][:, [0, 2]].sum() == 0
+    assert episode["return"][:, 0].tolist() == [0, 0, 4, 0, 13, 0]
+    assert episode["length"][:, 0].tolist() == [0, 0, 2, 0, 2, 0]
+    assert episode["length"][:, 1:].sum() == 0
 
 
 def test_truncation_and_termination_are_distinguished_and_termination_wins_a_tie():
-    limited = TimeLimit(env(), np.array([3, 2, 4]))
+    limited = TimeLimit(env(), np.array([2, 3, 4]))
     episode = unrolled(AutoReset(EpisodeStatistics(limited)), ACTIONS[:4]).env_info["episode"]
-    assert episode["truncated"].tolist()[3] == [T, F, F]
+    assert episode["truncated"].tolist()[3] == [F, T, F]
     assert episode["truncated"].tolist()[4] == [F, F, T]
-    assert (episode["terminated"].tolist()[2], episode["truncated"].tolist()[2]) == ([F, T, F], [F, F, F])
-    assert episode["return"][3].tolist() == [3, 0, 0]
+    assert (episode["terminated"].tolist()[2], episode["truncated"].tolist()[2]) == ([T, F, F], [F, F, F])
+    assert episode["return"][3].tolist() == [0, 3, 0]
 
 
 def test_a_vector_reward_has_a_vector_return():
@@ -81,7 +81,7 @@ def test_nested_episode_statistics_are_refused():
 def test_eval_return_is_always_present_and_valid_exactly_at_the_end(build):
     rows = unrolled(build(env()), ACTIONS)
     assert rows.env_info["eval_episode_return"].dtype == np.float32
-    assert rows.env_info["eval_episode_return"][:, 1].tolist() == [0, 0, 4, 0, 0, 9]
+    assert rows.env_info["eval_episode_return"][:, 0].tolist() == [0, 0, 4, 0, 0, 9]
     np.testing.assert_array_equal(rows.env_info["eval_episode_return_valid"], rows.step_type == 2)
 
 
@@ -105,7 +105,7 @@ def counters(env, steps):
 
 def test_run_counters_survive_restarts():
     seen = counters(RunStats(AutoReset(env())), 5)
-    assert seen[:, :, 1].tolist() == [
+    assert seen[:, :, 0].tolist() == [
         [0, 1, 0, 0],
         [0, 1, 1, 1],
         [1, 1, 2, 2],
@@ -113,12 +113,12 @@ def test_run_counters_survive_restarts():
         [1, 2, 3, 1],
         [2, 2, 4, 2],
     ]
-    assert seen[-1, :, 0].tolist() == [0, 1, 5, 5]
+    assert seen[-1, :, 1].tolist() == [0, 1, 5, 5]
 
 
 def test_run_counters_count_same_step_rows():
     seen = counters(RunStats(AutoReset(env(), "same_step")), 4)
-    assert seen[:, :, 1].tolist() == [[0, 1, 0, 0], [0, 1, 1, 1], [1, 2, 2, 0], [1, 2, 3, 1], [2, 3, 4, 0]]
+    assert seen[:, :, 0].tolist() == [[0, 1, 0, 0], [0, 1, 1, 1], [1, 2, 2, 0], [1, 2, 3, 1], [2, 3, 4, 0]]
 
 
 def test_run_counters_are_equal_inside_and_outside_auto_reset():
@@ -146,7 +146,7 @@ def test_run_counters_count_beyond_32_bits():
 
 
 def recent_after(stack, actions):
-    """The last episodes of lane 1 after the actions: its returns and its lengths."""
+    """The last episodes of lane 0 after the actions: its returns and its lengths."""
 
     @jax.jit
     def run(env, key):
@@ -155,8 +155,8 @@ def recent_after(stack, actions):
 
     state = run(stack, jax.random.key(0))
     recent = getattr(state, "recent", None) or state.inner.recent
-    assert not recent.lengths[::2].any(), "lane 0, and 2 if there is one, finishes no episode"
-    return recent.returns[1].tolist(), recent.lengths[1].tolist()
+    assert not recent.lengths[1:].any(), "the other lanes finish no episode"
+    return recent.returns[0].tolist(), recent.lengths[0].tolist()
 
 
 @pytest.mark.parametrize("build", [lambda e: RunStats(AutoReset(e), 2), lambda e: AutoReset(RunStats(e, 2))])
@@ -173,7 +173,7 @@ def test_places_without_an_episode_are_not_valid():
     state, _ = stack.reset(jax.random.key(0))
     for actions in ACTIONS[:2]:
         state, _ = stack.step(state, actions)
-    assert state.recent.valid[1].tolist() == [True, False]
+    assert state.recent.valid[0].tolist() == [True, False]
     assert state.recent.returns[state.recent.valid].tolist() == [4]
 
 
@@ -185,10 +185,10 @@ def test_an_episode_restarted_by_hand_is_not_among_the_last_ones_and_leaves_no_r
     stack = RunStats(AutoReset(env()), 2)
     state, timestep = stack.reset(jax.random.key(0))
     state, timestep = stack.step(state, ACTIONS[0])
-    state, timestep = jaxenv.reset_where(stack, state, timestep, jnp.array([False, True, False]))
+    state, timestep = jaxenv.reset_where(stack, state, timestep, jnp.array([True, False, False]))
     for actions in ACTIONS[:2]:
         state, timestep = stack.step(state, actions)
-    assert (state.recent.returns[1].tolist(), state.recent.lengths[1].tolist()) == ([4, 0], [2, 0])
+    assert (state.recent.returns[0].tolist(), state.recent.lengths[0].tolist()) == ([4, 0], [2, 0])
 
 
 def test_an_episode_that_ends_abnormally_is_not_among_the_last_ones():
@@ -197,8 +197,8 @@ def test_an_episode_that_ends_abnormally_is_not_among_the_last_ones():
             out = super().transition(state, action, stream)
             return tree.rebuild(out, env_info={"abnormal": action == 9})
 
-    stack = RunStats(AutoReset(Failing(np.array([[0], [2], [0]]), num_envs=3)), 2)
-    nine = ACTIONS.at[0, 1].set(9)  # fails in the first step, then restarts
+    stack = RunStats(AutoReset(Failing(np.array([[2], [0], [0]]), num_envs=3)), 2)
+    nine = ACTIONS.at[0, 0].set(9)  # fails in the first step, then restarts
     assert recent_after(stack, jnp.concatenate([nine[:2], ACTIONS])) == ([4, 9], [2, 2])
 
 

@@ -229,10 +229,10 @@ def test_windows_that_are_not_valid_are_never_drawn_again():
     replay = Replay(5, 2, sampling=PrioritizedSampling(0.5))
     state = add(replay, init(replay, block(0, 1, 2)), block(0, 5, 2))
     windows, error = windows_at([0, 1, 0], [0, 1, 2]), np.array([3.0, np.nan, 0.0], np.float32)
-    valid = np.array([True, False, True])
+    valid = np.array([True, False, False])
     for method in (Replay.update_priorities, update):
         priorities = priorities_of(replay, method(replay, state, windows, error, valid))
-        assert sorted(set(priorities_of(replay, state)) - set(priorities)) == [(1, 1)]
+        assert sorted(set(priorities_of(replay, state)) - set(priorities)) == [(0, 2), (1, 1)]
 
 
 def test_epsilon_is_added_before_the_exponent_is_applied():
@@ -289,7 +289,7 @@ def test_sums_do_not_drift_over_many_changes():
 def test_an_argument_that_does_not_fit_raises():
     replay = Replay(8, 3, sampling=exactly(1.0, 3))
     state = add(replay, init(replay, block(0, 1)), block(0, 8))
-    with pytest.raises(ValueError, match=r"sample: length must be that of PrioritizedSampling, 3, got 2"):
+    with pytest.raises(ValueError, match=r"sample: length must be 3, as in PrioritizedSampling, got 2"):
         replay.sample(state, jax.random.key(0), 4)
     with pytest.raises(ValueError, match=r"update_priorities: priority must have shape \(2,\), got \(3,\)"):
         replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(3))
