@@ -162,7 +162,7 @@ def test_a_delayed_vector_reward_is_summed_by_component():
         (lambda e: ClipReward(e, "low"), "ClipReward: minimum must be a number or an array of numbers, got 'low'"),
         (lambda e: TransformReward(e, 3), "TransformReward: fn must be a function of rewards, got 3"),
         (lambda e: TransformReward(e, jnp.sum), r"TransformReward.fn: the reward must have shape \(4,\), .* got \(\)"),
-        (lambda e: TransformReward(e, jnp.sign, specs.discrete(2)), r"TransformReward: spec must be .*, got Bounded"),
+        (lambda e: TransformReward(e, jnp.sign, specs.discrete(2)), r"TransformReward: spec must have .*, got Bounded"),
         (
             lambda e: TransformReward(e, jnp.exp, scalar(1, 2)),
             "TransformReward: spec must include 0, the reward",
