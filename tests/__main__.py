@@ -59,7 +59,8 @@ def main(arguments: list[str]) -> int:
         groups = [(others, True), (floats, False)] if _is_known(_OLDER_GENERATORS) else [(others + floats, False)]
         codes = [_run("not slow and not pages", fast, [*arguments, *paths]) for paths, fast in groups]
     ran = [code for code in codes if code != pytest.ExitCode.NO_TESTS_COLLECTED]
-    return max(ran, default=int(pytest.ExitCode.NO_TESTS_COLLECTED))
+    # A signal that ends pytest is a negative number.
+    return max(map(abs, ran), default=int(pytest.ExitCode.NO_TESTS_COLLECTED))
 
 
 def paths_of(run: Run) -> list[str]:

@@ -42,7 +42,7 @@ FILES = {
         "action_wrappers autoreset frame_stack image_wrappers masked_actions normalize observation_wrappers"
         " previous_action_and_reward reward_wrappers sticky_action time_limit"
     ),
-    "tests/wrappers/stack": "env_data make",
+    "tests/wrappers/stack": "env_data",
 }
 
 

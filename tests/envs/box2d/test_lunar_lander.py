@@ -21,10 +21,13 @@ from tests.pictures import centre, picture
 IDS = {False: "LunarLander-v3", True: "LunarLanderContinuous-v3"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "num", "steps", "fraction"),
-    [("random", 60, 200, 0.95), ("heuristic", 30, 320, 0.7), ("heuristic continuous", 30, 250, 0.7)],
+    [
+        ("random", 60, 200, 0.95),
+        pytest.param("heuristic", 30, 320, 0.7, marks=pytest.mark.slow),
+        pytest.param("heuristic continuous", 30, 250, 0.7, marks=pytest.mark.slow),
+    ],
 )
 def test_replayed_episodes_equal_gymnasiums(kind, num, steps, fraction):
     theirs = episodes.load(kind)
@@ -64,6 +67,7 @@ def test_the_ground_is_flat_around_the_pad_and_smoothed_over_three_points_elsewh
     np.testing.assert_allclose(found, np.stack(expected, axis=1), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_heights_and_winds_are_uniform():
     env = LunarLander(enable_wind=True)
     state = jax.jit(env.initial)(random.stream(jax.random.split(jax.random.key(0), 4000)))
@@ -78,6 +82,7 @@ def test_heights_and_winds_are_uniform():
         assert 9900 < np.max(index) - 1 < 9999
 
 
+@pytest.mark.slow
 def test_params_differ_by_lane():
     env = jaxenv.make("LunarLander-v3", 2, gravity=jnp.array([-10.0, -2.0]), start_force=0.0)
     _, timestep = env.reset(jax.random.key(0))
@@ -98,6 +103,7 @@ def test_specs_and_registry_rows_equal_gymnasiums():
     np.testing.assert_allclose(spec.minimum, np.where(np.arange(8) < 6, -high, 0))
 
 
+@pytest.mark.slow
 def test_the_picture_shows_the_craft_at_the_top_in_the_middle():
     env = LunarLander(params=type(LunarLander().params)(start_force=0.0))
     state = env.initial(random.stream(jax.random.split(jax.random.key(0), 1)))
