@@ -259,7 +259,7 @@ def test_a_state_of_another_history_is_refused_at_the_same_step(load):
     same, _ = other.reset(jax.random.key(0))
     state, _ = env.step(state, np.array([0, 1]))
     elsewhere, _ = other.step(same, np.array([1, 1]))
-    with pytest.raises(HostEnvironmentError, match="of another process"):
+    with pytest.raises(HostEnvironmentError, match="another process"):
         env.step(elsewhere, np.array([0, 0]))
     env.reset(jax.random.key(0))
     env.step(same, np.array([0, 0]))  # two environments with one history are in one state

@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 
 import jaxenv
+from tests.packages import imported
 
-pytest.importorskip("gymnax")
+
+@pytest.fixture(autouse=True)
+def _gymnax():
+    imported("gymnax")
 
 
 def test_a_picture_shows_the_state_of_its_lane():

@@ -387,5 +387,5 @@ def test_invalid_action_specs_and_arguments_are_refused_by_name_and_value(make, 
 def test_an_action_of_the_wrong_shape_is_refused_by_the_outermost_wrapper():
     env = DiscretizeAction(made(SQUARE), 3)
     state, _ = env.reset(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"DiscretizeAction.*must .*got \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"DiscretizeAction.*got \(1, 2\)"):
         env.step(state, np.zeros((1, 2), np.int32))

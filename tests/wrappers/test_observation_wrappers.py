@@ -456,7 +456,7 @@ BAD = [
     (FilterObservation, (BOX, DIE), {"keys": (-3,)}, "no '-3' here"),
     (FilterObservation, (BOX, DIE), {"keys": (1, -1)}, r"must not repeat a part, got \(1, -1\)"),
     (FilterObservation, BOX, {"keys": (0, 2)}, "no '2' here"),
-    (FilterObservation, Array((2, 2), F32), {"keys": (0,)}, r"must be a.* Array"),
+    (FilterObservation, Array((2, 2), F32), {"keys": (0,)}, r"observation .*got Array"),
     (FlattenObservation, ROBOT, {"fields": ("arm",)}, "field 'arm': no 'arm' here"),
     (FlattenObservation, ROBOT, {"fields": ()}, r"fields .*got \(\)"),
     (RescaleObservation, BOX, {"minimum": 1.0}, r"minimum .*got 1.0 and 1.0"),

@@ -248,11 +248,9 @@ def test_windows_of_any_lane_share_one_gamma(gamma):
         replay.sample_transitions(state, jax.random.key(0), 3, n=2, gamma=gamma)
 
 
-@pytest.mark.parametrize(
-    ("length", "rule"), [(2.0, "an integer, got 2.0"), ("2", "an integer, got '2'"), (0, "at least 1")]
-)
-def test_windows_are_split_by_an_integer(length, rule):
+@pytest.mark.parametrize("length", [2.0, "2", 0])
+def test_windows_are_split_by_an_integer(length):
     replay = Replay(16, 3)
     batch = replay.gather_all(replay.add(replay.init(block(0, 4)), block(0, 8)))
-    with pytest.raises(ValueError, match=f"Batch.windows: length must be {rule}"):
+    with pytest.raises(ValueError, match=rf"Batch\.windows: length .*got {length!r}"):
         batch.windows(length)
