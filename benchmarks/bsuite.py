@@ -64,14 +64,14 @@ _ROWS = 2048  # of the random agent between two looks at its log
 
 @tree.struct
 class Player:
-    """What the random agent carries: state and TimeStep of its environment."""
+    """The carry of the random agent: state and TimeStep of its environment."""
 
     env_state: Any
     timestep: Any
 
 
 class RewardScale(RewardWrapper):
-    """Multiplies the reward by a number that settings trained together may have each for themselves."""
+    """Multiplies the reward by a number, which may differ between settings that are trained together."""
 
     scale: float = 1.0
 
@@ -80,10 +80,10 @@ class RewardScale(RewardWrapper):
 
 
 def stack(id: str, num_episodes: int, **changes: Any) -> bsuite_logs.Log:
-    """The environment of a setting, one lane, with its log.
+    """Makes the environment of a setting, one lane, with its log.
 
-    It has the task of ``jaxenv.load("bsuite:ID")``. But its name is that of the environment, and scales are leaves, so
-    that settings which differ in numbers alone have the same structure.
+    It has the task of ``jaxenv.load("bsuite:ID")``, but the environment's name, and scales are leaves, so that settings
+    that differ only in numbers have the same structure.
     """
     found, setting = suite.experiment(id)
     setting, own = {**setting, **changes}, []
@@ -95,12 +95,12 @@ def stack(id: str, num_episodes: int, **changes: Any) -> bsuite_logs.Log:
 
 
 def trained(id: str, num_episodes: int) -> bsuite_logs.Log:
-    """The same without what only the first start reads: a bandit keeps its arms in its state."""
+    """Makes the `stack` without parts that only the first start reads: a bandit keeps its arms in its state."""
     return stack(id, num_episodes, **({"mapping_seed": None} if id.startswith("bandit") else {}))
 
 
 def groups(name: str) -> list[list[str]]:
-    """The ids of an experiment, those that one program trains together, short episodes first.
+    """Groups the ids of an experiment that one program trains together, short episodes first.
 
     They differ in params alone, and where the setting decides how long an episode is, by at most a factor of two.
     """
@@ -112,7 +112,7 @@ def groups(name: str) -> list[list[str]]:
 
 
 def functions(config: ppo.Config | None, env: bsuite_logs.Log) -> tuple[Callable, Callable]:
-    """``start(key)`` and ``advance(learner)`` of an agent. Without a config, it acts at random and learns nothing."""
+    """Returns ``start(key)`` and ``advance(learner)`` of an agent; without a config it acts at random."""
     if config is not None:
         train = ppo.make_train(config, env, env)
         init, iteration = train.init, train.iteration
@@ -132,7 +132,7 @@ def functions(config: ppo.Config | None, env: bsuite_logs.Log) -> tuple[Callable
 def run(ids: Sequence[str], config: ppo.Config | None, num_episodes: int) -> list[np.ndarray]:
     """Trains the settings of a group, one lane each, for ``num_episodes`` episodes; returns their logs ``[K, C]``.
 
-    Every setting has a key of its own. One that is done goes on, without being logged, until the last one is.
+    Every setting has a separate key. A finished setting continues, unlogged, until the last one is done.
     """
     stacks = [trained(id, num_episodes) for id in ids]
     env = jax.tree.map(lambda *leaves: jnp.stack(leaves), *stacks)
@@ -160,8 +160,9 @@ def train(agent: str, experiment: str, folder: pathlib.Path, most: int | None) -
     Args:
         agent: one of `AGENTS`.
         experiment: the name of the experiment.
-        folder: of the agent. Besides the logs it holds ``config.json``, and seconds per program in ``seconds.json``.
-        most: end runs after this many episodes, or None for those that bsuite prescribes.
+        folder: the folder of the agent. Besides the logs it holds ``config.json``, and seconds per program in
+            ``seconds.json``.
+        most: end runs after this many episodes, or None for the number that bsuite prescribes.
 
     Raises:
         ValueError: if the folder has logs of another config, or another process writes to it.
@@ -208,7 +209,7 @@ def _add_seconds(folder: pathlib.Path, id: str, seconds: float) -> None:
 
 
 def results(agent: str, folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of the result file: the experiments of which all settings have been logged."""
+    """Returns the rows of the result file: one per experiment whose settings have all been logged."""
     logged = {path.name for path in folder.glob("*.csv")}
     complete = [
         name
@@ -258,7 +259,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Trains what has no log yet, prints the scores and writes the files."""
+    """Trains the settings without a log, prints the scores and writes the files."""
     args = parse(arguments)
     for experiment in () if args.table else args.experiments:
         for agent in args.agents:

@@ -19,7 +19,7 @@ _RATIOS = (1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)
 
 
 def logged_episodes(num_episodes: int) -> tuple[int, ...]:
-    """The episodes, counted from 1, that bsuite logs in a run: about as many in 10 to 100 as in 100 to 1000."""
+    """Returns the episodes, counted from 1, that bsuite logs: about as many in 10 to 100 as in 100 to 1000."""
     numbers = {ratio * 10**exponent for exponent in range(len(str(num_episodes))) for ratio in _RATIOS}
     return tuple(int(number) for number in sorted(numbers) if number <= num_episodes and number == int(number))
 
@@ -35,8 +35,8 @@ class LogState:
         episodes: int32 ``[B]``, completed episodes.
         total: the rewards of all episodes, ``[B]``.
         of_episode: the rewards of the current episode, ``[B]``.
-        table: float32 ``[B, K, C]``, a line for each of the K logged episodes; zeros for those still to come. Counts
-            are exact below 2**24.
+        table: float32 ``[B, K, C]``, a line for each of the K logged episodes; zeros for pending ones. Counts are exact
+            below 2**24.
     """
 
     inner: Any
@@ -49,7 +49,7 @@ class LogState:
 
 
 class Log(Wrapper):
-    """Keeps what bsuite's ``Logging`` wrapper writes, per lane, in its state.
+    """Keeps the log that bsuite's ``Logging`` wrapper writes, per lane, in its state.
 
     Owns no field; goes outside ``AutoReset``. A training run needs no callbacks then: the host
     reads the table from the state of the environment.
@@ -79,7 +79,7 @@ class Log(Wrapper):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the table's columns: those of all experiments, and the counters of this one."""
+        """The names of the table's columns: common ones, and the counters of this experiment."""
         return (*STANDARD, *sorted(self.env.env_info_spec()))
 
     def inner(self, state):
@@ -119,7 +119,7 @@ class Log(Wrapper):
 
 
 def path_of(folder: pathlib.Path, id: str) -> pathlib.Path:
-    """The file of a setting, under the name that bsuite's ``csv_load`` expects."""
+    """Returns the file of a setting, under the name that bsuite's ``csv_load`` expects."""
     return folder / f"bsuite_id_-_{id.replace('/', '-')}.csv"
 
 
@@ -133,12 +133,12 @@ def write(folder: pathlib.Path, id: str, columns: Sequence[str], table: np.ndarr
 
 
 def read(path: pathlib.Path) -> Mapping[str, np.ndarray]:
-    """The columns of a log."""
+    """Returns the columns of a log."""
     with open(path, newline="") as file:
         columns, *lines = csv.reader(file)
     return dict(zip(columns, np.array(lines, np.float64).T, strict=True))
 
 
 def _number(value: float) -> float | int:
-    """Whole numbers without a decimal point, as bsuite's counts are."""
+    """Writes whole numbers without a decimal point, like bsuite's counts."""
     return int(value) if float(value).is_integer() else float(value)

@@ -13,7 +13,7 @@ TAGS = sorted({tag for experiment in suite.EXPERIMENTS.values() for tag in exper
 
 
 def scores(folder: pathlib.Path, experiments: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """What bsuite says about each experiment: its score from 0 to 1, and whether all episodes were played.
+    """Scores each experiment from 0 to 1 and reports whether all episodes were played.
 
     Args:
         folder: the logs of one agent.
@@ -27,7 +27,7 @@ def scores(folder: pathlib.Path, experiments: Sequence[str]) -> dict[str, dict[s
 
 
 def by_tag(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """The mean score of the experiments of each tag, NaN where there is none, for the rows of one agent."""
+    """Returns the mean score per tag, NaN for a tag without experiments, from the rows of one agent."""
     import pandas
 
     with _bsuite() as (_, analysis):
@@ -38,11 +38,11 @@ def by_tag(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _bsuite() -> Iterator[tuple[Any, Any]]:
-    """The loader and the summary of bsuite, written for pandas 1: ``Series.append`` has been removed since."""
+    """Yields bsuite's loader and summary, which are written for pandas 1 and need ``Series.append``."""
     import matplotlib
     import pandas
 
-    with matplotlib.rc_context():  # bsuite sets a style of its own
+    with matplotlib.rc_context():  # bsuite sets its own style
         from bsuite.experiments import summary_analysis
         from bsuite.logging import csv_load
 
@@ -57,7 +57,7 @@ def _bsuite() -> Iterator[tuple[Any, Any]]:
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
-    """The scores of all agents as Markdown tables, by experiment and by tag."""
+    """Formats the scores of all agents as Markdown tables, by experiment and by tag."""
     agents = _agents(rows)
     lines = [f"| experiment | tags | {' | '.join(agents)} |", "|---" * (2 + len(agents)) + "|"]
     for name, experiment in suite.EXPERIMENTS.items():
@@ -73,7 +73,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
-    """Draws bsuite's radar: the mean score of each tag on an axis of its own, at least 0.05 as in bsuite.
+    """Draws bsuite's radar: one axis per tag for its mean score, at least 0.05 as in bsuite.
 
     bsuite's own drawing fails with pandas 2 and later.
     """
@@ -107,7 +107,7 @@ def _agents(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _score(rows: Sequence[dict[str, Any]], agent: str, name: str) -> str:
-    """A cell of the table; the score of a run that was cut short has a mark."""
+    """Formats a cell of the table; a run that was cut short has a mark."""
     for row in rows:
         if (row["agent"], row["experiment"]) == (agent, name):
             return f"{row['score']:.2f}" + ("" if row["finished"] else " (unfinished)")
@@ -115,14 +115,14 @@ def _score(rows: Sequence[dict[str, Any]], agent: str, name: str) -> str:
 
 
 def _coverage(rows: Sequence[dict[str, Any]], tag: str) -> str:
-    """How many experiments of a tag every agent has, of how many."""
+    """Formats how many experiments of a tag every agent has, out of how many."""
     names = {name for name, experiment in suite.EXPERIMENTS.items() if tag in experiment.tags}
     counts = {sum(row["experiment"] in names and row["agent"] == agent for row in rows) for agent in _agents(rows)}
     return f"{' to '.join(str(count) for count in sorted({min(counts), max(counts)}))} of {len(names)}"
 
 
 def _spoke(rows: Sequence[dict[str, Any]], tag: str) -> str:
-    """The label of an axis, with the number of its experiments where some are missing."""
+    """Formats the label of an axis, with the number of its experiments where some are missing."""
     coverage, title = _coverage(rows, tag), tag.replace("_", " ")
     first, _, last = coverage.rpartition(" of ")
     return title if first == last else f"{title}\n({coverage})"

@@ -106,6 +106,14 @@ def any_id(text: str) -> str:
     return text if suite != text and suite in SUITES else id(text)
 
 
+def folder(text: str) -> pathlib.Path:
+    """Checks that a folder exists."""
+    path = pathlib.Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"must be an existing folder, got {text!r}")
+    return path
+
+
 def new_file(text: str) -> pathlib.Path:
     """Parses the path of a file in an existing folder."""
     path = pathlib.Path(text)

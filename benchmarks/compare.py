@@ -1,4 +1,4 @@
-"""Compares two result files of one part and reports what became more than 10% worse (exit status 1 if anything did).
+"""Compares two result files of one part and reports metrics that became more than 10% worse (then exit status 1).
 
 Rows are matched by their settings. Changes of the peers are shown but are not regressions: a similar change of a peer
 points to the machine. ``--relative-to gymnax`` divides each metric by that peer's metric in the same row first.

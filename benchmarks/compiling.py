@@ -16,10 +16,10 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import jaxenv
 from benchmarks import command, measure, peers
-from benchmarks.ours import ours
+from benchmarks.ours import rollout_of_id
 from benchmarks.peers import Unavailable
 
-SIDES = {"jaxenv": ours, "gymnax": peers.gymnax}
+SIDES = {"jaxenv": rollout_of_id, "gymnax": peers.gymnax}
 
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
         cached = []
         for _ in range(repeats + 1):  # the first one fills the cache
             jax.clear_caches()
-            cached.append(ours(id, num_envs, num_steps, False).compile_seconds)
+            cached.append(rollout_of_id(id, num_envs, num_steps, False).compile_seconds)
     return {
         "id": id,
         "num_envs": num_envs,
@@ -57,7 +57,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
 
 @contextlib.contextmanager
 def persistent_cache() -> Iterator[None]:
-    """JAX's persistent compilation cache in an empty folder, for programs of any size."""
+    """Uses JAX's persistent compilation cache in an empty folder, for programs of any size."""
     settings: dict[str, Any] = {
         "jax_enable_compilation_cache": True,
         "jax_persistent_cache_min_compile_time_secs": 0.0,
@@ -106,7 +106,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
-    ours("CartPole-v1", 8, 8, False)  # the first compilation of a process takes longer
+    rollout_of_id("CartPole-v1", 8, 8, False)  # the first compilation of a process takes longer
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)

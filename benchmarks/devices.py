@@ -1,8 +1,8 @@
 """Lanes sharded over simulated devices and over processes: rollouts and PPO, compared with one.
 
-The devices of a CPU share its cores, so more of them cannot be faster. The percentage shows what sharding itself costs:
-the program of a device with fewer lanes, the threads, and for PPO the mean of the gradients. Processes have a core
-each, and as many are compared as there are cores: their percentage is the efficiency.
+The devices of a CPU share its cores, so more of them cannot be faster. The percentage shows the cost of sharding
+itself: the program of a device with fewer lanes, the threads, and for PPO the mean of the gradients. Processes have a
+core each, and as many are compared as there are cores: their percentage is the efficiency.
 """
 
 import argparse
@@ -33,10 +33,10 @@ def compare(id: str, what: str, num_envs: int, num_steps: int, devices: Sequence
 
     Args:
         id: the environment.
-        what: ``"rollout"``; ``"weak"``, a rollout where ``num_envs`` is that of each device; or ``"ppo"``.
+        what: ``"rollout"``; ``"weak"``, a rollout with ``num_envs`` lanes on each device; or ``"ppo"``.
         num_envs: number of lanes.
         num_steps: steps of each lane; PPO takes its own number.
-        devices: numbers of devices, the first of which is compared with the others.
+        devices: numbers of devices; the others are compared with the first.
         repeats: timed runs.
     """
     if what == "ppo":
@@ -63,9 +63,9 @@ def compare_processes(id: str, what: str, num_envs: int, counts: Sequence[int], 
 
     Args:
         id: the environment.
-        what: ``"processes, weak"``, where ``num_envs`` is that of each process, or ``"processes, strong"``.
+        what: ``"processes, weak"``, with ``num_envs`` lanes in each process, or ``"processes, strong"``.
         num_envs: number of lanes.
-        counts: numbers of processes, the first of which is 1.
+        counts: numbers of processes, starting with 1.
         repeats: timed runs.
     """
     lanes = {n: num_envs * n if what == "processes, weak" else num_envs for n in counts}
@@ -83,7 +83,7 @@ def compare_processes(id: str, what: str, num_envs: int, counts: Sequence[int], 
 
 
 def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Contestant:
-    """Random actions and metrics. Every run plays the same episodes."""
+    """Runs random actions with metrics. Every run plays the same episodes."""
     env = jaxenv.make(id, num_envs=num_envs)
     rollout = jaxenv.rollout.ChunkedRollout(env, num_steps, jax.random.key(0), devices=devices)
 
@@ -95,7 +95,7 @@ def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Co
 
 
 def ppo_contestant(id: str, num_envs: int, devices: int) -> measure.Contestant:
-    """PPO on the first devices: whole runs of a few updates, with one evaluation of short episodes."""
+    """Runs PPO on the first devices: a few updates and one evaluation of short episodes."""
     config = ppo.Config(
         env_id=id,
         num_envs=num_envs,

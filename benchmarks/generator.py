@@ -1,4 +1,4 @@
-"""Random words per second in a compiled loop: this library's generator, those of JAX, and Philox.
+"""Random words per second in a compiled loop: this library's generator, JAX's generators, and Philox.
 
 The result of a run is the exclusive or of all words of each lane, so the compiler cannot skip any of them.
 """
@@ -52,7 +52,7 @@ def philox(rounds: int, num_envs: int) -> Callable:
 
 
 def philox4x32(key: tuple, counter: tuple, rounds: int) -> tuple:
-    """Philox-4x32 block function: maps two key words and four counter words to four random words, elementwise.
+    """Maps two key words and four counter words to four random words, elementwise, by Philox-4x32.
 
     Salmon et al. (2011), doi:10.1145/2063384.2063405. The upper words of products are computed from 16-bit products,
     since JAX disables 64-bit integers by default.

@@ -1,4 +1,4 @@
-"""What a compiled program runs, read from its HLO text: kernels and collectives, those of loops counted by rounds."""
+"""The work of a compiled program, read from its HLO text: kernels and collectives, counted once per loop round."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?[\w.-]+ = (\(.*?\)|\S+) ([a-z][a-z-]*
 
 
 class Work(NamedTuple):
-    """What one device runs.
+    """The work of one device.
 
     Attributes:
         kernels: instructions that run one after another, fusions counted once; of a conditional, the longest branch.
@@ -28,12 +28,12 @@ class Work(NamedTuple):
     open_loops: int = 0
 
     def plus(self, other: "Work", times: int = 1) -> "Work":
-        """The sum of this and ``times`` the other."""
+        """Adds ``times`` the other work."""
         return Work(*(a + times * b for a, b in zip(self, other, strict=True)))
 
 
 def work(text: str) -> Work:
-    """The work of ``compiled.as_text()``."""
+    """Counts the work of a program from ``compiled.as_text()``."""
     computations: dict[str, list[str]] = {}
     entry, lines = "", []
     for line in text.splitlines():
@@ -79,7 +79,7 @@ def _named(attribute: str, text: str) -> str:
 
 
 def _bytes(shapes: str) -> int:
-    """The size of the arrays of a type, such as ``(f32[64,1]{1,0}, pred[])``."""
+    """Returns the size of the arrays of a type, such as ``(f32[64,1]{1,0}, pred[])``."""
     return sum(
         math.prod(int(n) for n in sizes.split(",") if n) * (max(int(bits) // 8, 1) if bits else 1)
         for _, bits, sizes in _ARRAY.findall(shapes)

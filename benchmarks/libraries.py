@@ -47,20 +47,20 @@ NATIVE = {
     # EnvPool keeps MiniGrid's ids.
     **{f"envpool:{id}": id for id in jaxenv.ids() if id.startswith("MiniGrid-")},
 }
-# A loop as a suite's own users write it: the state for keys [B], the state after a step, what a step returned as
+# A loop as a suite's own users write it: the state for keys [B], the state after a step, the results of a step as
 # (observation, reward, terminated, truncated, is_step), and the random actions for a state and keys [B].
 Loop = tuple[Callable, Callable, Callable, Callable]
 
 
 def gymnax(name: str, options: dict[str, Any]) -> Loop:
-    """``vmap`` of gymnax's ``step``, which restarts lanes itself."""
+    """Runs gymnax's ``step`` under ``vmap``; it restarts lanes itself."""
     import gymnax
 
     return _like_gymnax(*gymnax.make(name, **options))
 
 
 def craftax(name: str, options: dict[str, Any]) -> Loop:
-    """``vmap`` of the ``step`` of Craftax's environments with automatic restarts."""
+    """Runs the ``step`` of Craftax's environments with automatic restarts under ``vmap``."""
     from craftax.craftax_env import make_craftax_env_from_name
 
     env = make_craftax_env_from_name(name, auto_reset=True, **options)
@@ -83,7 +83,7 @@ def _like_gymnax(env: Any, params: Any) -> Loop:
 
 
 def jumanji(name: str, options: dict[str, Any]) -> Loop:
-    """Jumanji's ``VmapAutoResetWrapper``, which restarts lanes in the step that ends them; actions by the masks."""
+    """Runs Jumanji's ``VmapAutoResetWrapper``: a lane restarts in the step that ends it; actions obey the masks."""
     import jumanji
     from jumanji.wrappers import VmapAutoResetWrapper
 
@@ -111,7 +111,7 @@ def jumanji(name: str, options: dict[str, Any]) -> Loop:
 
 
 def brax(name: str, options: dict[str, Any]) -> Loop:
-    """The wrappers of Brax's own trainers: lanes restart in the step that ends them, from their first state."""
+    """Runs the wrappers of Brax's trainers: a lane restarts in the step that ends it, from its first state."""
     from brax import envs
     from brax.envs.wrappers import training
 
@@ -133,7 +133,7 @@ def brax(name: str, options: dict[str, Any]) -> Loop:
 
 
 def xminigrid(name: str, options: dict[str, Any]) -> Loop:
-    """XLand-MiniGrid's ``GymAutoResetWrapper`` under ``vmap``."""
+    """Runs XLand-MiniGrid's ``GymAutoResetWrapper`` under ``vmap``."""
     import xminigrid
     from xminigrid.wrappers import GymAutoResetWrapper
 
@@ -149,7 +149,7 @@ def xminigrid(name: str, options: dict[str, Any]) -> Loop:
 
 
 def navix(name: str, options: dict[str, Any]) -> Loop:
-    """``vmap`` of NAVIX's ``step``, which restarts lanes in the step after an end."""
+    """Runs NAVIX's ``step`` under ``vmap``; it restarts lanes in the step after an end."""
     import navix
 
     env = navix.make(name, **options)
@@ -166,7 +166,7 @@ def navix(name: str, options: dict[str, Any]) -> Loop:
 
 
 def gymnasium(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
-    """A Python loop over ``AsyncVectorEnv``, or over the engine that ``vectorization`` names."""
+    """Runs a Python loop over ``AsyncVectorEnv``, or over the engine that ``vectorization`` names."""
     import gymnasium
 
     env = gymnasium.make_vec(name, num_envs, **_mode_and_arguments(options))
@@ -174,14 +174,14 @@ def gymnasium(name: str, options: dict[str, Any], num_envs: int, num_steps: int)
 
 
 def _mode_and_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of ``gymnasium.make_vec`` for the options of ``load``."""
+    """Translates the options of ``load`` to arguments of ``gymnasium.make_vec``."""
     arguments = {"vectorization": "async", **options}
     mode = arguments.pop("vectorization")
     return {"vectorization_mode": "vector_entry_point" if mode == "native" else mode, **arguments}
 
 
 def envpool(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
-    """A Python loop over EnvPool's synchronous mode."""
+    """Runs a Python loop over EnvPool's synchronous mode."""
     import envpool
 
     env = envpool.make(name, env_type="gymnasium", num_envs=num_envs, **options)
@@ -189,7 +189,7 @@ def envpool(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -
 
 
 def gxm(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
-    """The adapter of gxm for Gymnasium: ``vmap`` of a ``pure_callback``, whose calls JAX joins to one per step."""
+    """Runs gxm's adapter for Gymnasium: a ``pure_callback`` under ``vmap``, which JAX joins to one call per step."""
     import gxm
 
     env = gxm.make(f"Gymnasium/{name}", **_mode_and_arguments(options))
@@ -217,12 +217,12 @@ HOSTS = {f.__name__: f for f in (gymnasium, envpool)}
 
 
 def _all_steps(state: Any) -> jax.Array:
-    """Lanes that restart within the step make a step in every row."""
+    """Counts every row as a step, for lanes that restart within the step."""
     return jnp.ones(jax.tree.leaves(state)[0].shape[0], bool)
 
 
 def library(id: str, num_envs: int, num_steps: int, options: dict[str, Any], store: bool = False) -> Contestant:
-    """The loop of the library's own users, with its own restarts.
+    """Runs the loop of the library's own users, with its own restarts.
 
     Raises:
         Unavailable: If the library is not installed.

@@ -24,7 +24,7 @@ import numpy as np
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.measure import Contestant
-from benchmarks.ours import default_num_steps, ours
+from benchmarks.ours import default_num_steps, rollout_of_id
 from benchmarks.peers import Unavailable
 
 ID = "CartPole-v1"
@@ -73,7 +73,7 @@ def _folded(word: int, *salts: str) -> str:
 
 
 def in_c(num_envs: int, num_steps: int) -> Contestant:
-    """Returns the rollout in C, whose result has the same sums per lane as that of this library.
+    """Returns the rollout in C; its result has the same sums per lane as this library's.
 
     Raises:
         Unavailable: If it cannot be compiled.
@@ -111,9 +111,9 @@ def one_processor() -> Iterator[bool]:
 def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
     """Runs both sides, interleaved, and returns a row of the result file.
 
-    The ratio is the speed of C divided by that of this library.
+    The ratio is the speed of C divided by this library's.
     """
-    contestants, notes = [ours(ID, num_envs, num_steps, store=False)], []
+    contestants, notes = [rollout_of_id(ID, num_envs, num_steps, store=False)], []
     try:
         contestants.append(in_c(num_envs, num_steps))
     except Unavailable as error:

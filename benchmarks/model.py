@@ -1,7 +1,7 @@
-"""A paper model of rollouts and PPO on many accelerators, from what the compiled programs move and communicate.
+"""A paper model of rollouts and PPO on many accelerators, from the traffic of the compiled programs.
 
 Nothing is timed. Kernels, bytes and collectives are read from programs that are compiled for simulated devices of a
-CPU; the speeds of the accelerator are those of its data sheet, and the fractions of them that programs reach are
+CPU; the speeds of the accelerator come from its data sheet, and the fractions of them that programs reach are
 assumptions, which the table prints.
 """
 
@@ -24,7 +24,7 @@ SHARED = 64  # with strong scaling all accelerators share the lanes of so many
 
 
 class Assumptions(NamedTuple):
-    """An accelerator, its links, and what programs reach of them. Bytes, operations and seconds.
+    """An accelerator, its links, and the fractions that programs reach. Bytes, operations and seconds.
 
     Data sheets: NVIDIA H200 SXM, with float32 outside of the tensor cores; NVLink 4, 900 GB/s in both directions
     together; one NDR InfiniBand port of 400 Gb/s per accelerator.
@@ -44,7 +44,7 @@ class Assumptions(NamedTuple):
     latency_per_doubling_of_nodes: float = 10e-6
 
     def all_reduce_seconds(self, count: float, size: float, accelerators: int) -> float:
-        """The time of ``count`` all-reduces of ``size`` bytes together, as rings whose slowest link limits them."""
+        """Estimates the time of ``count`` all-reduces of ``size`` bytes as rings, bound by their slowest link."""
         if accelerators == 1:
             return 0.0
         nodes = math.ceil(accelerators / self.node)
@@ -54,7 +54,7 @@ class Assumptions(NamedTuple):
 
 
 def rollout(id: str, num_envs: int, given: Assumptions) -> dict[str, Any]:
-    """A row of the result file: a step of ``num_envs`` lanes on each accelerator, with actions as an argument."""
+    """Returns a row of the result file: a step of ``num_envs`` lanes on each accelerator; actions are an argument."""
     env = jaxenv.make(id, num_envs=num_envs)
     state, _ = env.start_shapes()
     action = jax.eval_shape(lambda: jaxenv.specs.zeros(env.action_spec(), (num_envs,)))
@@ -79,12 +79,12 @@ def rollout(id: str, num_envs: int, given: Assumptions) -> dict[str, Any]:
 
 
 def learner(id: str, num_envs: int, bytes_per_step: float, given: Assumptions) -> list[dict[str, Any]]:
-    """Two rows of the result file: an update of PPO with default settings, under weak and under strong scaling.
+    """Returns two rows of the result file: a default PPO update under weak and under strong scaling.
 
     Args:
         id: the environment.
         num_envs: lanes of each accelerator; with strong scaling of each of 64, and any number share as many.
-        bytes_per_step: what a step of one lane moves.
+        bytes_per_step: bytes that a step of one lane moves.
         given: the accelerator.
     """
     shared = 2  # simulated devices: a collective has the same bytes on any number
@@ -117,7 +117,7 @@ def _expected(
     bytes_per_step: float,
     given: Assumptions,
 ) -> dict[str, Any]:
-    """Seconds of an update and steps per second on each number of accelerators."""
+    """Estimates the seconds of an update and the steps per second on each number of accelerators."""
     seconds, steps = {}, {}
     for n in ACCELERATORS:
         steps[str(n)] = num_envs * config.num_steps * (SHARED if scaling == "strong" else n)

@@ -16,7 +16,7 @@ LANE_STEPS = 2**20  # minimal number of steps of a run over all lanes, so that i
 STORED_BYTES = 2**29  # of the observations of a run that stores them, at most, if one step does not take more
 
 
-def ours(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+def rollout_of_id(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     """Returns a rollout of this library with the stack that ``make`` builds."""
     return rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps, store)
 
@@ -86,7 +86,7 @@ def observation_bytes(id: str) -> int:
 
 
 def _reward_and_statistics(t: jaxenv.TimeStep) -> jax.Array:
-    """Adds what ``EpisodeStatistics`` reports to the reward, since the compiler removes results that are not read."""
+    """Adds the report of ``EpisodeStatistics`` to the reward, since the compiler removes results that are not read."""
     if "episode" not in t.env_info:
         return t.reward
     episode = t.env_info["episode"]

@@ -28,7 +28,7 @@ DEFAULT_ROWS = (
     ("SpaceInvaders-MinAtar", 64),
     ("Asterix-MinAtar", 64),
 )
-_EVALUATIONS = 10  # the return is that of the last tenth of a run
+_EVALUATIONS = 10  # the return of the last tenth of a run counts
 _SOURCE = pathlib.Path(__file__).parents[1] / "tests" / "clients" / "purejaxrl"
 # The settings of purejaxrl's ppo.py.
 _SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}
@@ -46,7 +46,7 @@ def whole_updates(num_envs: int, total_steps: int) -> int:
 
 
 def ours(id: str, num_envs: int, total_steps: int) -> Callable:
-    """This library's PPO as a function of a key that returns the mean return of its last training episodes."""
+    """Returns this library's PPO as a function of a key, which returns the mean return of its last episodes."""
     config = ppo.Config(
         env_id=id,
         env_options=_rules_of_gymnax(id),
@@ -63,13 +63,13 @@ def ours(id: str, num_envs: int, total_steps: int) -> Callable:
 
 
 def _rules_of_gymnax(id: str) -> dict[str, Any]:
-    """The options with which a game of MinAtar has gymnax's rules; none for other ids."""
+    """Returns the options that give a game of MinAtar gymnax's rules; none for other ids."""
     published = training.PUBLISHED.get((id, "ppo"), ())
     return next((table.options for table in published if table.source == "gymnax-blines" and table.options), {})
 
 
 def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
-    """Purejaxrl's PPO on gymnax, unchanged, as a function of a key.
+    """Returns purejaxrl's PPO on gymnax, unchanged, as a function of a key.
 
     Raises:
         Unavailable: without its libraries, or an id that gymnax lacks.
@@ -114,7 +114,7 @@ def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
 
 
 def _make(id: str) -> tuple[Any, Any]:
-    """Gymnax's environment with the step of gymnax before 1.0, which purejaxrl expects: one flag ``done``."""
+    """Makes gymnax's environment with the step that purejaxrl expects, from before gymnax 1.0: one flag ``done``."""
     import gymnax
 
     env, params = gymnax.make(id)

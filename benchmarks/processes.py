@@ -1,4 +1,4 @@
-"""PPO over several processes of this machine, each with one device and a core of its own.
+"""PPO over several processes of this machine, each with one device and a separate core.
 
 Run as ``python -m benchmarks.processes ID NUM_ENVS REPEATS COUNT NUMBER PORT``, it is one of them.
 """
@@ -17,7 +17,7 @@ def sample(id: str, num_envs: int, repeats: int, count: int) -> dict[str, Any]:
     """Trains over ``count`` processes and returns the summary of the first, as `measure.summary` has it.
 
     Raises:
-        RuntimeError: with what it printed, if a process fails.
+        RuntimeError: if a process fails, with its output.
     """
     with socket.socket() as free:
         free.bind(("localhost", 0))

@@ -42,40 +42,40 @@ WEAK, FAILED = 0.005, 1e-6  # thresholds on the distance of a p-value from 0 or 
 
 
 def lanes(chunk: jax.Array) -> jax.Array:
-    """One word of lanes 0 to 1023 at each step; episodes have 16 to 512 steps, depending on the lane."""
+    """Returns one word of lanes 0 to 1023 at each step; episodes have 16 to 512 steps, depending on the lane."""
     now = chunk * (WORDS // LANES) + jnp.arange(WORDS // LANES, dtype=jnp.uint32)[:, None]
     power = 4 + jnp.arange(LANES, dtype=jnp.uint32) % 6
     return _word(_clock(LANES, now >> power, now & ((1 << power) - 1)).stream())
 
 
 def resets(chunk: jax.Array) -> jax.Array:
-    """Four words of lanes 0 to 1023 at step 0 of each episode, as a reset draws them."""
+    """Returns four words of lanes 0 to 1023 at step 0 of each episode, as a reset draws them."""
     episode = chunk * (WORDS // LANES // 4) + jnp.arange(WORDS // LANES // 4, dtype=jnp.uint32)[:, None]
     words = random.separate_bits(_clock(LANES, episode, jnp.zeros_like(episode)).stream(), 4)
     return jnp.stack(words, -1)
 
 
 def steps(chunk: jax.Array) -> jax.Array:
-    """One word of a single lane at each step, in episodes of 500 steps."""
+    """Returns one word of a single lane at each step, in episodes of 500 steps."""
     now = chunk * WORDS + jnp.arange(WORDS, dtype=jnp.uint32)
     return _word(_clock(1, now // EPISODE, now % EPISODE).stream())
 
 
 def salts(chunk: jax.Array) -> jax.Array:
-    """One word of a single lane under each of 4096 static salts (numbers and consumer names) at each step."""
+    """Returns one word of a single lane under each of 4096 static salts (numbers and consumer names) at each step."""
     now = chunk * (WORDS // SALTS) + jnp.arange(WORDS // SALTS, dtype=jnp.uint32)[:, None]
     k0, k1 = _salted()
     return _word(Stream(k0, k1, now // EPISODE, now % EPISODE))
 
 
 def blocks(chunk: jax.Array) -> jax.Array:
-    """One draw of 2^20 words at each step: the first words of blocks 0 to 524287, then their second words."""
+    """Returns one draw of 2^20 words at each step: the first words of blocks 0 to 524287, then their second words."""
     clock = _clock(1, chunk[None] // EPISODE, chunk[None] % EPISODE)
     return random.bits(clock.stream(), (WORDS,))
 
 
 def keys(chunk: jax.Array) -> jax.Array:
-    """The first word of ``jax.random.key(0)``, ``key(1)``, ``key(2)`` and so on."""
+    """Returns the first word of ``jax.random.key(0)``, ``key(1)``, ``key(2)`` and so on."""
     seeds = chunk * WORDS + jnp.arange(WORDS, dtype=jnp.uint32)
     return _word(random.stream(jax.vmap(jax.random.key)(seeds)))
 

@@ -286,7 +286,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits."""
+    """Formats a number with three digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

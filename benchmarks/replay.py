@@ -222,7 +222,7 @@ def _runner(side: Side, operation: str) -> tuple[Callable[[int], Any], float]:
 def compare(kind: str, work: str, repeats: int, scale: int = 1) -> dict[str, Any]:
     """Times all sides, interleaved, and returns a row of the result file.
 
-    Ratios are the rate of this library divided by that of the peer.
+    Ratios are the rate of this library divided by the peer's.
     """
     operation, number, length = WORK[work]
     num_envs, _ = _sizes(kind, scale)

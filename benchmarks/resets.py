@@ -70,7 +70,7 @@ def _mixed(words: jax.Array) -> jax.Array:
 def compare(settings: dict[str, Any], env: Environment, num_steps: int, repeats: int) -> dict[str, Any]:
     """Runs ``env`` with every strategy, interleaved, and returns a row of the result file.
 
-    Ratios are the speed of a strategy divided by that of ``select``.
+    Ratios are the speed of a strategy divided by the speed of ``select``.
     """
     contestants = []
     for name, (strategy, block) in STRATEGIES.items():

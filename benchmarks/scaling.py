@@ -19,7 +19,7 @@ LANES = tuple(2**n for n in range(6, 21, 2))
 def compare(
     id: str, num_envs: int, num_steps: int, repeats: int, peers: Sequence[str], bandwidth: float
 ) -> dict[str, Any]:
-    """Returns a row of the result file: that of the throughput, with bytes per lane and nanoseconds per step.
+    """Returns a row of the result file: throughput, bytes per lane and nanoseconds per step.
 
     ``memory_limit_nanoseconds`` is the time that the memory traffic alone takes at ``bandwidth`` bytes per second:
     reading state and action, and writing state and TimeStep. A step can be faster if all of it fits into the caches.

@@ -16,7 +16,7 @@ STRATEGIES = get_args(ResetStrategy)
 def compare(id: str, strategy: str, seeds: int, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
     """Runs both sides, interleaved, and returns a row of the result file.
 
-    The ratio is the speed under ``vmap`` divided by that of one batch.
+    The ratio is the speed under ``vmap`` divided by the speed of one batch.
     """
 
     def env(lanes: int) -> jaxenv.Environment:

@@ -20,7 +20,7 @@ SIDES = ("jaxenv", "same state", "same state and row")
 def compare(id: str, num_envs: int, num_calls: int, repeats: int) -> dict[str, Any]:
     """Calls the step and the empty functions, interleaved, and returns a row of the result file.
 
-    Ratios are the time of the step divided by that of the empty function.
+    Ratios are the time of the step divided by the time of the empty function.
     """
     env = jaxenv.make(id, num_envs=num_envs)
     action = jaxenv.specs.sample(env.action_spec(), jax.random.key(1), (num_envs,))
@@ -70,7 +70,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             line.append(f"{row['contestants'][name]['microseconds_per_call']:.1f}")
             line += [f"{row['ratios'][name]:.2f}x"] if name in row["ratios"] else []
         lines.append(line)
-    title = "Microseconds per call, with donated state; ratio: time of the step divided by that of the empty function."
+    title = "Microseconds per call, with donated state; ratio: the step's time divided by the empty function's."
     return "\n".join([title, measure.table(header, lines)])
 
 

@@ -48,7 +48,7 @@ def commands(
 
     Args:
         folder: Where the result files go.
-        prefix: Of their names.
+        prefix: Prefix of their names.
         num_envs: Numbers of lanes, for the parts that compare several.
         repeats: Timed runs of each side.
         ids: Ids for the parts that run the whole catalogue. Such a part is left out if it would have none.
@@ -78,7 +78,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("suite", __doc__)
     parser.add_argument(
-        "--folder", type=_folder, default="benchmarks/results", metavar="PATH", help="folder of the result files"
+        "--folder", type=command.folder, default="benchmarks/results", metavar="PATH", help="folder of the result files"
     )
     parser.add_argument("--prefix", default=jax.default_backend(), help="prefix of their names")
     default = [64, 2048, 16384] if jax.default_backend() == "cpu" else [2**n for n in range(11, 21, 3)]
@@ -101,13 +101,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="steps of each lane, in the parts that run whole episodes by default",
     )
     return parser.parse_args(arguments)
-
-
-def _folder(text: str) -> pathlib.Path:
-    path = pathlib.Path(text)
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"must be an existing folder, got {text!r}")
-    return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ from jaxenv.cli._arguments import one_line
 from jaxenv.core.registry import SUITES
 from jaxenv.testing.properties import HOST_OPT_OUTS
 
-# The ids of each suite that are checked by default: quick ones that differ in what they exercise.
+# The ids of each suite that are checked by default: quick ones that exercise different parts.
 CHECKED = {
     "brax": ("fast", "inverted_pendulum"),
     "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Pixels-v1"),
@@ -38,12 +38,12 @@ CHECKED = {
 }
 
 
-# Making all 1651 ids of EnvPool takes an hour, and some start programs of their own: these stand for their kinds.
+# Making all 1651 ids of EnvPool takes an hour, and some start other programs: these represent their kinds.
 TRIED = {"envpool": ("CartPole-v1", "Blackjack-v1", "LunarLander-v3", "HalfCheetah-v5", "Pong-v5", "WalkerWalk-v1")}
 
 
 def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dict[str, Any]:
-    """Loads the ids of a suite, checks some of them in processes of their own, and returns a row of the result file."""
+    """Loads the ids of a suite, checks some of them in separate processes, and returns a row of the result file."""
     module = importlib.import_module(SUITES[suite])
     try:
         known = module.ids()
@@ -57,7 +57,7 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
             env = jaxenv.load(f"{suite}:{id}", num_envs=2, **options)
             state, _ = jax.eval_shape(env.reset, jax.random.key(0))
             jax.eval_shape(env.step, state, jaxenv.specs.zeros(env.action_spec(), (2,)))
-        except Exception as error:  # whatever another library raises belongs in the table
+        except Exception as error:  # all errors of other libraries belong in the table
             failed[id] = f"{type(error).__name__}: {one_line(error)}".replace(f"{sysconfig.get_path('purelib')}/", "")
     jax.clear_caches()  # frees gigabytes of traces for the processes of the checks
     return {
@@ -72,7 +72,7 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
 
 
 def check(id: str) -> dict[str, Any]:
-    """The outcome of ``jaxenv check``: names of properties by status, and seconds."""
+    """Runs ``jaxenv check`` and returns the names of the properties by status, and the seconds."""
     started = time.perf_counter()
     line = [sys.executable, "-W", "ignore", "-m", "jaxenv", "check", id, "--json"]
     done = subprocess.run(line, capture_output=True, text=True)
@@ -109,7 +109,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def names_of(properties: Sequence[str]) -> str:
-    """The properties as text; those that no environment outside JAX has are counted."""
+    """Lists properties as text; properties that no environment outside JAX has are only counted."""
     host = [name for name in properties if name in HOST_OPT_OUTS]
     if len(host) == len(HOST_OPT_OUTS):
         properties = [name for name in properties if name not in host]
@@ -127,7 +127,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_update()
     args = parser.parse_args(arguments)
     if len(args.suites) > 1 and (args.ids is not None or args.check):
-        parser.error("argument --suites: --ids and --check are those of one suite, give it alone")
+        parser.error("argument --suites: --ids and --check need exactly one suite")
     return args
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import jaxenv
 from benchmarks import command, measure
-from benchmarks.ours import broadcast, default_num_steps, observation_bytes, ours
+from benchmarks.ours import broadcast, default_num_steps, observation_bytes, rollout_of_id
 from benchmarks.peers import DEFAULT_PEERS, PEERS, Unavailable
 
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
@@ -20,14 +20,18 @@ DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pen
 def compare(
     id: str, num_envs: int, num_steps: int, repeats: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
 ) -> dict[str, Any]:
-    """Runs one id at one number of lanes on all sides, interleaved.
+    """Runs one id at one number of lanes on all sides, interleaved, and returns a row of the result file."""
+    return timed(id, num_envs, num_steps, repeats, *compiled(id, num_envs, num_steps, store, peers))
 
-    Returns:
-        A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
-        by that of the peer), and notes on missing peers. With ``store`` also the bytes of observations that jaxenv
-        stores per second, as a number and as a fraction of those of a loop that only broadcasts (`ours.broadcast`).
+
+def compiled(
+    id: str, num_envs: int, num_steps: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
+) -> tuple[list[measure.Contestant], list[str]]:
+    """Compiles the rollouts of all sides. Returns them and a note on each missing peer.
+
+    With ``store`` there is one more: a loop that only broadcasts (`ours.broadcast`).
     """
-    contestants, notes = [ours(id, num_envs, num_steps, store)], []
+    contestants, notes = [rollout_of_id(id, num_envs, num_steps, store)], []
     if store:
         contestants.append(broadcast(id, num_envs, num_steps))
     for peer in peers:
@@ -35,6 +39,24 @@ def compare(
             contestants.append(PEERS[peer](id, num_envs, num_steps, store))
         except Unavailable as error:
             notes.append(str(error))
+    return contestants, notes
+
+
+def timed(
+    id: str,
+    num_envs: int,
+    num_steps: int,
+    repeats: int,
+    contestants: Sequence[measure.Contestant],
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Times rollouts, interleaved.
+
+    Returns:
+        A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
+        by that of the peer), and the notes. Beside a broadcast also the bytes of observations that jaxenv stores per
+        second, as a number and as a fraction of those of the broadcast.
+    """
     samples = measure.sample_interleaved(contestants, repeats)
     for contestant in contestants:
         contestant.close()
@@ -45,10 +67,10 @@ def compare(
         "num_steps": num_steps,
         "max_episode_steps": jaxenv.spec(id).max_episode_steps,
         "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
-        "ratios": {name: rates["jaxenv"] / rate for name, rate in rates.items() if name in peers},
-        "notes": notes,
+        "ratios": {name: rates["jaxenv"] / rate for name, rate in rates.items() if name in PEERS and "jaxenv" in rates},
+        "notes": list(notes),
     }
-    if store:
+    if {"broadcast", "jaxenv"} <= rates.keys():
         rows_per_second = statistics.median(num_envs * num_steps / s.seconds for s in samples["jaxenv"])
         row["observation_bytes_per_second"] = rows_per_second * observation_bytes(id)
         row["of_broadcast"] = rows_per_second / rates["broadcast"]

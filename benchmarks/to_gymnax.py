@@ -38,7 +38,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
     """Runs one id at one number of lanes on all sides, interleaved.
 
     Returns:
-        A row of the result file. The ratios divide the speed of ``to_gymnax`` by that of the other side.
+        A row of the result file. The ratios divide the speed of ``to_gymnax`` by the other side's.
     """
     env = jaxenv.make(id, num_envs, autoreset="same_step")
     sides = [rollout("jaxenv", env, num_steps), _batched(env, num_steps)]
@@ -61,7 +61,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
 
 
 def _batched(env: jaxenv.Environment, num_steps: int) -> Contestant:
-    """The trainer's loop over a batched environment, which does not need the keys that the trainer splits."""
+    """Runs the trainer's loop over a batched environment, which does not need the keys that the trainer splits."""
 
     def step(keys, state, action):
         state, t = env.step(state, action)
@@ -74,7 +74,7 @@ def _batched(env: jaxenv.Environment, num_steps: int) -> Contestant:
 
 
 def _vmapped(name: str, one_lane: Any, params: Any, env: jaxenv.Environment, num_steps: int) -> Contestant:
-    """The trainer's loop over an environment with gymnax's methods."""
+    """Runs the trainer's loop over an environment with gymnax's methods."""
     reset, advance = jax.vmap(one_lane.reset, (0, None)), jax.vmap(one_lane.step, (0, 0, 0, None))
 
     def step(keys, state, action):

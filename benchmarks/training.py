@@ -46,7 +46,7 @@ class Published:
 
 
 def _minatar(gymnax: float | None, pgx: float, limit: int = 1000) -> tuple[Published, ...]:
-    """The table of pgx, with the rules of MinAtar, and that of gymnax-blines."""
+    """Returns the results published by pgx, under MinAtar's rules, and by gymnax-blines."""
     # gymnax's games have no sticky actions and a time limit.
     rules = {"sticky_action_prob": 0.0, "max_episode_steps": limit}
     blines = [] if gymnax is None else [Published(gymnax, 10_000_000, "PPO", "gymnax-blines", rules)]
@@ -101,7 +101,7 @@ def run(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequentia
 
 
 def _under_rules(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) -> dict[str, list[float]]:
-    """Mean returns of all seeds, by published table, under the rules of the tables that have rules of their own."""
+    """Returns the mean returns of all seeds under the rules of each published table that differ from ours."""
     found = {}
     for table in PUBLISHED.get((id, algorithm), ()):
         if table.options is not None:
@@ -112,7 +112,7 @@ def _under_rules(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path) 
 
 
 def _evaluated(trained: training.Trained, **options) -> dict[str, Any]:
-    """The summary of 1000 whole episodes."""
+    """Evaluates 1000 whole episodes and returns their summary."""
     env = trained.make_env(_EPISODES, **options)
     policy = trained.explore if trained.config.eval_explore else trained.policy
 
@@ -144,12 +144,12 @@ def ship(id: str, algorithm: str, num_seeds: int, folder: pathlib.Path, sequenti
 
 
 def load_results() -> list[dict[str, Any]]:
-    """All results, in the order of their ids."""
+    """Loads all results, in the order of their ids."""
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """The results as a Markdown table."""
+    """Formats the results as a Markdown table."""
     lines = [
         "| id | learner | steps | return | 95% interval | wall time | published | seeds that reach it |",
         "|---|---|---|---|---|---|---|---|",
@@ -172,10 +172,10 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str]:
-    """Return, interval, wall time, published value and how many seeds reach it."""
+    """Formats return, interval, wall time, published value and how many seeds reach it."""
     low, high = _interval(final)
     digits = 2 if abs(final.mean()) < 10 else 1
-    if known is not None:  # at least those of the value that it is compared with
+    if known is not None:  # at least as many digits as the published value has
         digits = max(digits, len(f"{known.value:g}".partition(".")[2]))
     interval = f"{low:.{digits}f} to {high:.{digits}f}"
     if known is None:
@@ -187,7 +187,7 @@ def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str
 
 
 def _interval(values: np.ndarray) -> tuple[float, float]:
-    """The 95% percentile bootstrap interval of the mean over the seeds."""
+    """Returns the 95% percentile bootstrap interval of the mean over the seeds."""
     draws = np.random.default_rng(0).choice(values, (10_000, len(values)))
     low, high = np.quantile(draws.mean(axis=1), [0.025, 0.975])
     return float(low), float(high)
@@ -240,7 +240,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Ids and learners of the presets to run."""
+    """Yields ids and learners of the presets to run."""
     for algorithm, by_id in presets.PRESETS.items():
         if args.algos is None or algorithm in args.algos:
             yield from ((id, algorithm) for id in by_id if args.ids is None or id in args.ids)
@@ -251,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
     jax.config.update("jax_enable_compilation_cache", False)  # the wall time includes compilation
     if args.devices > 1:
-        jax.config.update("jax_num_cpu_devices", args.devices)  # of no effect on other accelerators
+        jax.config.update("jax_num_cpu_devices", args.devices)  # has no effect on other accelerators
     for id, algorithm in () if args.table else chosen(args):
         print(f"{id}, {algorithm} ...", file=sys.stderr)
         run(id, algorithm, args.seeds, args.folder, args.sequential, args.devices)

@@ -47,8 +47,8 @@ STACKS: dict[str, tuple[Build, str]] = {
 def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
     """Runs all stacks, interleaved, and returns a row of the result file.
 
-    Ratios are the time of a stack divided by that of the stack it is compared with. Rows are counted instead of steps,
-    because a stack with restarts computes the same number of rows as one without.
+    Ratios are the time of a stack divided by the time of its base stack. Rows are counted instead of steps, because a
+    stack with restarts computes the same number of rows as one without.
     """
     names = [name for name in STACKS if name != "ClipAction" or _continuous(id)]
     contestants = [rollout(name, STACKS[name][0](id, num_envs), num_steps) for name in names]

@@ -70,7 +70,7 @@ else:
 
     @functools.cache
     def _homes() -> dict[str, str]:
-        """The module that each public name is imported from, as listed above."""
+        """Returns the module that each public name is imported from, as listed above."""
         source = importlib.util.find_spec(__name__).loader.get_source(__name__)
         listing = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
         return {node.names[0].name: node.module for node in listing.body}

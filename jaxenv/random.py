@@ -1,10 +1,10 @@
 """Random numbers for all lanes at once, from a counter.
 
-A lane's numbers are a pure function of its key words, its episode, its step and a static salt for each consumer.
-Nothing is split and no chain of keys is carried: a `Stream` names a place in the space of random numbers, and a draw
-evaluates the generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel
-random numbers: as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush;
-``tests/random/test_random.py`` compares it with the published known answers.
+A lane's numbers are a pure function of its key words, its episode, its step and a static salt for each consumer. Keys
+are neither split nor carried: a `Stream` names a position in the space of random numbers, and a draw evaluates the
+generator there. The generator is Threefry-2x32 with 13 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random numbers:
+as easy as 1, 2, 3", SC 2011, doi:10.1145/2063384.2063405), which passes BigCrush; ``tests/random/test_random.py``
+compares it with the published known answers.
 
 Draws take a stream and a shape, as in ``jax.random``: ``uniform(stream)`` returns ``[B]``, ``uniform(stream, (4,))``
 returns ``[B, 4]``. `separate_bits` and `separate_uniforms` return the same words as a tuple of arrays ``[B]``, which
@@ -66,7 +66,7 @@ class Stream:
 
 @tree.struct
 class Clock:
-    """The position of each lane: all randomness is a function of the clock and of static salts.
+    """The position of each lane. All random numbers are functions of the clock and of static salts.
 
     ``key`` (two words ``uint32[B]``) and ``env_id`` (``int32[B]``) never change during a rollout; ``episode``
     (``int32[B]``) counts the episodes of the lane from 0 and ``step`` (``int32[B]``) the steps of this one.
@@ -78,7 +78,7 @@ class Clock:
     step: jax.Array
 
     def stream(self, *salts: str | int) -> Stream:
-        """The stream of this episode and step for the consumer named by static ``salts``."""
+        """Returns the stream of this episode and step for the consumer named by static ``salts``."""
         k0, k1 = self.key
         stream = Stream(k0, k1, self.episode.astype(jnp.uint32), self.step.astype(jnp.uint32))
         for salt in salts:
@@ -86,7 +86,7 @@ class Clock:
         return stream
 
     def tick(self) -> "Clock":
-        """The clock one step later."""
+        """Returns the clock one step later."""
         return dataclasses.replace(self, step=self.step + 1)
 
 
@@ -108,13 +108,13 @@ def check_one(owner: str, key: Any) -> None:
 
 
 def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
-    """The key words of each lane: those of ``fold_in(key, env_id)`` for one key, of the keys themselves for ``Key[B]``.
+    """Returns the key words of each lane: from ``fold_in(key, env_id)`` for one key, from the keys for ``Key[B]``.
 
     Keys of any JAX implementation are accepted; four words are hashed to two. A ``salt`` other than ``""`` derives
     other words from the same key.
 
     Raises:
-        ValueError: if ``key`` is a raw ``uint32`` key, or a batch whose size is not that of ``env_id``.
+        ValueError: if ``key`` is a raw ``uint32`` key, or a batch of another size than ``env_id``.
     """
     check_typed(key, "lane_words: key")
     if not (hasattr(env_id, "dtype") and jnp.issubdtype(env_id.dtype, jnp.integer) and len(env_id.shape) == 1):
@@ -130,10 +130,10 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
 
 
 def check_lane_keys(key: jax.Array, num_envs: int) -> None:
-    """Raises a ``ValueError`` for a batch of keys that cannot be meant as one key for each of ``num_envs`` lanes.
+    """Raises a ``ValueError`` for a batch of keys that does not match ``num_envs`` lanes.
 
-    An environment with one lane, the default, takes any number of keys. Repeated keys, whose lanes would play the same
-    episodes, are found where the keys are known.
+    An environment with one lane, the default, takes any number of keys. Repeated keys, which would give equal episodes,
+    are found where the keys are known.
     """
     if key.ndim != 1:  # lane_words refuses more axes
         return
@@ -162,8 +162,8 @@ def check_lane_keys(key: jax.Array, num_envs: int) -> None:
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
     kind = str(jax.random.key_impl(key))
     if kind == "threefry2x32":
-        # jax.random.fold_in, whose loop over the rounds XLA compiles for 0.1 s. The words need a kernel of their own:
-        # LLVM takes minutes where the rounds are fused into the loops over an image.
+        # XLA compiles the loop of jax.random.fold_in over the rounds for 0.1 s. The words need a separate kernel: LLVM
+        # takes minutes where the rounds are fused into the loops over an image.
         k0, k1 = jax.random.key_data(key)
         words = in_one_kernel(threefry2x32, k0, k1, jnp.zeros_like(env_id, jnp.uint32), env_id.astype(jnp.uint32), 20)
         return jax.random.wrap_key_data(jnp.stack(words, axis=-1), impl=kind)
@@ -185,7 +185,7 @@ def _two_words(key: jax.Array) -> KeyWords:
 
 
 def stream(key: jax.Array | Stream) -> Stream:
-    """A stream from a typed JAX key (``()`` or ``[B]``); a stream passes through."""
+    """Returns a stream from a typed JAX key (``()`` or ``[B]``); a stream passes through."""
     if isinstance(key, Stream):
         return key
     check_typed(key, "random.stream: key")
@@ -194,12 +194,12 @@ def stream(key: jax.Array | Stream) -> Stream:
 
 
 def jax_keys(stream: Stream) -> jax.Array:
-    """Typed JAX keys (Threefry), one per lane, for code that draws with ``jax.random``."""
+    """Returns typed JAX keys (Threefry), one per lane, for code that draws with ``jax.random``."""
     return jax.random.wrap_key_data(bits(stream, (2,)), impl="threefry2x32")
 
 
 def fold_in(stream: Stream, salt: Any) -> Stream:
-    """A stream independent of ``stream`` and of those folded with other salts.
+    """Derives a stream independent of ``stream`` and of all streams folded with other salts.
 
     A Python ``int`` or ``str`` costs two integer operations per word; an integer array (``()`` or one per lane) costs
     one block of the generator.
@@ -242,7 +242,7 @@ def note_on_streams(error: Exception) -> None:
 
 
 def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> KeyWords:
-    """The Threefry-2x32 block function: two key words and two counter words to two random words.
+    """Maps two key words and two counter words to two random words by the Threefry-2x32 block function.
 
     All are ``uint32`` of shapes that broadcast (``[B]``, say); it works elementwise.
     """
@@ -263,10 +263,10 @@ def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> KeyWor
 
 
 def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
-    """Random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator.
+    """Draws random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator.
 
     Raises:
-        ValueError: for a shape that is no tuple of lengths.
+        ValueError: for a shape that is not a tuple of lengths.
     """
     _check_stream(stream)
     _check_shape(shape)
@@ -282,7 +282,7 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 
 def separate_bits(stream: Stream, num: int) -> tuple[jax.Array, ...]:
-    """The words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``.
+    """Draws the words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``.
 
     Raises:
         ValueError: if ``num`` is not an integer of at least 0.
@@ -337,12 +337,12 @@ def _align(value: Any, stream: Stream, shape: Shape) -> jax.Array:
 
 
 def unit(word: jax.Array) -> jax.Array:
-    """The upper 24 bits of a word as a multiple of 2**-24 in [0, 1): uint32 to float32, elementwise."""
+    """Maps the upper 24 bits of a word to a multiple of 2**-24 in [0, 1): uint32 to float32, elementwise."""
     return (word >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
 
 
 def uniform(stream: Stream, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> jax.Array:
-    """Uniform float32 ``[B, *shape]`` in [low, high), on a grid of 2**24 points; bounds are scalars or one per lane.
+    """Draws uniform float32 ``[B, *shape]`` in [low, high), on a grid of 2**24 points; bounds: scalars or one per lane.
 
     As with every affine map in float32, the last point may round to ``high``. Equal bounds give the bound.
 
@@ -355,7 +355,7 @@ def uniform(stream: Stream, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) 
 
 
 def separate_uniforms(stream: Stream, num: int, low: Any = 0.0, high: Any = 1.0) -> tuple[jax.Array, ...]:
-    """The numbers of ``uniform(stream, (num,), low, high)`` as ``num`` arrays ``[B]``; it raises as `uniform` does."""
+    """Draws ``uniform(stream, (num,), low, high)`` as ``num`` arrays ``[B]``; raises the same errors."""
     low, span = _interval("random.separate_uniforms", stream, (), low, high)
     return tuple(low + unit(word) * span for word in separate_bits(stream, num))
 
@@ -373,7 +373,7 @@ def _interval(owner: str, stream: Stream, shape: Shape, low: Any, high: Any) -> 
 
 
 def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
-    """Uniform int32 ``[B, *shape]`` in [low, high); bounds are int32 scalars or one per lane.
+    """Draws uniform int32 ``[B, *shape]`` in [low, high); bounds are int32 scalars or one per lane.
 
     The bias is below (high - low) / 2**32.
 
@@ -394,7 +394,7 @@ def integers(stream: Stream, shape: Shape, low: Any, high: Any) -> jax.Array:
 
 
 def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The upper word of the 64-bit product of two uint32 arrays of one shape, in 32-bit arithmetic."""
+    """Returns the upper word of the 64-bit product of two uint32 arrays of one shape, in 32-bit arithmetic."""
     half, low = np.uint32(16), np.uint32(0xFFFF)
     a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
     middle = a1 * b0 + ((a0 * b0) >> half)
@@ -402,7 +402,7 @@ def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def bernoulli(stream: Stream, shape: Shape = (), p: Any = 0.5) -> jax.Array:
-    """True with probability ``p`` (a scalar or one per lane), to within 2**-24: bool ``[B, *shape]``.
+    """Draws True with probability ``p`` (a scalar or one per lane), to within 2**-24: bool ``[B, *shape]``.
 
     Raises:
         ValueError: for another number of lanes, and outside of traces for ``p`` outside of [0, 1].
@@ -414,7 +414,7 @@ def bernoulli(stream: Stream, shape: Shape = (), p: Any = 0.5) -> jax.Array:
 
 
 def normal(stream: Stream, shape: Shape = ()) -> jax.Array:
-    """Standard normal float32 ``[B, *shape]``, by inversion; tails reach 5.4 standard deviations."""
+    """Draws standard normal float32 ``[B, *shape]``, by inversion; tails reach 5.4 standard deviations."""
     # Midpoints of 2**24 cells of (-1, 1). The integer is centred first, so the midpoints are exact and symmetric.
     cell = (bits(stream, shape) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
     middle = (cell.astype(jnp.float32) + np.float32(0.5)) * np.float32(2**-23)
@@ -422,12 +422,12 @@ def normal(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 
 def exponential(stream: Stream, shape: Shape = ()) -> jax.Array:
-    """Standard exponential float32 ``[B, *shape]`` (mean 1), at most 16.7."""
+    """Draws standard exponential float32 ``[B, *shape]`` (mean 1), at most 16.7."""
     return -jnp.log1p(-unit(bits(stream, shape)))
 
 
 def permutation(stream: Stream, n: int) -> jax.Array:
-    """A uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``.
+    """Draws a uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``.
 
     Raises:
         ValueError: if ``n`` is not an integer of at least 0.
@@ -439,7 +439,7 @@ def permutation(stream: Stream, n: int) -> jax.Array:
 
 
 def categorical(stream: Stream, *, weights: Any = None, logits: Any = None) -> jax.Array:
-    """An index drawn in proportion to ``weights`` or to ``exp(logits)``: int32 ``[B]``, one word per lane.
+    """Draws an index in proportion to ``weights`` or to ``exp(logits)``: int32 ``[B]``, one word per lane.
 
     Give one of the two, ``[B, n]``, or ``[n]`` for all lanes, n at least 1. Weights are non-negative numbers with a sum
     that is finite in float32, or a mask; where all are 0 the index is 0. An index of weight 0, or of a logit of minus

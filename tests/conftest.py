@@ -1,11 +1,13 @@
 """Settings of all tests: strict types and ranks, a shared compilation cache, and how code is compiled."""
 
+import gc
 import os
 import pathlib
 
 import jax
 import pytest
 
+import jaxenv
 from tests import numeric
 
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
@@ -14,6 +16,19 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(_CACHE)))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+jaxenv.ids()  # registers them: tests change copies of the registry
+# Also while modules are collected, which make the rows that their tests share.
+jax.config.update("jax_disable_most_optimizations", True)
+# Compiled programs stay, and visiting them again and again took a quarter of the time.
+gc.set_threshold(10_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _exempt_what_was_made_from_garbage_collection():
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

@@ -105,6 +105,44 @@ def test_environments_and_wrappers_import_only_public_names_of_other_rooms():
     assert wrong == set(ALLOWED_PRIVATE)
 
 
+PAINTS = {"Canvas", "Sprite"}
+DEFINITIONS = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+
+
+def names(node, context=ast.expr_context):
+    """Returns the names and attributes that a piece of code mentions."""
+    found = (x for x in ast.walk(node) if isinstance(x, ast.Name | ast.Attribute) and isinstance(x.ctx, context))
+    return {x.id if isinstance(x, ast.Name) else x.attr for x in found}
+
+
+def test_environments_draw_below_a_heading_and_nothing_else_stands_there():
+    wrong = []
+    for path, source in sources("envs"):
+        tasks = [x for x in source.body if isinstance(x, ast.ClassDef) and x.bases]
+        if not any(names(method) & PAINTS for task in tasks for method in task.body):
+            continue  # a module that draws nothing, or nothing but pictures
+        headings = [
+            (number, len(line) - len(line.lstrip()))
+            for number, line in enumerate(path.read_text().splitlines(), 1)
+            if re.fullmatch(" *# --- the picture -+", line)
+        ]
+        nodes = [(node, task.lineno) for task in tasks for node in task.body]
+        nodes += [(node, 0) for node in source.body if node not in tasks and isinstance(node, DEFINITIONS)]
+        physics, picture = [], []
+        for node, start in nodes:
+            drawn = any(start < line < node.lineno and indent == node.col_offset for line, indent in headings)
+            (picture if drawn else physics).append(node)
+        used_above, used_below = (set().union(*map(names, half)) for half in (physics, picture))
+        wrong_here = [node.name for node in physics if isinstance(node, ast.FunctionDef) and names(node) & PAINTS]
+        for node in picture:
+            own = {node.name} if hasattr(node, "name") else names(node, ast.Store)
+            # What does not paint itself is used by what paints, and by nothing else.
+            if not names(node) & PAINTS and (own & used_above or not own & used_below):
+                wrong_here += own
+        wrong += [f"{'/'.join(parts(path))}: {name}" for name in wrong_here]
+    assert not wrong
+
+
 def test_no_module_is_named_like_a_function_that_it_defines():
     wrong = []
     for path, source in sources():

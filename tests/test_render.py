@@ -32,8 +32,8 @@ def test_lanes_are_drawn_independently():
 
 def test_a_drawing_that_is_not_returned_is_refused():
     class Forgetful(Counting):
-        def draw(self, state, picture):
-            picture.disc(0, 0, 1, (0, 0, 0))
+        def draw(self, state, canvas):
+            canvas.disc(0, 0, 1, (0, 0, 0))
 
     env = Forgetful([3])
     with pytest.raises(ValueError, match=r"(?m)^Forgetful: draw must return the canvas, .* got None$"):

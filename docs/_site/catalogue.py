@@ -15,7 +15,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import jaxenv
+from jaxenv import specs
 from jaxenv.cli._spec_sheet import Argument, as_written, families, family, plain, spec_sheet
+from jaxenv.training import baselines, presets
 
 ROOT = pathlib.Path(__file__).parents[2]
 PICTURES = re.compile(r'(?:<img width="128" alt="[^"]*"\s+src="[^"]*">\n?)+')
@@ -52,6 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "listing": _rows("docs/catalogue/index.md"),
         "parity": _rows("docs/evidence/parity.md"),
         "conformance": _rows("docs/evidence/conformance.md"),
+        "results": _results("docs/evidence/training-results.md"),
     }
     for id in jaxenv.ids():
         files.append(File.generated(config, id_page(id), content=_page(id, **tables)))
@@ -81,7 +84,7 @@ def pictures(ids: Iterable[str], here: str) -> str:
 # --- the page of an id ------------------------------------------------------------------------------------------------
 
 
-def _page(id: str, listing: dict, parity: dict, conformance: dict) -> str:
+def _page(id: str, listing: dict, parity: dict, conformance: dict, results: dict) -> str:
     sheet, spec = spec_sheet(id), jaxenv.spec(id)
     up = "../../.."  # from docs/catalogue/family to the repository
     [[_, observation, action, limit, size]] = listing[id]
@@ -110,6 +113,8 @@ def _page(id: str, listing: dict, parity: dict, conformance: dict) -> str:
         *_arguments("Options", sheet.options, "Keywords of `jaxenv.make`."),
         "## Evidence",
         _evidence(id, parity.get(id, []), conformance[id][0]),
+        "## Training",
+        _training(id, results.get(id, [])),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -120,6 +125,18 @@ def _rows(page: str) -> dict[str, list[list[str]]]:
     for line in (ROOT / page).read_text().splitlines():
         if match := re.match(r"\| `(?:<.*<)?([\w-]+)>*` \|", line):
             rows.setdefault(match[1], []).append([cell.strip() for cell in line.strip("| ").split(" | ")])
+    return rows
+
+
+def _results(page: str) -> dict[str, list[list[str]]]:
+    """The rows of the table of results by id. A row about the same policies follows that of its id."""
+    rows: dict[str, list[list[str]]] = {}
+    id = ""
+    for line in (ROOT / page).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| ") and (cells[0] in jaxenv.ids() or cells[0].startswith("same policies")):
+            id = cells[0] if cells[0] in jaxenv.ids() else id
+            rows.setdefault(id, []).append(cells if cells[0] == id else [id, cells[0], *cells[2:]])
     return rows
 
 
@@ -205,3 +222,44 @@ def _evidence(id: str, parity: list[list[str]], conformance: list[str]) -> str:
     )
     parity_page = "[Parity](../../evidence/parity.md) with the original:"
     return "\n\n".join([parity_page, certificate, properties] if parity else [none, properties])
+
+
+def _training(id: str, results: list[list[str]]) -> str:
+    """The film of a policy, the command that trains one, the presets with their results, and the baselines."""
+    shipped = [algorithm for other, algorithm in baselines.baseline_ids() if other == id]
+    tuned = {algorithm: settings[id] for algorithm, settings in presets.PRESETS.items() if id in settings}
+    parts = [_film(id)]
+    if not isinstance(jaxenv.make(id).action_spec(), specs.Array):
+        return "No learner of the library takes its action, which is a tree."
+    parts.append(f"```bash\njaxenv train {id}\n```")
+    for algorithm, settings in tuned.items():
+        changed = ", ".join(f"`{name}={value!r}`" for name, value in settings.items())
+        parts.append(
+            f"The preset of `--algo {algorithm}`{', the default' if algorithm == next(iter(tuned)) else ''}: {changed}."
+        )
+    if not tuned:
+        parts.append("It has no preset: set the [learner's fields](../../guides/training.md) by `--set`.")
+    if results:
+        head = [
+            "learner",
+            "steps",
+            "return, ten seeds",
+            "95% interval",
+            "wall time",
+            "published",
+            "seeds that reach it",
+        ]
+        parts += [_table(head, [row[1:] for row in results]), "[All results](../../evidence/training-results.md)"]
+    if shipped:
+        named = " and ".join(f"`baseline:{id}:{algorithm}`" for algorithm in shipped)
+        parts += [
+            f"{named}: the policy of the best seed ships with the library.",
+            f"```bash\njaxenv watch baseline:{id}\njaxenv eval baseline:{id} --episodes 1000\n```",
+        ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _film(id: str) -> str:
+    if not (ROOT / f"docs/pictures/films/{id}.gif").exists():
+        return ""
+    return f"![{id}, played by the policy that ships with the library](../../pictures/films/{id}.gif)"

@@ -242,6 +242,46 @@ def lanes():
     return picture
 
 
+def rewards():
+    """An episode as rows, whose reward is that of the action one row before, and as transitions, with their own."""
+    picture = Picture(348, "Which reward belongs to which action", rewards.__doc__)
+    top, step, height, paid = 118, 46, 34, {"r₁": BLUE, "r₂": PURPLE}
+    rows = [row.split() for row in ("FIRST o₀ 0 a₀", "MID o₁ r₁ a₁", "LAST o₂ r₂ a₂", "FIRST p₀ 0 b₀")]
+    transitions = [("o₀", "a₀", "r₁", "o₁", ""), ("o₁", "a₁", "r₂", "o₂", "terminated")]
+    left, right = (67, 152, 228, 296), (492, 560, 622, 680, 754)
+    heads = [
+        (28, "rows: TimeStep, dm_env", left, "step_type observation reward action"),
+        (448, "transitions: Gymnasium", right, "observation action reward next end"),
+    ]
+    for x, title, centres, words in heads:
+        picture.text(x, 76, title, 16, bold=True)
+        for centre, word in zip(centres, words.split(), strict=True):
+            picture.text(centre, 106, word, 13, DARK, "middle")
+
+    def write(values, centres, y):
+        for value, x in zip(values, centres, strict=True):
+            colour = GREY if value == "a₂" else RED if value == "terminated" else paid.get(value, INK)
+            picture.text(x, y + 23, value, 14 if len(value) > 2 else 17, colour, "middle", bold=value in paid)
+
+    for i, (kind, *values) in enumerate(rows):
+        y, colour = top + step * i, {"FIRST": FIRST, "MID": MID, "LAST": TERMINATED}[kind]
+        picture.box(28, y, 304, height, WHITE, SILVER)
+        picture.label(28, y, 78, height, kind, colour, on(colour), bold=True, size=14)
+        write(values, left[1:], y)
+    for i, colour in enumerate((BLUE, PURPLE, GREY)):
+        y, ignored = top + step * i, colour is GREY
+        picture.path([(left[3] - 13, y + 25), (left[2] + 15, y + step + 11)], colour, dashed=ignored)
+        for row, middle in ((y + 19, y + 40), (y + 61, y + 40)):  # from both rows to what lies between them
+            picture.path([(338, row), (388, row), (398, middle), (440, middle)], SILVER, 1.5, head=False)
+        picture.box(448, y + 23, 364, height, None if ignored else WHITE, SILVER, dashed=ignored)
+        if ignored:
+            picture.text(630, y + 45, "no transition: the action on a LAST row is ignored", 14, DARK, "middle")
+        else:
+            write(transitions[i], right, y + 23)
+    picture.text(28, 330, "data.to_transitions makes the right side from the left one.", 14, DARK)
+    return picture
+
+
 def streams():
     """A key gives each lane its key words. Episode and step choose a place, a salt chooses the consumer."""
     picture = Picture(420, "From one key to every random number", streams.__doc__)
@@ -351,7 +391,7 @@ def _cart_pole(picture, x, y, length):
     picture.disc(x, y - 14, 3.5, INK)
 
 
-PICTURES = {f.__name__: f for f in (timestep, episodes, lanes, streams, stacks, params)}
+PICTURES = {f.__name__: f for f in (timestep, episodes, lanes, rewards, streams, stacks, params)}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).with_suffix(""))

@@ -1,1 +1,1 @@
-"""What knows nothing of environments: checks of arguments, files, other libraries, compiled programs, kernels."""
+"""Code that does not depend on environments: checks of arguments, files, other libraries, programs, kernels."""

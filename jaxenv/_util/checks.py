@@ -38,7 +38,7 @@ class Range:
                 raise TypeError(f"a range has {a} or {b}, not both")
 
     def contains(self, values: Any) -> np.ndarray:
-        """Elementwise, whether ``values`` lie in the range: bool, of the same shape. NaN lies in no range with an end.
+        """Returns which ``values`` lie in the range: bool, of the same shape. NaN lies in no range that has an end.
 
         Ends are rounded to the dtype of floats: float32(pi) is at most pi.
         """
@@ -90,22 +90,22 @@ def _end(value: float) -> str:
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether ``value`` holds numbers that are known now, as opposed to a tracer or a ``ShapeDtypeStruct``."""
+    """Returns whether ``value`` holds numbers that are known now, as opposed to a tracer or a ``ShapeDtypeStruct``."""
     return isinstance(value, bool | int | float | list | tuple) or is_known_array(value)
 
 
 def is_known_array(value: Any) -> bool:
-    """Whether ``value`` is an array or a NumPy scalar with known values."""
+    """Returns whether ``value`` is an array or a NumPy scalar with known values."""
     return isinstance(value, np.ndarray | np.generic | jax.Array) and not isinstance(value, jax.core.Tracer)
 
 
 def is_integer(value: Any) -> bool:
-    """Whether ``value`` is a Python or NumPy integer; booleans are not."""
+    """Returns whether ``value`` is a Python or NumPy integer; booleans are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-    """Whether ``value`` is one Python or NumPy number; booleans are not, NaN and infinities are."""
+    """Returns whether ``value`` is one Python or NumPy number; booleans are not, NaN and infinities are."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
@@ -213,7 +213,7 @@ def check_kind(owner: str, name: str, value: Any, kind: type | tuple[type, ...],
 
 
 def described(value: Any) -> str:
-    """A wrong value in an error: itself if it is short, else its class."""
+    """Describes a wrong value for an error: the value itself if it is short, else its class."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, np.ndarray | jax.Array | jax.ShapeDtypeStruct):
@@ -242,21 +242,21 @@ def check_names(owner: str, name: str, value: Any) -> None:
 
 
 def check_callable(owner: str, name: str, value: Any, arguments: str = "") -> None:
-    """Raises a ``ValueError`` unless ``value`` can be called; ``arguments`` says with what."""
+    """Raises a ``ValueError`` unless ``value`` can be called; ``arguments`` describes its arguments."""
     if not callable(value):
         of = f" of {arguments}" if arguments else ""
         raise ValueError(f"{owner}: {name} must be a function{of}, got {value!r}")
 
 
 def check_path(owner: str, name: str, value: Any) -> pathlib.Path:
-    """``value`` as a path; raises a ``ValueError`` unless it is text or an ``os.PathLike``."""
+    """Returns ``value`` as a path; raises a ``ValueError`` unless it is text or an ``os.PathLike``."""
     with contextlib.suppress(TypeError, ValueError):
         return pathlib.Path(value)
     raise ValueError(f"{owner}: {name} must be a path, got {value!r}")
 
 
 def check_folder(owner: str, name: str, value: Any) -> pathlib.Path:
-    """``value`` as the path of a folder, which need not exist; raises a ``ValueError`` for that of a file."""
+    """Returns ``value`` as the path of a folder, which need not exist; raises a ``ValueError`` if it is a file."""
     path = check_path(owner, name, value)
     nearest = next((p for p in (path, *path.absolute().parents) if p.exists()), path)
     if nearest.exists() and not nearest.is_dir():
@@ -265,7 +265,7 @@ def check_folder(owner: str, name: str, value: Any) -> pathlib.Path:
 
 
 def check_dtype(owner: str, name: str, value: Any) -> np.dtype:
-    """``value`` as a dtype of booleans, integers or real numbers; raises a ``ValueError`` for anything else."""
+    """Returns ``value`` as a dtype of booleans, integers or real numbers; raises a ``ValueError`` for anything else."""
     with contextlib.suppress(TypeError):
         if value is not None and is_numeric(np.dtype(value)):
             return np.dtype(value)
@@ -273,7 +273,7 @@ def check_dtype(owner: str, name: str, value: Any) -> np.dtype:
 
 
 def is_numeric(dtype: Any) -> bool:
-    """Whether a dtype is that of booleans, integers or real numbers."""
+    """Returns whether a dtype holds booleans, integers or real numbers."""
     return any(jnp.issubdtype(dtype, kind) for kind in (jnp.bool_, jnp.integer, jnp.floating))
 
 
@@ -291,7 +291,7 @@ def check_array(owner: str, name: str, value: Any) -> None:
 
 
 def check_arrays(owner: str, name: str, tree: Any) -> None:
-    """Raises a ``ValueError`` that names the first leaf of ``tree`` that is no number and no array of numbers or keys.
+    """Raises a ``ValueError`` that names the first leaf of ``tree`` that is not a number, an array of numbers or keys.
 
     Leaves may be the tracers or shapes of arrays.
 

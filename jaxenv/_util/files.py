@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, and folders and files that one process at a time may write to."""
+"""Files that appear complete or not at all, and locks on folders and files."""
 
 import contextlib
 import errno
@@ -19,19 +19,19 @@ else:
     import fcntl
 
 LOCK = ".lock"  # the file of a `FolderLock`
-_ATTEMPTS, _PAUSE = 10, 0.02  # others may hold a lock for a moment, to see whether they could have it
+_ATTEMPTS, _PAUSE = 10, 0.02  # another process may hold a lock for a moment, to test whether it is free
 
 
 @contextlib.contextmanager
 def replacing(path: pathlib.Path, *, rename: bool = False) -> Iterator[pathlib.Path]:
-    """An empty file next to ``path`` that takes its place at the end, and disappears if there was an error.
+    """Yields an empty file next to ``path``, which replaces it at the end and disappears after an error.
 
-    No other process has a file of its name, so of several that write the same path each writes a whole file, and the
-    last one stays. What killed processes have left of such files is removed.
+    The name is unique, so several processes that write the same path each write a whole file, and the last one stays.
+    Leftovers of killed processes are removed.
 
     Args:
         path: the file.
-        rename: where there is a file already, leave it alone and take the first free name: ``NAME-2``, ``NAME-3``, ...
+        rename: if the file exists, leave it alone and take the first free name: ``NAME-2``, ``NAME-3``, ...
     """
     _remove_leftovers(path)
     temporary, descriptor = _temporary(path)
@@ -45,7 +45,7 @@ def replacing(path: pathlib.Path, *, rename: bool = False) -> Iterator[pathlib.P
 
 
 class FolderLock:
-    """The right to write to a folder, which one process has until it releases it or ends, in whatever way.
+    """The exclusive right to write to a folder. A process holds it until it releases it or ends.
 
     It is a lock of the operating system on the file ``.lock`` in the folder, which is created if it is missing. The
     file names the process. Processes that are forked meanwhile do not have the lock. Where the file system has no
@@ -74,21 +74,21 @@ class FolderLock:
         if (found := self._close.detach()) is not None:
             descriptor = found[2][0]
             if _is_at(descriptor, self._path):
-                with contextlib.suppress(OSError):  # Windows removes no open files
+                with contextlib.suppress(OSError):  # Windows cannot remove open files
                     self._path.unlink()
             os.close(descriptor)
 
     def holds(self, folder: pathlib.Path) -> bool:
-        """Whether it is the lock of ``folder``."""
+        """Returns whether this is the lock of ``folder``."""
         return self._path == folder.absolute() / LOCK
 
     def _acquired(self, owner: str) -> int:
-        """The descriptor of the file, locked."""
+        """Opens and locks the file; returns its descriptor."""
         while True:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:  # the process before has removed the folder
+            except FileNotFoundError:  # the previous owner has removed the folder
                 continue
             try:
                 lock(owner, self._path.parent, descriptor)
@@ -97,14 +97,14 @@ class FolderLock:
             except BaseException:
                 os.close(descriptor)
                 raise
-            os.close(descriptor)  # the process before has removed the file
+            os.close(descriptor)  # the previous owner has removed the file
 
 
 _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
 def is_held_elsewhere(folder: pathlib.Path) -> bool:
-    """Whether another process has the lock of a folder."""
+    """Returns whether another process has the lock of a folder."""
     if any(lock.holds(folder) for lock in list(_held)):
         return False
     try:
@@ -144,29 +144,29 @@ def lock(owner: str, path: pathlib.Path, descriptor: int) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """The process that has a lock, and what to do, as text."""
+    """Describes the process that has a lock, and what to do."""
     try:
         os.lseek(descriptor, 0, os.SEEK_SET)
         found = json.loads(os.read(descriptor, 1000))
         pid, host = int(found["pid"]), str(found["host"])
-    except (OSError, ValueError, TypeError, KeyError):  # the file is not that of a `FolderLock`
+    except (OSError, ValueError, TypeError, KeyError):  # not the file of a `FolderLock`
         return "another process, or opened in this one: close it first, or choose another"
     if (pid, host) == (os.getpid(), socket.gethostname()):
-        return f"this process itself, {pid} on {host}: close what uses it first"
+        return f"this process itself, {pid} on {host}: close its user first"
     return f"process {pid} on {host}: wait until it ends, or choose another folder"
 
 
 def _lock(descriptor: int) -> None:
     """Locks a file, or raises an ``OSError`` at once. The lock ends with the last descriptor of this opening."""
     if sys.platform == "win32":
-        os.lseek(descriptor, 2**30, os.SEEK_SET)  # of these bytes others can neither read nor write any
+        os.lseek(descriptor, 2**30, os.SEEK_SET)  # other processes can neither read nor write these bytes
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
     else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _is_at(descriptor: int, path: pathlib.Path) -> bool:
-    """Whether an open file is still that of a path."""
+    """Returns whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
@@ -174,18 +174,21 @@ def _is_at(descriptor: int, path: pathlib.Path) -> bool:
 
 
 def _temporary(path: pathlib.Path) -> tuple[pathlib.Path, int | None]:
-    """A new file of its own name next to ``path``, and its descriptor, which tells others that its writer lives."""
+    """Creates a file of a unique name next to ``path``; returns it and its descriptor.
+
+    While the descriptor is open, other processes see that the writer lives.
+    """
     while True:
         temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        if sys.platform == "win32":  # moves no open files
+        if sys.platform == "win32":  # Windows cannot move open files
             os.close(descriptor)
             return temporary, None
         try:
             _lock(descriptor)
-        except BlockingIOError:  # somebody takes it for a leftover
+        except BlockingIOError:  # another process takes it for a leftover
             pass
-        except OSError:  # the file system has no locks, then there are no leftovers to find either
+        except OSError:  # without locks, leftovers cannot be told apart either
             return temporary, descriptor
         else:
             if _is_at(descriptor, temporary):
@@ -201,7 +204,7 @@ def _remove_leftovers(path: pathlib.Path) -> None:
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):
             if name.startswith(start) and name.endswith(".tmp"):
-                with contextlib.suppress(OSError):  # its writer lives, or has just moved it
+                with contextlib.suppress(OSError):  # its writer is alive, or has just moved it
                     _remove_unlocked(path.with_name(name))
 
 
@@ -215,7 +218,7 @@ def _remove_unlocked(path: pathlib.Path) -> None:
 
 
 def _free(path: pathlib.Path) -> pathlib.Path:
-    """``path``, or the first name after it that no file has; an empty file takes it."""
+    """Returns ``path`` or the next free name after it, and creates an empty file there."""
     for number in itertools.count(1):
         free = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
         with contextlib.suppress(FileExistsError):
@@ -225,7 +228,7 @@ def _free(path: pathlib.Path) -> pathlib.Path:
 
 
 def _leave_locks() -> None:
-    """In a forked process: the locks are those of the process before."""
+    """Forgets the locks in a forked process: they belong to its parent."""
     for held in list(_held):
         held._close()
     _held.clear()

@@ -36,6 +36,6 @@ def default_types() -> Iterator[None]:
 
 @contextlib.contextmanager
 def outside_traces() -> Iterator[None]:
-    """Like `default_types`, and evaluates immediately even while a function is being traced."""
+    """Acts like `default_types`, and evaluates immediately even while a function is being traced."""
     with default_types(), jax.ensure_compile_time_eval():
         yield

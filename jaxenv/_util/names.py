@@ -1,16 +1,16 @@
-"""Names that were not found: what other libraries call the same thing, the closest known names, and the messages."""
+"""Messages about unknown names: the word of another library, and the closest known names."""
 
 import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# What other libraries call something that exists here, and what to write instead: attributes, keywords and wrappers.
+# Words of other libraries (attributes, keywords, wrappers) and what to write instead.
 _ENDS = "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds"
 _STATE = "the state that reset and step return"
 _LIMIT = "jaxenv.make(..., max_episode_steps=...)"
 WORDS = {
-    # of an environment
+    # members of an environment
     **dict.fromkeys(("action_space", "single_action_space", "act_space"), "env.action_spec()"),
     **dict.fromkeys(("observation_space", "single_observation_space", "obs_space"), "env.observation_spec()"),
     **dict.fromkeys(("obs_shape", "observation_size"), "env.observation_spec().shape"),
@@ -29,11 +29,11 @@ WORDS = {
     "metadata": "env.autoreset for the mode of restarts, env.render(state) for pictures",
     "render_mode": "env.render(state)",
     "spec": "jaxenv.spec(env.name)",
-    # of a time limit, and keywords of `make`
+    # time limits, and keywords of `make`
     **dict.fromkeys(("max_steps_in_episode", "_max_episode_steps", "timestep_limit", "episode_length"), _LIMIT),
     **dict.fromkeys(("batch_size", "n_envs", "agent_num"), "num_envs"),
     "params": "the params themselves, such as gravity=9.8",
-    # of a row
+    # fields of a row
     **dict.fromkeys(("obs", "observations", "next_obs"), "timestep.observation"),
     **dict.fromkeys(("done", "dones", "is_done"), _ENDS),
     **dict.fromkeys(("terminal", "termination"), "timestep.terminated"),
@@ -46,11 +46,11 @@ WORDS = {
     "current_time_step": "the timestep that reset and step return",
     "get_obs": "the observation that reset and step return",
     "replace": "dataclasses.replace(timestep, ...) for a row, env.with_params(...) for params",
-    # of a spec
+    # members of a spec
     "n": "spec.num_values",
     "low": "spec.minimum",
     "high": "spec.maximum",
-    # of jax.random
+    # functions of jax.random
     "split": 'random.fold_in(stream, "name") for a further draw, no draw changes its stream',
     "randint": "random.integers(stream, shape, low, high)",
     "choice": "random.integers(stream, shape, low, high), or random.categorical(stream, weights=weights)",
@@ -72,9 +72,9 @@ WORDS = {
 
 
 def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names most like ``name``, best first; none if all are far from it.
+    """Returns the known names most like ``name``, best first; none if no name is close.
 
-    Case and a version at the end do not count. Names that contain ``name`` come after those that are spelt alike.
+    Case and a version at the end do not count. Names that contain ``name`` come after names of similar spelling.
 
     >>> closest("cartpole-v9", ["Taxi-v4", "CartPole-v1", "MaskedCartPole-v0"])
     ['CartPole-v1', 'MaskedCartPole-v0']
@@ -91,7 +91,7 @@ def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The end of a sentence about an unknown name: a question with the closest names, or ``otherwise`` if none is.
+    """Ends a sentence about an unknown name: asks for the closest names, or returns ``otherwise`` if none is close.
 
     >>> did_you_mean("auto_reset", ["mode", "autoreset"])
     "did you mean 'autoreset'?"
@@ -104,7 +104,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) -> str:
-    """The message about an unknown keyword, with the known ones by group.
+    """Returns the message about an unknown keyword, with the known ones by group.
 
     >>> unknown_keyword("Pendulum-v1", "gravitas", {"params": ["gravity", "mass"], "arguments": ["max_torque"]})
     "Pendulum-v1: unknown keyword 'gravitas', did you mean 'gravity'? params: gravity, mass; arguments: max_torque"
@@ -119,7 +119,7 @@ def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) 
 
 
 def missing_attribute(obj: Any, name: str) -> Any:
-    """The body of a ``__getattr__``. Raises an ``AttributeError``: Python's own, unless the name is in `WORDS`."""
+    """Raises the ``AttributeError`` of a ``__getattr__``: Python's own, unless the name is in `WORDS`."""
     if name in WORDS:
         raise AttributeError(f"{type(obj).__name__} has no attribute {name!r}: use {WORDS[name]}", name=name, obj=obj)
     return object.__getattribute__(obj, name)  # the error of a property that failed must not be hidden
@@ -130,6 +130,6 @@ def _stem(name: str) -> str:
 
 
 def is_redefinition(old: Any, new: Any) -> bool:
-    """Whether both are equal, or a class or function of the same module and name, other than a lambda."""
+    """Returns whether both are equal, or a class or function of the same module and name, but not a lambda."""
     names = [(getattr(x, "__module__", None), getattr(x, "__qualname__", "<lambda>")) for x in (old, new)]
     return old == new or (names[0] == names[1] and "<lambda>" not in names[0][1])

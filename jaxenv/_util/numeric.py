@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 
-# One program, so that infinite bounds are no results of their own, which ``jax_debug_infs`` would report.
+# One program: ``jax_debug_infs`` would report infinite bounds as results of separate programs.
 @functools.partial(jax.jit, inline=True)
 def clip(x: jax.Array, low: Any, high: Any) -> jax.Array:
-    """``x`` within [low, high], in its dtype; NaN stays NaN. Bounds broadcast to ``x``.
+    """Clips ``x`` to [low, high] in its dtype; NaN stays NaN. Bounds broadcast to ``x``.
 
     The derivative of ``jnp.clip`` compares result and argument. It is wrong where the compiler computes ``x`` twice
     and rounds differently, as XLA's CPU back end does when it contracts product and sum in one of two consumers.
@@ -23,7 +23,7 @@ def clip(x: jax.Array, low: Any, high: Any) -> jax.Array:
 
 
 def sin_cos(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Sine and cosine of float32 angles in radians, for |x| up to 10,000: within 1.2e-7 of the exact values.
+    """Returns sine and cosine of float32 angles in radians, within 1.2e-7 of the exact values for |x| up to 10,000.
 
     XLA's CPU back end calls a scalar library routine for each of ``jnp.sin`` and ``jnp.cos``; it vectorises the few
     products and sums here. The argument is reduced by multiples of pi/2 in three parts (Cody and Waite), and the
@@ -43,7 +43,7 @@ def sin_cos(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def wrap_angle(angle: jax.Array) -> jax.Array:
-    """The equivalent angle in [-pi, pi), for float32 angles within a few turns of 0."""
+    """Returns the equivalent angle in [-pi, pi), for float32 angles within a few turns of 0."""
     return angle - 2 * math.pi * jnp.floor((angle + math.pi) / (2 * math.pi))
 
 

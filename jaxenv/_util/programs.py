@@ -1,9 +1,9 @@
-"""Compiled programs and other results that environments of one structure share, for as long as somebody needs them.
+"""Compiled programs and other results that environments of one structure share.
 
-JAX keeps the programs of a function as long as the function lives, and with them the structures of its arguments:
-static fields of environments, and all that functions among them capture. So each structure has functions of its own
-here, which take the leaves of an environment. They go with the last environment of the structure, unless an equal
-structure can be made again, as by a second call of ``make``: the newest such structures stay.
+JAX keeps the programs of a function as long as the function lives, and with them the structures of its arguments: the
+static fields of environments and everything that their functions capture. Here each structure has separate functions,
+which take the leaves of an environment. They are freed with the last environment of the structure, unless an equal
+structure can be made again, for example by a second call of ``make``: the newest such structures are kept.
 """
 
 import collections
@@ -21,22 +21,22 @@ import jax
 
 T = TypeVar("T")
 
-# The attributes in which an environment caches what belongs to its structure, and its leaves.
+# The attributes in which an environment caches its programs and its leaves.
 CACHES = ("_programs", "_leaves")
 
-# The number of structures that stay without an environment, by whether they have compiled programs, of megabytes.
+# How many structures are kept without an environment, with and without compiled programs, which take megabytes.
 _MAX_STRUCTURES = {True: 32, False: 256}
 # The number of results that a structure keeps.
 _MAX_RESULTS = 256
-# The largest static fields of a structure that stays without an environment, in bytes of their pickle.
+# The largest static fields of a structure that is kept without an environment, in bytes of their pickle.
 _LARGEST_FIELDS = 2**16
 
 
 class Programs:
-    """What environments of one structure share.
+    """The programs and results that environments of one structure share.
 
     Attributes:
-        structure: that of the environments, leaves excluded.
+        structure: the environments' tree structure, without leaves.
     """
 
     def __init__(self, structure: Any):
@@ -53,13 +53,13 @@ class Programs:
         return hash(self.structure)
 
     def __reduce__(self) -> Any:
-        return _unknown, ()  # a copy in another process finds its own
+        return _unknown, ()  # a copy in another process finds the programs there
 
     def __deepcopy__(self, memo: dict[str, Any]) -> "Programs":
         return self
 
     def result(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The result of ``make``, which is called once for equal keys; the newest ones are kept."""
+        """Returns the result of ``make``, which is called once for equal keys; the newest results are kept."""
         if (found := self._results.get(key, self)) is not self:
             return found
         with self.owning():
@@ -71,11 +71,11 @@ class Programs:
         return found
 
     def jitted(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """``jax.jit`` of ``function(env, ...)`` as a function of the leaves of ``env`` in its place.
+        """Jits ``function(env, ...)`` as a function of the leaves of ``env`` in its place.
 
         Args:
             function: a function of a module or of a class, so that it does not hold an environment.
-            **options: of ``jax.jit``, the same at every call.
+            **options: options of ``jax.jit``, the same at every call.
         """
         return self._results.get(function) or self.compiled(function, lambda: self._jitted(function, options))
 
@@ -90,11 +90,11 @@ class Programs:
         return jax.jit(on_leaves, **options)
 
     def owning(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which this keeps the programs of other environments that are used, such as a stack's levels."""
+        """Opens a context in which this keeps the programs of other environments, such as the levels of a stack."""
         return owning(self)
 
     def keep(self) -> None:
-        """Keeps this without an environment, if an equal structure can be made again, until others have been used."""
+        """Keeps the programs without an environment until newer ones replace them, if an equal one can be made."""
         if self._stays is None:
             self._stays = can_be_made_again(self.structure)
         if self._stays:
@@ -106,7 +106,7 @@ class Programs:
                     newest.popitem(last=False)
 
     def compiled(self, key: Hashable, make: Callable[[], T]) -> T:
-        """As `result`, for compiled programs."""
+        """Acts as `result`, for compiled programs."""
         if not self._is_compiled:
             with _lock:
                 stays = _newest[False].pop(self, self) is None
@@ -125,7 +125,7 @@ _owner: "contextvars.ContextVar[Programs | None]" = contextvars.ContextVar("owne
 
 
 def programs_of(env: Any) -> Programs:
-    """The programs of an environment, which holds them; environments of equal structure have the same ones."""
+    """Returns the programs of an environment, which holds them; environments of equal structure share them."""
     if (own := env.__dict__.get("_programs")) is None:
         new = Programs(jax.tree.structure(env))
         with _lock:
@@ -148,7 +148,7 @@ def forget(env: Any) -> None:
 
 @contextlib.contextmanager
 def owning(programs: Programs | None) -> Iterator[None]:
-    """As `Programs.owning`; nothing is kept for ``None``."""
+    """Acts as `Programs.owning`; keeps nothing for ``None``."""
     token = _owner.set(programs)
     try:
         yield
@@ -157,7 +157,7 @@ def owning(programs: Programs | None) -> Iterator[None]:
 
 
 def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Decorates a function of a module whose first argument is an environment: ``jax.jit`` per structure of it."""
+    """Jits a module-level function whose first argument is an environment, once per structure of it."""
 
     @functools.wraps(function)
     def call(env: Any, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +167,7 @@ def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
-    """``jax.eval_shape`` of ``function(env, *args)``, after which JAX does not keep the environment."""
+    """Evaluates ``jax.eval_shape`` of ``function(env, *args)`` without leaving the environment in JAX's caches."""
     leaves: list[Any]
     structure: Any
     leaves, structure = jax.tree.flatten(env)
@@ -175,19 +175,19 @@ def eval_shape(function: Callable[..., Any], env: Any, *args: Any) -> Any:
 
 
 def can_be_made_again(structure: Any) -> bool:
-    """Whether a structure can become equal to one that is made later: static fields are values, no object's identity.
+    """Returns whether a later structure can equal this one: its static fields compare by value, not by identity.
 
-    Functions and classes of modules are values; closures, lambdas and objects that equal themselves alone are not.
+    Module-level functions and classes are values; closures, lambdas and objects that only equal themselves are not.
     """
     try:
         return _is_made_again(structure)
-    except Exception:  # of the objects' own code
+    except Exception:  # objects may run their own code
         return False
 
 
 @functools.lru_cache(maxsize=_MAX_STRUCTURES[False])
 def _is_made_again(structure: Any) -> bool:
-    """True, or an error: the cache keeps no structure that cannot be made again, nor what its functions capture."""
+    """Returns True or raises, so that the cache never keeps a structure that cannot be made again."""
     fields = list(_fields(structure))
     pickle.Pickler(file := _Limited()).dump(fields)
     if pickle.loads(file.getvalue()) != fields:
@@ -205,7 +205,7 @@ class _Limited(io.BytesIO):
 
 
 def _fields(structure: Any) -> Iterator[Any]:
-    """What the nodes of a structure hold besides their children: classes, keys of dicts and static fields."""
+    """Yields what the nodes of a structure hold besides children: classes, keys of dicts and static fields."""
     if (data := structure.node_data()) is not None:
         yield data
     for child in structure.children():
@@ -213,4 +213,4 @@ def _fields(structure: Any) -> Iterator[Any]:
 
 
 def _unknown() -> None:
-    """What takes the place of programs in a pickle."""
+    """Replaces programs in a pickle."""

@@ -9,13 +9,13 @@ from urllib.request import url2pathname
 
 
 def missing(owner: str, error: ImportError, extra: str) -> ImportError:
-    """The error for a library that is not installed; it says how to install the ``extra`` that holds it."""
+    """Returns the error for a library that is not installed, with the command that installs its ``extra``."""
     library = (error.name or str(error)).partition(".")[0]
     return ImportError(f"{owner} needs {library}: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra from where this installation came from."""
+    """Returns the command that installs an extra from where this installation came from."""
     folder = clone()
     if folder is not None:
         return f'pip install "{"." if folder == pathlib.Path.cwd() else folder}[{extra}]"'
@@ -26,7 +26,7 @@ def install_command(extra: str) -> str:
 
 
 def clone() -> pathlib.Path | None:
-    """The clone of the repository that this package lies in or was installed from, ``None`` if there is none."""
+    """Returns the clone of the repository that holds this package, or that it was installed from; else ``None``."""
     folders = [pathlib.Path(__file__).parents[2]]
     url = urlparse(_origin().get("url", ""))
     if url.scheme == "file":
@@ -35,7 +35,7 @@ def clone() -> pathlib.Path | None:
 
 
 def _origin() -> dict[str, Any]:
-    """What pip recorded about the source of this installation (``direct_url.json``)."""
+    """Reads what pip recorded about the source of this installation (``direct_url.json``)."""
     try:
         return json.loads(metadata.distribution("jaxenv").read_text("direct_url.json") or "{}")
     except metadata.PackageNotFoundError:

@@ -30,7 +30,7 @@ KERNELS = ("in_one_kernel", "in_small_kernel", "in_own_kernels", "computed_once"
 
 
 def _plain(names: str) -> frozenset[str]:
-    """The workarounds that ``JAXENV_PLAIN`` names."""
+    """Returns the workarounds that ``JAXENV_PLAIN`` names."""
     found = KERNELS if names == "all" else tuple(filter(None, names.split(",")))
     if unknown := [name for name in found if name not in KERNELS]:
         raise ValueError(f"JAXENV_PLAIN: names must be all or some of {', '.join(KERNELS)}, got {unknown[0]!r}")
@@ -66,7 +66,7 @@ def vary_like(reference: jax.Array, values: T, leaves_alone: Callable[[Any], boo
 
 
 def sharded_like(reference: jax.Array, values: T) -> T:
-    """Shards the lanes of constants as those of ``reference``; the identity without a mesh of explicit axes.
+    """Shards the lanes of constants like ``reference``; the identity without a mesh of explicit axes.
 
     Such axes (``jax.make_mesh`` since JAX 0.9) are part of an array's type. ``jax.vmap`` (JAX 0.10) refuses arguments
     with different ones, and a constant has none.
@@ -80,12 +80,12 @@ def sharded_like(reference: jax.Array, values: T) -> T:
 
 
 def has_explicit_lanes(x: jax.Array) -> bool:
-    """Whether the lanes of ``x`` are sharded over axes of a mesh that are explicit."""
+    """Returns whether the lanes of ``x`` are sharded over axes of a mesh that are explicit."""
     return bool(any(jax.typeof(x).sharding.spec))
 
 
 def take_rows(table: np.ndarray, index: jax.Array, mode: str | None = None) -> jax.Array:
-    """``table[index]`` for a constant table, with lanes sharded as those of ``index``.
+    """Returns ``table[index]`` for a constant table; its lanes are sharded like ``index``.
 
     JAX (0.9 to 0.10) does not derive it for an index over a mesh of explicit axes, as a constant has no mesh.
     """
@@ -95,7 +95,7 @@ def take_rows(table: np.ndarray, index: jax.Array, mode: str | None = None) -> j
 
 
 def in_sequence(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with ``vmap`` as a loop: for decompositions of matrices (QR, SVD, Cholesky).
+    """Runs ``vmap`` of the function as a loop: for decompositions of matrices (QR, SVD, Cholesky).
 
     jaxlib 0.10 splits a *batch* of matrices over the threads of XLA:CPU and waits for them on one of these threads. As
     many such calls at a time as the processor has cores wait for each other forever. Orthogonal weights of several
@@ -137,7 +137,7 @@ def computed_once(values: T) -> T:
 
 
 def _apart(values: T) -> T:
-    """The values, on a CPU in kernels apart from those that read them."""
+    """Returns the values; on a CPU, kernels that read them do not recompute them."""
 
     def behind_a_branch(values: Any) -> Any:
         return jax.lax.cond(_always(), lambda x: x, lambda x: jax.tree.map(_other, x), values)
@@ -146,32 +146,32 @@ def _apart(values: T) -> T:
 
 
 def _other(x: jax.Array) -> jax.Array:
-    """Other values of the same type, which cost no more than the values themselves."""
+    """Returns other values of the same type that cost no more to compute."""
     return -x if jnp.issubdtype(x.dtype, jnp.floating) else jnp.bitwise_not(x)
 
 
 def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Array:
-    """``function(*arrays)``, on a CPU in kernels that contain nothing else; an ordinary call elsewhere.
+    """Calls ``function(*arrays)``, on a CPU in kernels that contain nothing else; an ordinary call elsewhere.
 
     For images. XLA:CPU (jaxlib 0.10.2) fuses an image into the kernel that stores or reads it, and the loops of that
     kernel follow the axes of the image. In a rollout that stores ``[T, B, 10, 10, 4]`` the innermost loop runs over
     four channels. LLVM unrolls it before its vectoriser runs, so each byte is computed alone: storing a step of
     Seaquest took 1.4 times as long. The function should return few long axes, such as ``[B, 400]``, and the caller
     should reshape the result. Writing and reading the image once more is not free: where little arithmetic makes an
-    image, a rollout that only sums it becomes slower (docs/guides/performance.md).
+    image, a rollout that only sums it becomes slower (docs/evidence/performance-trials.md).
 
     Still needed while ``JAXENV_PLAIN=in_own_kernels`` makes
     ``test_an_image_in_its_own_kernels_is_apart_from_the_kernel_that_stores_it`` fail.
 
     Args:
         function: maps the arrays to the image.
-        *arrays: what it reads, arrays or trees of them. Each is computed once, before.
+        *arrays: its inputs, arrays or trees of them. Each is computed once, before the call.
     """
     if "in_own_kernels" in PLAIN or not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays)):
         return function(*arrays)
 
     def zeros(*arrays: Any) -> jax.Array:
-        image = function(*arrays)  # only for its type, sharding included: XLA removes it
+        image = function(*arrays)  # only for its type and sharding: XLA removes it
         return jnp.zeros_like(image)
 
     def behind_a_branch(*arrays: Any) -> jax.Array:
@@ -181,20 +181,20 @@ def in_own_kernels(function: Callable[..., jax.Array], *arrays: Any) -> jax.Arra
 
 
 def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
-    """``function(*arguments)``, on a CPU in a single kernel whatever the number of its results.
+    """Calls ``function(*arguments)``, on a CPU in a single kernel, however many results it has.
 
-    XLA:CPU (jaxlib 0.10.2) has no fusion with several results: it makes a kernel per result, and each computes all that
-    they share once more. The one operation of HLO that computes several arrays at a time is a reduction, whose reducer
-    is any function of scalars. So the elements are the first of two equal rows that are reduced, and the second row
-    keeps what the first computed; LLVM finds that it has nothing to do. A solver of 600 operations and nine results ran
-    1.8 times as fast as in kernels of their own and compiled in half the time; it vectorises over the lanes.
+    XLA:CPU (jaxlib 0.10.2) has no fusion with several results: it makes a kernel per result, and each kernel recomputes
+    the shared values. Only a reduction computes several arrays at once in HLO, with any function of scalars as reducer.
+    So the elements are the first of two equal rows that are reduced, and the second row keeps the results of the first;
+    LLVM removes that step. A solver of 600 operations and nine results ran 1.8 times as fast as in separate kernels and
+    compiled in half the time; it vectorises over the lanes.
 
     Still needed while ``JAXENV_PLAIN=in_one_kernel`` makes ``test_a_function_in_one_kernel_compiles_to_one`` fail.
 
     Args:
         function: maps scalars to scalars. It is called with scalars and with arrays, so it has elementwise operations
             only, and reads no array but its arguments. A function of a module or a method is traced once for arguments
-            of such dtypes, whatever their shapes; a lambda or a closure is traced every time.
+            of such dtypes and any shapes; a lambda or a closure is traced every time.
         *arguments: trees of arrays, which broadcast against each other. Everything else, such as Python and NumPy
             scalars, is a hashable constant.
 
@@ -204,7 +204,7 @@ def in_one_kernel(function: Callable[..., T], *arguments: Any) -> T:
     leaves, structure = jax.tree.flatten(arguments)
     if not any(np.ndim(x) for x in leaves):
         return function(*arguments)
-    leaves = [x[()] if isinstance(x, np.ndarray) else x for x in leaves]  # arrays of no axis are not hashable
+    leaves = [x[()] if isinstance(x, np.ndarray) else x for x in leaves]  # arrays are not hashable, scalars are
     is_array = tuple(bool(np.ndim(x)) or isinstance(x, jax.Array) for x in leaves)
     constants = tuple(None if array else (type(x), x) for x, array in zip(leaves, is_array, strict=True))
     arrays = jnp.broadcast_arrays(*(x for x, array in zip(leaves, is_array, strict=True) if array))
@@ -224,7 +224,7 @@ _few_lanes = contextvars.ContextVar("few_lanes", default=False)
 
 @contextlib.contextmanager
 def few_lanes(few: bool) -> Iterator[None]:
-    """Says whether what is traced inside is a program of one step of few lanes, which Python calls step by step."""
+    """Marks programs traced inside the context as one step of few lanes, which Python calls step by step."""
     token = _few_lanes.set(few)
     try:
         yield
@@ -233,13 +233,13 @@ def few_lanes(few: bool) -> Iterator[None]:
 
 
 def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
-    """`in_one_kernel` for a function of few results and no images; in a program of `few_lanes` an ordinary call.
+    """Acts as `in_one_kernel` for a function of few results, no images; an ordinary call in a program of `few_lanes`.
 
-    XLA:CPU (jaxlib 0.10.2) has a buffer for every operation of a reducer and creates all of them in every call of the
-    program, about 70 ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us.
-    With few lanes it is faster to compute what several results share more than once.
+    XLA:CPU (jaxlib 0.10.2) allocates a buffer for every operation of a reducer in every call of the program, about 70
+    ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us. With few lanes it
+    is faster to recompute the values that several results share.
 
-    No test tells whether this is still needed, as time alone shows it: compare ``python -m benchmarks stepping`` with
+    No test shows whether this is still needed, because only timing does: compare ``python -m benchmarks stepping`` with
     and without ``JAXENV_PLAIN=in_small_kernel``.
     """
     plain = "in_small_kernel" in PLAIN or _few_lanes.get()
@@ -247,7 +247,7 @@ def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[Any, ...]) -> Callable[..., T]:
-    """The function without its constants."""
+    """Binds the constants of the function."""
 
     def elementwise(*arrays: Any) -> Any:
         rest = iter(arrays)
@@ -257,7 +257,7 @@ def _elementwise(function: Callable[..., T], structure: Any, constants: tuple[An
 
 
 def _cache_of(function: Any) -> Callable[..., Any]:
-    """`_traced` with a cache: one for all functions of modules, and one on each other function, which goes with it."""
+    """Returns `_traced` with a cache: one for all module-level functions, else one on the function, freed with it."""
     if "<locals>" not in getattr(function, "__qualname__", "") or not hasattr(function, "__dict__"):
         return _of_modules
     if not hasattr(function, "traced"):
@@ -268,7 +268,7 @@ def _cache_of(function: Any) -> Callable[..., Any]:
 def _traced(
     function: Callable[..., Any], structure: Any, constants: tuple[Any, ...], kinds: tuple[np.dtype, ...], _context: Any
 ) -> tuple[Callable[..., Any], Any, Any]:
-    """The function from arrays to a list of results, its program for scalars, and the structure of its results.
+    """Traces the function: returns it from arrays to a list, its program for scalars and the structure of its results.
 
     Cached, because JAX compiles again for another function object. ``_context`` is a part of the cache's key:
     operations keep the mesh and the widest dtypes of the context in which they are traced.
@@ -287,8 +287,8 @@ _of_modules = functools.lru_cache(maxsize=512)(_traced)
 
 
 def _reduced(*arrays: Any, function: Callable[..., Any], on_scalars: Any) -> list[jax.Array]:
-    """The results of ``function``, as a reduction."""
-    # Every operand of a reduction has a result: results take the places of arguments of their type, then new ones.
+    """Computes the results of ``function`` as a reduction."""
+    # Every operand of a reduction has a result: results replace arguments of their type, then use new operands.
     operands, free, places = list(arrays), list(range(len(arrays))), []
     for aval in on_scalars.out_avals:
         place = next((i for i in free if operands[i].dtype == aval.dtype), len(operands))
@@ -330,7 +330,7 @@ def _compiled(function: Any, on_scalars: Any) -> Callable[..., Any]:
     return function.compiled
 
 
-# A primitive of its own: JAX traces the function once for all shapes, and lowers it for one platform only.
+# A separate primitive: JAX traces the function once for all shapes, and lowers it for one platform only.
 _one_kernel = Primitive("one_kernel")
 _one_kernel.multiple_results = True
 _one_kernel.def_impl(lambda *arrays, **program: _compiled(**program)(*arrays))
@@ -344,7 +344,7 @@ mlir.register_lowering(_one_kernel, mlir.lower_fun(lambda *arrays, function, on_
 
 @functools.lru_cache(maxsize=256)
 def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Callable[..., Any]:
-    """Replaces what is reduced by the results of a program of the first element."""
+    """Makes a reducer that replaces its arguments by the results of a program of the first element."""
 
     def reducer(row: tuple[jax.Array, ...], element: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         first = ~row[-1]
@@ -358,7 +358,7 @@ def _reducer(program: Any, num_arguments: int, places: tuple[int, ...]) -> Calla
 
 
 def _without_calls(jaxpr: Any, constants: Any, arguments: Any) -> list[Any]:
-    """The results of a program, with the bodies of jitted functions such as ``jnp.where`` in their places.
+    """Evaluates a program with the bodies of jitted functions such as ``jnp.where`` inlined.
 
     A pass of StableHLO (jaxlib 0.10.2) crashes at a reduction that nothing reads and whose reducer calls functions.
     """
@@ -379,7 +379,7 @@ def _without_calls(jaxpr: Any, constants: Any, arguments: Any) -> list[Any]:
 
 
 def _always() -> jax.Array:
-    """True, in a way that XLA cannot know."""
+    """Returns True in a way that XLA cannot see through."""
     return jax.lax.optimization_barrier(jnp.bool_(True))
 
 

@@ -1,4 +1,4 @@
-"""The canvas: a batch of pictures, and the shapes that are painted on it."""
+"""The canvas: a batch of pictures, with methods that paint shapes on it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ from jaxenv._util.checks import Range
 from jaxenv.canvas import _font, _shapes, _tiles, _xp
 from jaxenv.canvas._palette import PAPER
 
-# A number that is equal in all lanes, or one per lane, float32 [B].
+# One number for all lanes, or one per lane, float32 [B].
 Number = Any
-# A colour that is equal in all lanes, [3], or one per lane, [B, 3].
+# One colour for all lanes, [3], or one per lane, [B, 3].
 Colour = Any
 
 
@@ -24,11 +24,11 @@ Colour = Any
 class Canvas:
     """A batch of pictures. Each method paints one shape in every lane and returns the new canvas.
 
-    Coordinates are those of the world that ``view`` has chosen: x to the right, y up, with equal units. Positions,
+    Coordinates are in the world chosen by ``view``: x to the right, y up, with equal units. Positions,
     lengths (in units of the world) and angles (radians, counterclockwise) are numbers or arrays ``[B]``. Edges are
     smooth: a pixel that is covered in part mixes both colours.
 
-    What is equal in all lanes and known while tracing is computed by NumPy, once for all lanes. Numbers and colours of
+    Values that are equal in all lanes and known while tracing are computed once, by NumPy. Numbers and colours of
     another shape raise a ``ValueError``.
 
     Attributes:
@@ -51,11 +51,11 @@ class Canvas:
     y: Any
     scale: Any
 
-    # --- from nothing to an image ------------------------------------------------------------------------------------
+    # --- creation, view, image ---------------------------------------------------------------------------------------
 
     @classmethod
     def blank(cls, lanes: int, size: int | tuple[int, int], colour: Colour = PAPER) -> "Canvas":
-        """Pictures of one colour.
+        """Returns pictures of one colour.
 
         Args:
             lanes: the number of lanes B.
@@ -87,7 +87,7 @@ class Canvas:
     def view(self, x: tuple[float, float], y: tuple[float, float], margin: float = 0.0) -> "Canvas":
         """Chooses the part of the world that fills the picture.
 
-        The whole part is shown. Where its shape differs from that of the picture, the world around it is shown too.
+        The whole part is shown, and around it more of the world if the picture has another shape.
 
         Args:
             x: the left and the right end.
@@ -112,12 +112,12 @@ class Canvas:
         return self.view((-left, width / side - left), (rows + top - height / side, rows + top))
 
     def image(self) -> jax.Array:
-        """The pictures as uint8 ``[B, H, W, 3]``."""
+        """Returns the pictures as uint8 ``[B, H, W, 3]``."""
         red, green, blue = (_xp.round(p.clip(0, 1) * np.float32(255)).astype(np.uint32) for p in self.planes)
-        # One word per pixel, because XLA:CPU computes a pixel again for each of its bytes.
+        # One word per pixel, because XLA:CPU would recompute a pixel for each of its bytes.
         words = red | green << np.uint32(8) | blue << np.uint32(16)
         words = jnp.broadcast_to(words, (self.lanes, *self.size))
-        words = _once(words)
+        words = _computed_once(words)
         return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
     def zoom(self, factor: Number) -> "Canvas":
@@ -131,14 +131,14 @@ class Canvas:
     # --- shapes ------------------------------------------------------------------------------------------------------
 
     def disc(self, x: Number, y: Number, radius: Number, colour: Colour, alpha: Number = 1.0) -> "Canvas":
-        """A filled circle."""
+        """Paints a filled circle."""
         x, y, radius = map(_number, (x, y, radius))
         return self._shape(_shapes.length(self.x - x, self.y - y) - radius, colour, alpha)
 
     def ring(
         self, x: Number, y: Number, radius: Number, width: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
-        """A circle of a line with a width."""
+        """Paints the outline of a circle."""
         x, y, radius, width = map(_number, (x, y, radius, width))
         distance = abs(_shapes.length(self.x - x, self.y - y) - radius) - width / 2
         return self._shape(distance, colour, alpha)
@@ -154,7 +154,7 @@ class Canvas:
         corner: Number = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A rectangle around ``(x, y)``, turned by ``angle``, with corners of radius ``corner``."""
+        """Paints a rectangle around ``(x, y)``, turned by ``angle``, with corners of radius ``corner``."""
         across, up = self._turned(x, y, angle)
         width, height, corner = map(_number, (width, height, corner))
         return self._shape(_shapes.box(across, up, width / 2, height / 2, corner), colour, alpha)
@@ -169,7 +169,7 @@ class Canvas:
         angle: Number = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A filled ellipse around ``(x, y)``, turned by ``angle``."""
+        """Paints a filled ellipse around ``(x, y)``, turned by ``angle``."""
         across, up = self._turned(x, y, angle)
         width, height = map(_number, (width, height))
         return self._shape(_shapes.ellipse(across, up, width / 2, height / 2), colour, alpha)
@@ -184,7 +184,7 @@ class Canvas:
         colour: Colour,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A line with round ends from ``(x, y)`` to ``(to_x, to_y)``."""
+        """Paints a line with round ends from ``(x, y)`` to ``(to_x, to_y)``."""
         x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))
         distance = _shapes.segment(self.x - x, self.y - y, to_x - x, to_y - y) - width / 2
         return self._shape(distance, colour, alpha)
@@ -197,7 +197,7 @@ class Canvas:
         closed: bool = False,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """A line with round ends and corners through points ``(x, y)``."""
+        """Paints a line with round ends and corners through points ``(x, y)``."""
         _check_points("path", points, 2)
         ends = [tuple(map(_number, point)) for point in points]
         pairs = list(zip(ends, ends[1:] + ends[:1] if closed else ends[1:], strict=False))
@@ -210,7 +210,7 @@ class Canvas:
     def arrow(
         self, x: Number, y: Number, to_x: Number, to_y: Number, width: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
-        """An arrow from ``(x, y)`` to ``(to_x, to_y)``; one shorter than five widths is thinner, down to nothing."""
+        """Paints an arrow from ``(x, y)`` to ``(to_x, to_y)``; one shorter than five widths is thinner."""
         x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))
         extent = _shapes.length(to_x - x, to_y - y)
         width = _xp.minimum(width, extent / 5)
@@ -230,7 +230,7 @@ class Canvas:
         arrow: bool = False,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """The arc around ``(x, y)`` between two angles; with ``arrow`` it has a head at ``end``, as `arrow` has."""
+        """Paints the arc around ``(x, y)`` between two angles; with ``arrow`` it has a head at ``end``."""
         x, y, radius, start, end, width = map(_number, (x, y, radius, start, end, width))
         across, up, middle, half = self.x - x, self.y - y, (start + end) / 2, abs(end - start) / 2
         if not arrow:
@@ -243,7 +243,7 @@ class Canvas:
     def sector(
         self, x: Number, y: Number, radius: Number, start: Number, end: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
-        """The part of a disc between two angles."""
+        """Paints the part of a disc between two angles."""
         x, y, radius, start, end = map(_number, (x, y, radius, start, end))
         distance = _shapes.sector(self.x - x, self.y - y, radius, (start + end) / 2, abs(end - start) / 2)
         return self._shape(distance, colour, alpha)
@@ -251,13 +251,13 @@ class Canvas:
     def polygon(
         self, points: Sequence[tuple[Number, Number]], colour: Colour, corner: Number = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
-        """A filled polygon; ``corner`` widens it by a round border."""
+        """Paints a filled polygon; ``corner`` widens it by a round border."""
         _check_points("polygon", points, 3)
         corners = [(_number(a), _number(b)) for a, b in points]
         return self._shape(_shapes.polygon(self.x, self.y, corners) - _number(corner), colour, alpha)
 
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
-        """The area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
+        """Paints the area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
         step = 0.5 / self.scale
         slope = (height(self.x + step) - height(self.x - step)) * self.scale
         return self._shape((self.y - height(self.x)) / _shapes.length(1, slope), colour, alpha)
@@ -265,7 +265,7 @@ class Canvas:
     def gauge(
         self, fraction: Number, x: float, y: float, width: float, height: float, colour: Colour, ground: Colour
     ) -> "Canvas":
-        """A bar with its left lower corner at ``(x, y)``, of which ``fraction`` is filled."""
+        """Paints a bar with its lower left corner at ``(x, y)`` and fills ``fraction`` of it."""
         fraction = _number(fraction).clip(0, 1)
         canvas = self.box(x + width / 2, y + height / 2, width, height, ground, corner=height / 2)
         filled = height + (width - height) * fraction
@@ -276,13 +276,13 @@ class Canvas:
     def tiles(
         self, kinds: jax.Array | np.ndarray, painters: Sequence[Callable[["Canvas"], "Canvas"] | None]
     ) -> "Canvas":
-        """A grid of square cells, as large as fits, in the middle of the picture. It does not depend on ``view``.
+        """Paints a grid of square cells, as large as fits, in the middle of the picture, whatever the ``view``.
 
         Args:
             kinds: int32 ``[B, R, C]`` or, for all lanes, ``[1, R, C]``: the index of the painter of each cell, rows
                 from the top.
             painters: functions that paint a cell, given a canvas whose view is the unit square: x and y from 0 to 1.
-                What they leave free shows what was painted before. ``None`` paints nothing.
+                Pixels that they leave free keep their colour. ``None`` paints nothing.
 
         Raises:
             ValueError: if the grid has more rows or columns of cells than the picture has pixels, or another shape; for
@@ -294,13 +294,13 @@ class Canvas:
         Range(low=0, high=len(painters) - 1).check("tiles", "kinds", kinds, np.ndim(kinds))
         side = _tiles.side("tiles", *self.size, *kinds.shape[1:])
         grounds = (Canvas.blank(1, side, np.full(3, light, np.float32)).view((0, 1), (0, 1)) for light in (0, 1))
-        words = _once(_tiles.pixels(kinds, _tiles.sheet(painters, *grounds), side, *self.size))
+        words = _computed_once(_tiles.pixels(kinds, _tiles.sheet(painters, *grounds), side, *self.size))
         *light, opacity = ((words >> i & np.uint32(255)).astype(np.float32) / np.float32(255) for i in (0, 8, 16, 24))
-        planes = tuple(p * (1 - opacity) + own for p, own in zip(self.planes, light, strict=True))
+        planes = tuple(p * (1 - opacity) + c for p, c in zip(self.planes, light, strict=True))
         return tree.rebuild(self, planes=planes)
 
     def picture(self, pixels: jax.Array) -> "Canvas":
-        """An image of large square pixels, in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
+        """Paints an image of large square pixels in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
 
         Raises:
             ValueError: if it has more rows or columns than the picture, or another shape or dtype.
@@ -313,7 +313,7 @@ class Canvas:
         shown, _, inside = _tiles.enlarged(pixels, side, *self.size)
         shown = shown.astype(np.float32) / np.float32(255)
         colours = [shown] * 3 if shown.ndim == 3 else [shown[..., i] for i in range(3)]
-        planes = tuple(_xp.where(inside, own, p) for own, p in zip(colours, self.planes, strict=True))
+        planes = tuple(_xp.where(inside, c, p) for c, p in zip(colours, self.planes, strict=True))
         return tree.rebuild(self, planes=planes)
 
     # --- text --------------------------------------------------------------------------------------------------------
@@ -321,11 +321,11 @@ class Canvas:
     def text(
         self, text: str, x: float, y: float, height: float, colour: Colour, align: float = 0.0, alpha: Number = 1.0
     ) -> "Canvas":
-        """A line of text whose letters are ``height`` high and stand on y.
+        """Writes a line of text whose letters are ``height`` high and stand on y.
 
         Args:
             text: letters, digits, blanks and ``.,:;+-=/%()!?``; lower case is shown as upper case.
-            x: where it begins; with ``align=0.5`` its middle, with ``align=1`` its end.
+            x: x of its start; with ``align=0.5`` of its middle, with ``align=1`` of its end.
             y: its base line.
             height: the height of a letter.
             colour: its colour.
@@ -346,26 +346,26 @@ class Canvas:
         align: float = 0.0,
         alpha: Number = 1.0,
     ) -> "Canvas":
-        """An integer, int32 ``[B]`` at least 0: its last ``digits`` digits, without leading zeros.
+        """Writes the last ``digits`` digits of an integer, int32 ``[B]`` at least 0, without leading zeros.
 
-        ``align`` refers to the digits that are shown, as in `text`.
+        ``align`` refers to the visible digits, as in `text`.
         """
         value = jnp.asarray(value, jnp.int32)
         across, up = self.x - np.float32(x), self.y - np.float32(y)
         covered = _font.number(value, digits, across, up, height, self.scale, align)
-        return self._cover(_once(covered), colour, alpha)
+        return self._cover(_computed_once(covered), colour, alpha)
 
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     def where(self, mask: jax.Array, other: "Canvas") -> "Canvas":
-        """This canvas in the lanes of ``mask``, bool ``[B]``, and ``other`` in the rest."""
-        planes = tuple(jnp.where(mask[:, None, None], own, p) for own, p in zip(self.planes, other.planes, strict=True))
+        """Returns this canvas in the lanes of ``mask``, bool ``[B]``, and ``other`` in the rest."""
+        planes = tuple(jnp.where(mask[:, None, None], p, q) for p, q in zip(self.planes, other.planes, strict=True))
         return tree.rebuild(self, planes=planes)
 
     # --- painting ----------------------------------------------------------------------------------------------------
 
     def _turned(self, x: Number, y: Number, angle: Number) -> tuple[Any, Any]:
-        """The coordinates of the pixels seen from ``(x, y)`` and turned by ``angle``."""
+        """Returns the coordinates of the pixels relative to ``(x, y)``, rotated by ``angle``."""
         across, up = self.x - _number(x), self.y - _number(y)
         if isinstance(angle, int | float) and angle == 0:
             return across, up
@@ -386,9 +386,9 @@ class Canvas:
 
     def _cover(self, covered: Any, colour: Colour, alpha: Number) -> "Canvas":
         """Mixes a colour into the fraction of each pixel that is ``covered``, float32 ``[B, H, W]``."""
-        share, channels = covered * _number(alpha), _channels(colour)
-        self._check_lanes(share, channels[0])
-        planes = tuple(p * (1 - share) + share * c for p, c in zip(self.planes, channels, strict=True))
+        opacity, channels = covered * _number(alpha), _channels(colour)
+        self._check_lanes(opacity, channels[0])
+        planes = tuple(p * (1 - opacity) + opacity * c for p, c in zip(self.planes, channels, strict=True))
         return tree.rebuild(self, planes=planes)
 
 
@@ -398,20 +398,20 @@ def _check_points(owner: str, points: Any, least: int) -> None:
 
 
 def check_size(owner: str, size: Any) -> tuple[int, int]:
-    """Height and width in pixels; raises a ``ValueError`` for anything but one or two integers in 8 .. 4096."""
+    """Returns height and width in pixels; raises a ``ValueError`` unless given one or two integers in 8 .. 4096."""
     both = tuple(size) if isinstance(size, tuple | list) else (size, size)
     if len(both) != 2 or not all(isinstance(n, int | np.integer) and 8 <= n <= 4096 for n in both):
         raise ValueError(f"{owner}: size must be one or two numbers of pixels in 8 .. 4096, got {size!r}")
     return int(both[0]), int(both[1])
 
 
-def _once(pixels: Any) -> Any:
-    """The array, apart from the kernels that read it: what looks up tables is not vectorised."""
+def _computed_once(pixels: Any) -> Any:
+    """Computes an array apart from the kernels that read it, because table lookups are not vectorised."""
     return xla.computed_once(pixels) if isinstance(pixels, jax.core.Tracer) else pixels
 
 
 def _number(value: Number) -> Any:
-    """A number for all lanes or one per lane, float32 ``[1, 1, 1]`` or ``[B, 1, 1]``."""
+    """Returns a number as float32 ``[1, 1, 1]``, or one per lane as ``[B, 1, 1]``."""
     if np.ndim(value) > 1 and np.shape(value)[1:] != (1, 1):
         rule = "a position, length, angle or alpha must be one number or one per lane [B]"
         raise ValueError(f"canvas: {rule}, got shape {np.shape(value)}")
@@ -419,7 +419,7 @@ def _number(value: Number) -> Any:
 
 
 def _channels(value: Colour) -> tuple[Any, Any, Any]:
-    """Red, green and blue, ``[1, 1, 1]`` or ``[B, 1, 1]`` each."""
+    """Returns red, green and blue, ``[1, 1, 1]`` or ``[B, 1, 1]`` each."""
     if isinstance(value, str) or np.shape(value)[-1:] != (3,) or np.ndim(value) > 2:
         given = repr(value) if isinstance(value, str) else f"shape {np.shape(value)}"
         rule = "a colour must be [3] or one per lane [B, 3], from 0 to 1, such as jaxenv.canvas.RED"
@@ -430,7 +430,7 @@ def _channels(value: Colour) -> tuple[Any, Any, Any]:
 
 
 def turn(x: Number, y: Number, angle: Number) -> tuple[Any, Any]:
-    """The point ``(x, y)`` turned around the origin."""
+    """Rotates the point ``(x, y)`` around the origin."""
     cos, sin = (
         (math.cos(angle), math.sin(angle)) if isinstance(angle, int | float) else (jnp.cos(angle), jnp.sin(angle))
     )

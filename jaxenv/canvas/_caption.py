@@ -1,4 +1,4 @@
-"""Text in NumPy images, for captions that are written outside of compiled functions."""
+"""Writes text into NumPy images, for captions outside of compiled functions."""
 
 import functools
 
@@ -9,12 +9,12 @@ from jaxenv.canvas import _font
 
 
 def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.ndarray) -> None:
-    """Writes a line of text into an image, uint8 ``[H, W, 3]``, in place; what does not fit is cut off.
+    """Writes a line of text into an image, uint8 ``[H, W, 3]``, in place; text that does not fit is cut off.
 
     Args:
         image: the image.
         text: the characters of `Canvas.text`.
-        x: the column where it begins.
+        x: the column of its start.
         y: the row of the upper end of its letters.
         height: the height of a letter in pixels.
         colour: float32 ``[3]`` from 0 to 1.
@@ -30,7 +30,7 @@ def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.
 
 
 def text_width(text: str, height: int) -> int:
-    """The width of a line of text in pixels."""
+    """Returns the width of a line of text in pixels."""
     check_text("text_width", "text", text)
     check_integer("text_width", "height", height, 1)
     return round((len(text) * _font.ADVANCE - _font.GAP) * height)
@@ -38,7 +38,7 @@ def text_width(text: str, height: int) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _character(character: str, height: int) -> np.ndarray:
-    """The fraction of each pixel that a character covers, with a border of one pixel."""
+    """Returns the fraction of each pixel that a character covers, with a border of one pixel."""
     x = np.arange(round(_font.ADVANCE * height) + 2, dtype=np.float32)[None, None] - 0.5
     y = height + 0.5 - np.arange(height + 2, dtype=np.float32)[None, :, None]
     return _font.coverage(character, x, y, height, 1.0)

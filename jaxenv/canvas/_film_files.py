@@ -1,4 +1,4 @@
-"""The files that films are written to: GIF, MP4, or a strip of moments."""
+"""Writes films to files: GIF, MP4, or a strip of moments."""
 
 import itertools
 import pathlib
@@ -19,7 +19,7 @@ _MOMENTS = 8  # pictures of a strip
 
 
 def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
-    """The path of a film; raises a ``ValueError`` for an ending not in ``FORMATS`` or a folder that does not exist."""
+    """Returns the path of a film; raises a ``ValueError`` for an unknown ending or a missing folder."""
     path = checked_path(owner, "path", path)
     if path.suffix not in FORMATS:
         raise ValueError(f"{owner}: path must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {path.name!r}")
@@ -31,14 +31,14 @@ def check_path(owner: str, path: str | pathlib.Path) -> pathlib.Path:
 def write_film(
     path: pathlib.Path, frames: Iterable[np.ndarray], fps: int, parts: tuple[Part, ...] = (), rename: bool = False
 ) -> None:
-    """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``, which is complete or as it was before.
+    """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``, completely or not at all.
 
     Args:
         path: the file.
         frames: the frames, at least one.
         fps: frames per second.
         parts: the parts of a frame that become rows of a strip; by default the whole frame is one.
-        rename: where there is a file already, take the first free name instead.
+        rename: take the first free name instead of replacing a file.
     """
     with files.replacing(path, rename=rename) as file:
         if path.suffix == ".png":
@@ -54,11 +54,11 @@ def _write_mp4(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> No
     frames = iter(frames)
     first = next(frames)
     size = (first.shape[1], first.shape[0])
-    path = path.resolve()  # ffmpeg takes a relative name for a protocol if it has a colon
+    path = path.resolve()  # ffmpeg reads a relative name with a colon as a protocol
     writer = ffmpeg.write_frames(str(path), size, fps=fps, quality=8, macro_block_size=2, output_params=["-f", "mp4"])
     with warnings.catch_warnings():
-        # JAX warns of every fork, because a child that goes on in Python may wait for a lock of a thread that it
-        # does not have. This child makes one system call, setpgrp, and becomes ffmpeg.
+        # JAX warns of every fork, because a child that continues in Python may wait for a lock of a missing thread.
+        # This child makes one system call, setpgrp, and becomes ffmpeg.
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         writer.send(None)  # starts ffmpeg
     try:
@@ -69,7 +69,7 @@ def _write_mp4(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> No
 
 
 def _write_strip(path: pathlib.Path, frames: list[np.ndarray], parts: tuple[Part, ...]) -> None:
-    """A column per moment and a row per part, so that time runs from left to right in every row."""
+    """Writes a column per moment and a row per part, so that time runs from left to right in every row."""
     image = import_library("PIL.Image", "pip install pillow")
     chosen = np.unique(np.linspace(0, len(frames) - 1, _MOMENTS).round().astype(int))
     rows = parts or ((slice(None), slice(None)),)

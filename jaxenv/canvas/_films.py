@@ -1,8 +1,8 @@
-"""Films that compiled code sends frame by frame: put together on the host and written by a thread.
+"""Collects films that compiled code sends frame by frame, and writes them in a thread.
 
 Frames may arrive in any order and in any thread, since callbacks are not ordered: each carries its lane, episode and
-step. A film is complete once it has its last frame and all frames before it. Where no-ops come first, its first frame
-is that of a later step, which only the next episode of the lane tells.
+step. A film is complete once it has its last frame and all frames before it. After no-ops, the first frame belongs to a
+later step; that the film is complete follows only from the lane's next episode.
 """
 
 import atexit
@@ -20,7 +20,7 @@ from jaxenv.canvas._film_files import write_film
 from jaxenv.canvas._grid import Grid, Moment
 
 _LARGEST_QUEUE = 2**30  # bytes of pictures that wait to be written
-_MAX_DONE = 1024  # films of which is known where they ended, for frames of later steps
+_MAX_DONE = 1024  # films whose ends are remembered, to drop frames of later steps
 
 
 class Settings(NamedTuple):
@@ -35,12 +35,12 @@ class Frame(NamedTuple):
     """One frame of one lane.
 
     Attributes:
-        batch: the number of the batch, where ``vmap`` runs several.
+        batch: the number of the batch, if ``vmap`` runs several.
         lane: its number.
         episode: the number of the episode in its lane.
         step: the step of the episode.
-        following: that of the next frame; ``step`` itself for a picture after the end.
-        reward: the sum of the components of the reward in between.
+        following: the step of the next frame; ``step`` itself for a picture after the end.
+        reward: the reward between both, summed over components.
         last: whether the film ends with this frame.
         picture: uint8 ``[H, W, 3]``.
     """
@@ -81,7 +81,7 @@ class _Film:
 
     @property
     def shown(self) -> list[Frame]:
-        """The frames in order, without those of steps after the end of the episode."""
+        """Returns the frames in order, without those of steps after the end of the episode."""
         return [self.frames[step] for step in sorted(self.frames) if self.end is None or step <= self.end]
 
     @property
@@ -101,7 +101,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
 
     def receive(self, settings: Settings, frame: Frame) -> None:
-        """Takes one frame. It is called inside compiled code, so it does no work of its own."""
+        """Queues one frame. It is called inside compiled code, so it leaves the work to the thread."""
         key = (settings, frame.batch, frame.lane, frame.episode)
         with self._lock:
             self._start()
@@ -121,7 +121,7 @@ class Recorder:
                 self._finish(key)
 
     def flush(self, unfinished: bool = False) -> None:
-        """Waits until every film that has ended is written; ``unfinished`` ones are then written as far as they go."""
+        """Waits until every ended film is written; with ``unfinished`` also writes the others as far as they go."""
         jax.effects_barrier()
         with self._lock:
             for key in [k for k, film in self._open.items() if unfinished or film.has_no_gap]:
@@ -153,7 +153,7 @@ class Recorder:
             film = self._queue.get()
             try:
                 _write(film)
-            except Exception as fault:  # a full disk must not end the thread, and with it all other films
+            except Exception as fault:  # a full disk must not end the thread and all other films
                 warnings.warn(f"RecordVideo: {film.name} is not written: {fault}", stacklevel=1)
             finally:
                 with self._lock:
@@ -166,13 +166,13 @@ def _write(film: _Film) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     ordered = film.shown
     grid = Grid(ordered[0].picture.shape[:2], 1, True)
-    # A frame holds the reward of the step that it leads to, the caption the sum of those before.
+    # A frame holds the reward of the step after it; the caption shows the sum of the rewards before it.
     totals = np.cumsum([0.0, *(frame.reward for frame in ordered[:-1])])
     pictures = (
         grid.frame(Moment(frame.picture[None], [frame.step], [total], np.zeros(1, bool)))
         for frame, total in zip(ordered, totals, strict=True)
     )
-    # A run that is repeated keeps the films of the one before.
+    # A repeated run keeps the films of the previous one.
     write_film(folder / f"{film.name}{film.settings.suffix}", pictures, film.settings.fps, rename=True)
 
 

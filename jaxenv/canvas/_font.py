@@ -1,4 +1,4 @@
-"""A font of strokes: each character is made of lines on a grid 4 wide and 6 high."""
+"""A font of strokes: each character consists of lines on a grid 4 wide and 6 high."""
 
 from typing import Any
 
@@ -68,15 +68,15 @@ _STROKES = {
 
 
 def coverage(text: str, x: np.ndarray, y: np.ndarray, height: float, scale: float, align: float = 0.0) -> np.ndarray:
-    """The fraction of each pixel that a line of text covers, float32 ``[H, W]``.
+    """Returns the fraction of each pixel that a line of text covers, float32 ``[H, W]``.
 
     Args:
         text: the characters.
-        x: coordinates of the pixels, ``[1, 1, W]``, relative to where the text begins.
+        x: coordinates of the pixels, ``[1, 1, W]``, relative to the start of the text.
         y: coordinates of the pixels, ``[1, H, 1]``, relative to the base line.
         height: the height of a letter, in the same units.
         scale: pixels per unit.
-        align: the fraction of the length of the text that lies left of its place.
+        align: the fraction of the length of the text that lies left of its position.
 
     Raises:
         ValueError: for a character that the font does not have.
@@ -105,7 +105,7 @@ def coverage(text: str, x: np.ndarray, y: np.ndarray, height: float, scale: floa
 def number(
     value: jax.Array, digits: int, x: np.ndarray, y: np.ndarray, height: float, scale: float, align: float
 ) -> jax.Array:
-    """The fraction of each pixel that a number covers, float32 ``[B, H, W]``.
+    """Returns the fraction of each pixel that a number covers, float32 ``[B, H, W]``.
 
     Args:
         value: int32 ``[B]``; its last ``digits`` digits are shown, without leading zeros.
@@ -114,7 +114,7 @@ def number(
         y: as for `coverage`.
         height: as for `coverage`.
         scale: as for `coverage`.
-        align: as for `coverage`, of the digits that are shown.
+        align: as for `coverage`, for the visible digits.
     """
     powers = 10 ** np.arange(digits, dtype=np.int32)
     longer = jnp.sum(value[:, None] >= powers[None, 1:], axis=-1, dtype=jnp.int32)  # digits after the first
@@ -129,7 +129,7 @@ def number(
 def _digits(
     place: int, most: int, x: np.ndarray, y: np.ndarray, height: float, scale: float, align: float
 ) -> np.ndarray:
-    """What each digit covers in numbers of 1 to ``most`` digits: float32 ``[most * 10, H, W]``.
+    """Returns the coverage of each digit in numbers of 1 to ``most`` digits: float32 ``[most * 10, H, W]``.
 
     ``place`` counts from the end of a number. Numbers with fewer digits cover nothing there.
     """
@@ -141,7 +141,7 @@ def _digits(
 
 
 def _cropped(covered: np.ndarray) -> tuple[np.ndarray, tuple[int, int], tuple[int, int]]:
-    """The part of pictures ``[N, H, W]`` that is covered in any, and the numbers of rows and columns around it."""
+    """Crops pictures ``[N, H, W]`` to the part covered in any; also returns the rows and columns cut around it."""
     margins = []
     for axis in (1, 2):
         (used,) = np.nonzero(covered.any(axis=(0, 3 - axis)))
@@ -152,7 +152,7 @@ def _cropped(covered: np.ndarray) -> tuple[np.ndarray, tuple[int, int], tuple[in
 
 
 def _distance(character: str, x: Any, y: Any) -> np.ndarray:
-    """The distance of points of the grid to the strokes of a character."""
+    """Returns the distances of points of the grid to the strokes of a character."""
     distance = np.full(np.broadcast_shapes(x.shape, y.shape), np.inf)
     for stroke in _STROKES[character].split():
         points = [(int(stroke[i]), int(stroke[i + 1])) for i in range(0, len(stroke), 2)]

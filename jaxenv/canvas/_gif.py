@@ -1,4 +1,4 @@
-"""Frames as an animated picture: a GIF file, or HTML that holds one and loads nothing."""
+"""Writes frames as an animated picture: a GIF file, or HTML that embeds one and loads nothing."""
 
 import base64
 import io
@@ -14,11 +14,11 @@ MAX_FRAMES = 256
 
 
 def animated(frames: np.ndarray, fps: float, width: int | None = None) -> str:
-    """A picture on a page that shows ``frames``, uint8 ``[T, H, W, 3]``, again and again.
+    """Returns HTML of a picture that repeats ``frames``, uint8 ``[T, H, W, 3]``.
 
     Args:
         frames: the frames; evenly spaced ones are shown where there are more than ``MAX_FRAMES``.
-        fps: frames per second, counting those that are left out.
+        fps: frames per second, including the frames left out.
         width: the width on the page, to which small frames are enlarged; by default one pixel each.
     """
     native, stride = frames.shape[2], -(-len(frames) // MAX_FRAMES)

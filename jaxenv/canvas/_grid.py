@@ -1,4 +1,4 @@
-"""The pictures of all lanes in one frame, with their captions."""
+"""Arranges the pictures of all lanes in one frame, with their captions."""
 
 import math
 from typing import Any
@@ -15,13 +15,13 @@ Part = tuple[slice, slice]  # rows and columns of pixels
 
 @tree.struct
 class Moment:
-    """What a frame shows of every lane.
+    """The content of a frame: the picture and the caption of every lane.
 
     Attributes:
         picture: uint8 ``[B, H, W, 3]``.
         step: int32 ``[B]``, the step of the episode.
-        total: float32 ``[B]``, the sum of its rewards so far; of all their components for vector rewards.
-        over: bool ``[B]``, lanes that stand still.
+        total: float32 ``[B]``, the sum of its rewards so far, over all components of a vector reward.
+        over: bool ``[B]``, lanes whose episode is over, which stand still.
     """
 
     picture: Any
@@ -44,7 +44,7 @@ class Grid:
         self.parts = tuple(self._part(lane) for lane in range(count))
 
     def frame(self, moment: Moment) -> np.ndarray:
-        """The frame of a moment, uint8 ``[H, W, 3]`` with an even height and width, as video codecs want."""
+        """Returns the frame of a moment, uint8 ``[H, W, 3]`` with an even height and width, as video codecs want."""
         (height, width), (rows, columns) = self._cell, self._cells
         shape = (rows * (height + GAP) - GAP, columns * (width + GAP) - GAP)
         frame = np.empty((*(n + n % 2 for n in shape), 3), np.uint8)

@@ -1,7 +1,7 @@
-"""Pieces of the HTML that notebooks show for objects of this package.
+"""Builds the HTML that notebooks show for objects of this package.
 
-Colours are translucent or those of the page, so that the output is readable on light and on dark pages. Nothing is
-loaded: styles are part of every output, under class names of their own.
+Colours are translucent or inherited from the page, so that the output is readable on light and dark pages. Nothing is
+loaded: each output contains its styles, under unique class names.
 """
 
 import html
@@ -29,39 +29,39 @@ overflow-wrap:anywhere}
 
 
 def page(*parts: str) -> str:
-    """The output for one object."""
+    """Returns the output for one object."""
     return f'<div class="jaxenv"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
 def text(value: object) -> str:
-    """The text of a value with its special characters escaped."""
+    """Escapes the special characters of a value's text."""
     return html.escape(str(value))
 
 
 def code(value: object) -> str:
-    """A value in a font of fixed width; nothing for an empty text."""
+    """Returns a value in a font of fixed width; nothing for an empty text."""
     # Not a code element, which pages draw as a box.
     return f'<span class="jaxenv-code">{text(value)}</span>' if str(value) else ""
 
 
 def head(name: str, *facts: str) -> str:
-    """The first line: a name, and facts about it."""
+    """Returns the first line: a name, and facts about it."""
     rest = f' <span class="jaxenv-note">{text(" · ".join(filter(None, facts)))}</span>' if any(facts) else ""
     return f'<div><span class="jaxenv-head">{text(name)}</span>{rest}</div>'
 
 
 def note(sentence: str) -> str:
-    """A line of small print."""
+    """Returns a line of small print."""
     return f'<div class="jaxenv-note">{text(sentence)}</div>' if sentence else ""
 
 
 def section(title: str, *parts: str) -> str:
-    """Parts under a title."""
+    """Returns parts under a title."""
     return f'<div class="jaxenv-title">{text(title)}</div>{"".join(parts)}'
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """A table.
+    """Returns an HTML table.
 
     Args:
         columns: the titles of the columns. A column without a single entry is left out.
@@ -77,5 +77,5 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequen
 
 
 def badge(word: str, colour: str) -> str:
-    """A word on a translucent colour."""
+    """Returns a word on a translucent colour."""
     return f'<span class="jaxenv-badge" style="background:{colour}55">{text(word)}</span>'

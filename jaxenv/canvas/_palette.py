@@ -6,12 +6,12 @@ from jaxenv._util.checks import check_array, check_real
 
 
 def rgb(code: str) -> np.ndarray:
-    """The colour of a code such as ``"#3b7dd8"``."""
+    """Converts a code such as ``"#3b7dd8"`` to a colour."""
     return np.array([int(code[i : i + 2], 16) for i in (1, 3, 5)], np.float32) / np.float32(255)
 
 
 def mix(first: np.ndarray, second: np.ndarray, fraction: float) -> np.ndarray:
-    """A colour between two others: ``fraction`` of the second."""
+    """Mixes two colours; ``fraction`` is the weight of the second."""
     for name, colour in (("first", first), ("second", second)):
         check_array("mix", name, colour)
         if np.shape(colour) != (3,):

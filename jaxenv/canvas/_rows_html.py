@@ -1,4 +1,4 @@
-"""What notebooks show for rows ``[B]`` and for trajectories ``[T, B]``, and short text for their arrays."""
+"""Shows rows ``[B]`` and trajectories ``[T, B]`` in notebooks, and writes short text for their arrays."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 _MAX_ROWS = 8  # of a table of lanes
-_MAX_STEPS = 1000  # of images that are played
-_MAX_NUMBERS = 8  # of one lane, which are shown as numbers
-_MAX_SIZE = 2**22  # elements of an array whose range is shown, which may have to be copied from a device
+_MAX_STEPS = 1000  # of images to play
+_MAX_NUMBERS = 8  # of one lane, shown as numbers
+_MAX_SIZE = 2**22  # elements of an array whose range is shown: they may have to be copied from a device
 _LONGEST_REPR = 32  # elements of an array that `repr` prints
 
 _STEP_TYPES = (("FIRST", BLUE), ("MID", GREY), ("LAST", PURPLE))
@@ -32,7 +32,7 @@ class _Unquoted(str):
 
 
 def short(value: Tree) -> str:
-    """The ``repr`` of a tree in which arrays of more than 32 elements are written as ``float32[128, 4]``."""
+    """Returns the ``repr`` of a tree, with arrays of more than 32 elements written as ``float32[128, 4]``."""
 
     def leaf(x: Any) -> Any:
         large = is_known_array(x) and x.size > _LONGEST_REPR
@@ -49,7 +49,7 @@ def _kind(x: Any) -> str:
 
 
 def timestep_html(timestep: Any) -> str:
-    """A `TimeStep`: the first lanes of rows ``[B]``, the ends in rows ``[T, B]``, and the shapes of all fields."""
+    """Shows a `TimeStep`: the first lanes of rows ``[B]``, the ends in rows ``[T, B]``, and all shapes."""
     shape = np.shape(timestep.step_type) if hasattr(timestep.step_type, "shape") else None
     known = shape is not None and all(map(_readable, (timestep.step_type, timestep.reward, timestep.discount)))
     parts = [head("TimeStep", _axes(shape))]
@@ -61,7 +61,7 @@ def timestep_html(timestep: Any) -> str:
 
 
 def experience_html(experience: Any) -> str:
-    """An `Experience`: its ends, the shapes of all fields, and the images of lane 0 as a film if it sees any."""
+    """Shows an `Experience`: its ends, all shapes, and the images of lane 0 as a film if it has any."""
     timestep = experience.timestep
     step_type = getattr(timestep, "step_type", ())
     shape = np.shape(step_type) if hasattr(step_type, "shape") else None
@@ -83,14 +83,14 @@ def _axes(shape: tuple[int, ...] | None) -> str:
 
 
 def _readable(x: Any) -> bool:
-    """Whether an array has numbers that can be shown: no tracer, no shape, not donated, all of it on this host."""
+    """Returns whether an array holds numbers: no tracer, no shape, not donated, all of it on this host."""
     if isinstance(x, jax.core.Tracer) or not isinstance(x, np.ndarray | np.generic | jax.Array | int | float):
         return False
     return not isinstance(x, jax.Array) or (x.is_fully_addressable and not x.is_deleted())
 
 
 def _fields(rows: Any) -> str:
-    """Shapes and dtypes of all leaves, with the range of their values."""
+    """Returns the shape, dtype and range of values of every leaf."""
     cells = []
     for path, x in jax.tree_util.tree_leaves_with_path(rows):
         dtype, shape = (code(getattr(x, name)) if hasattr(x, name) else "" for name in ("dtype", "shape"))
@@ -99,7 +99,7 @@ def _fields(rows: Any) -> str:
 
 
 def _range(x: Any) -> str:
-    """The smallest and the largest value of an array of numbers, and whether there are others."""
+    """Returns the smallest and the largest number of an array, and whether it has non-finite ones."""
     if not _readable(x) or not 0 < np.size(x) <= _MAX_SIZE or is_key(x):
         return ""
     if jnp.issubdtype(jnp.result_type(x), jnp.bool_):
@@ -143,7 +143,7 @@ def _lanes(timestep: Any) -> str:
 
 
 def _few(value: Tree, batched: bool) -> Any:
-    """The only array of a tree, if it has few numbers per lane; else ``None``."""
+    """Returns the only array of a tree if it has few numbers per lane, else ``None``."""
     leaves = jax.tree.leaves(value)
     if len(leaves) != 1 or not _readable(leaves[0]) or is_key(leaves[0]) or np.ndim(leaves[0]) < batched:
         return None
@@ -187,12 +187,12 @@ def _trajectory(timestep: Any) -> list[str]:
 
 
 def _returns(step_type: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Returns of the episodes that start and end in a trajectory, ``[N]`` (or ``[N, R]``)."""
-    # The rewards of an episode follow its FIRST row, or the LAST row before it, in same_step mode.
+    """Returns the returns of the episodes that start and end in a trajectory, ``[N]`` (or ``[N, R]``)."""
+    # The rewards of an episode follow its FIRST row, or in same_step mode the LAST row before it.
     lane, row = np.nonzero(step_type.T != 1)
     whole = (lane[1:] == lane[:-1]) & (step_type[row[1:], lane[1:]] == 2)
     first, end = (lane[1:] * len(reward) + np.stack([row[:-1], row[1:]]) + 1)[:, whole]
-    # Lane after lane, with a row of zeros: each other sum is that of the rows between two episodes.
+    # Lane after lane, with a row of zeros. Every other sum belongs to the rows between two episodes.
     rewards = np.moveaxis(reward, 0, 1).reshape(-1, *reward.shape[2:]).astype(np.float64)
     rewards = np.concatenate([rewards, np.zeros_like(rewards[:1])])
     return np.add.reduceat(rewards, np.stack([first, end], axis=-1).reshape(-1))[::2] if len(first) else rewards[:0]
@@ -202,7 +202,7 @@ def _returns(step_type: np.ndarray, reward: np.ndarray) -> np.ndarray:
 
 
 def _is_images(x: Any) -> bool:
-    """Whether an array looks like pictures of at least 5 x 5 pixels.
+    """Returns whether an array looks like pictures of at least 5 x 5 pixels.
 
     They are ``[T, B, H, W]``, ``[T, B, H, W, C]``, or ``[T, B, C, H, W]`` with at most 4 channels or square pictures.
     """
@@ -218,7 +218,7 @@ def _channels_first(x: Any) -> bool:
 
 
 def _film(x: Any) -> str:
-    """The images of lane 0."""
+    """Returns the images of lane 0 as a film."""
     images = np.asarray(x[:_MAX_STEPS, 0])
     frames = _colours(np.moveaxis(images, 1, -1) if _channels_first(x) else images)
     height, width = frames.shape[1:3]
@@ -234,10 +234,10 @@ _CHANNELS = np.array(
 
 
 def _colours(images: np.ndarray) -> np.ndarray:
-    """Images ``[T, H, W]`` or ``[T, H, W, C]`` as uint8 ``[T, H, W, 3]``.
+    """Converts images ``[T, H, W]`` or ``[T, H, W, C]`` to uint8 ``[T, H, W, 3]``.
 
-    One channel is grey and three are colours; of more uint8 channels, the newest of a stack is shown. Other numbers of
-    channels are masks: each has a colour.
+    One channel is grey and three are colours. More uint8 channels are a stack, whose newest image is shown. Other
+    channels are masks, each with a colour.
     """
     picture = images.dtype == np.uint8
     values = np.nan_to_num(images.astype(np.float32))

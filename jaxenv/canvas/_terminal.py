@@ -1,4 +1,4 @@
-"""Pictures in a terminal: half-block characters, what the terminal can show, and a full screen with keys.
+"""Shows pictures in a terminal: half-block characters, the abilities of the terminal, and a full screen with keys.
 
 Every character cell shows two pixels, one above the other: the upper half block in the foreground colour on the
 background colour. A cell is about twice as high as wide, so the pixels are square.
@@ -28,13 +28,13 @@ _RESET = "\x1b[0m"
 def colour_depth(
     stream: TextIO | None = None, environ: Mapping[str, str] | None = None, *, asked: bool = False
 ) -> Depth:
-    """Bits of colour that half blocks may use: 24, 8 (256 colours), or 0 where there can be no picture.
+    """Returns the bits of colour that half blocks may use: 24, 8 (256 colours), or 0 for no picture.
 
-    There is no picture outside a terminal, where ``TERM`` is ``dumb``, where the encoding lacks the half block, and
-    where the user set ``NO_COLOR`` (https://no-color.org).
+    There is no picture outside a terminal, if ``TERM`` is ``dumb``, if the encoding lacks the half block, or if the
+    user set ``NO_COLOR`` (https://no-color.org).
 
     Args:
-        stream: where the picture goes; stdout by default.
+        stream: the stream to write to; stdout by default.
         environ: the environment variables, ``os.environ`` by default.
         asked: whether the user asked for a picture, so that ``NO_COLOR`` does not apply.
     """
@@ -51,7 +51,7 @@ def colour_depth(
 
 
 def has_half_blocks(stream: TextIO) -> bool:
-    """Whether the encoding of a stream has the character that pictures are made of."""
+    """Returns whether the encoding of a stream has the half-block character."""
     try:
         "\u2580".encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -60,18 +60,18 @@ def has_half_blocks(stream: TextIO) -> bool:
 
 
 def terminal_size() -> tuple[int, int]:
-    """Columns and lines of the terminal; 80 and 24 where they are unknown."""
+    """Returns columns and lines of the terminal; 80 and 24 where they are unknown."""
     columns, lines = shutil.get_terminal_size((80, 24))
     return columns, lines
 
 
 def fit(columns: int, lines: int, shape: tuple[int, int] = (1, 1)) -> tuple[int, int]:
-    """The largest size in pixels that fits into a part of the terminal.
+    """Returns the largest size in pixels that fits into a part of the terminal.
 
     Args:
         columns: free columns.
         lines: free lines, of two pixels each.
-        shape: height and width of the picture, of which only the ratio counts.
+        shape: height and width of the picture; only their ratio counts.
 
     Returns:
         Height, which is even, and width; at least 2 and 1.
@@ -82,7 +82,7 @@ def fit(columns: int, lines: int, shape: tuple[int, int] = (1, 1)) -> tuple[int,
 
 
 def half_blocks(picture: np.ndarray, depth: int = 24) -> str:
-    r"""A picture as lines of half blocks with ANSI colours, joined by line feeds.
+    r"""Returns a picture as lines of half blocks with ANSI colours, joined by line feeds.
 
     Args:
         picture: uint8 ``[H, W, 3]``. Where H is odd, the lower half of the last line stays empty.
@@ -112,7 +112,7 @@ def half_blocks(picture: np.ndarray, depth: int = 24) -> str:
 
 
 def _line(upper: list[Any], lower: list[Any]) -> str:
-    """One line: colours are written only where they change."""
+    """Returns one line, with colours written only where they change."""
     parts, front, back = [], None, None
     for above, below in zip(upper, lower, strict=True):
         if above == below and above == back:
@@ -130,14 +130,14 @@ def _line(upper: list[Any], lower: list[Any]) -> str:
 
 
 def _codes(picture: np.ndarray, depth: int) -> list[list[str]]:
-    """The parameters of the ANSI colour of every pixel."""
+    """Returns the parameters of the ANSI colour of every pixel."""
     if depth == 24:
         return [[f"2;{r};{g};{b}" for r, g, b in row] for row in picture.tolist()]
     return [[f"5;{index}" for index in row] for row in _palette_indices(picture).tolist()]
 
 
 def _palette_indices(picture: np.ndarray) -> np.ndarray:
-    """The closest of the 240 fixed colours of terminals: a cube of 6 x 6 x 6, and 24 greys."""
+    """Returns the closest of the terminal's 240 fixed colours: a cube of 6 x 6 x 6, and 24 greys."""
     levels = np.array([0, 95, 135, 175, 215, 255])
     pixels = picture.astype(np.int32)
     steps = np.abs(pixels[..., None] - levels).argmin(-1)
@@ -221,7 +221,7 @@ class Screen:
         atexit.unregister(self.close)
 
     def open(self) -> None:
-        """Takes the terminal."""
+        """Takes over the terminal."""
         if self._open:
             return
         self._open = True
@@ -229,7 +229,7 @@ class Screen:
             import termios
             import tty
 
-            # A keyboard that is no terminal, or a standard input that was closed.
+            # The keyboard is no terminal, or the standard input was closed.
             with contextlib.suppress(AttributeError, OSError, ValueError, termios.error):
                 self._old_mode = termios.tcgetattr(self._keyboard.fileno())
                 tty.setcbreak(self._keyboard.fileno())
@@ -237,7 +237,7 @@ class Screen:
         self._write(_ENTER)
 
     def close(self) -> None:
-        """Gives the terminal back as it was. Does nothing if it is not taken."""
+        """Restores the terminal. Does nothing if it is not taken over."""
         if not self._open:
             return
         self._open = False
@@ -250,7 +250,7 @@ class Screen:
             self._old_mode = None
 
     def show(self, text: str) -> None:
-        """Replaces what the screen shows. Lines that do not fit are cut off; those that stay are not written again."""
+        """Replaces the content of the screen. Lines that do not fit are cut off; unchanged lines are not rewritten."""
         columns, height = self.size
         lines = text.split("\n")[:height]
         shown = self._shown[1] if self._shown[0] == (columns, height) else None
@@ -265,7 +265,7 @@ class Screen:
         self._write(f"\x1b[?2026h{''.join(parts)}\x1b[?2026l")
 
     def key(self, timeout: float = 0.0) -> str | None:
-        """The next key: a character, or a name such as ``"left"`` or ``"space"``; None after ``timeout`` seconds."""
+        """Returns the next key, such as ``"a"``, ``"left"`` or ``"space"``; None after ``timeout`` seconds."""
         if not self._pending:
             if self._old_mode is None:  # no keyboard
                 time.sleep(timeout)

@@ -1,4 +1,4 @@
-"""Grids of cells: where they lie in a picture, and what is painted in them."""
+"""Places grids of cells in a picture, and paints them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from jaxenv.canvas import _xp
 
 
 def side(owner: str, height: int, width: int, rows: int, columns: int) -> int:
-    """The side of the largest square cells that fit, in pixels.
+    """Returns the side of the largest square cells that fit, in pixels.
 
     Raises:
         ValueError: if there are more cells than pixels.
@@ -23,7 +23,7 @@ def side(owner: str, height: int, width: int, rows: int, columns: int) -> int:
 
 
 def enlarged(cells: Any, side: int, height: int, width: int) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Cells ``[B, R, C, ...]`` as squares in the middle of a picture ``[B, H, W, ...]``.
+    """Enlarges cells ``[B, R, C, ...]`` to squares in the middle of a picture ``[B, H, W, ...]``.
 
     Returns:
         The picture, which repeats the outermost cells outside the grid; for each pixel its number within its square,
@@ -37,13 +37,13 @@ def enlarged(cells: Any, side: int, height: int, width: int) -> tuple[Any, np.nd
 
 
 def _places(pixels: int, count: int, side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each row of pixels the row of cells, its place within it, and whether it lies in the grid."""
+    """Returns each pixel row's row of cells, its place within it, and whether it lies in the grid."""
     at = np.arange(pixels) - (pixels - count * side) // 2
     return np.clip(at // side, 0, count - 1), at % side, (at >= 0) & (at < count * side)
 
 
 def pixels(kinds: Any, table: np.ndarray, side: int, height: int, width: int) -> Any:
-    """A grid of cells of several kinds, int32 ``[B, R, C]``, as words of the table: uint32 ``[B, H, W]``."""
+    """Looks up a grid of cells of several kinds, int32 ``[B, R, C]``, in the table: words, uint32 ``[B, H, W]``."""
     kind, within, inside = enlarged(kinds, side, height, width)
     index = kind * np.int32(side * side) + within
     words = take_rows(table, index) if isinstance(index, jax.Array) else table[index]
@@ -51,10 +51,10 @@ def pixels(kinds: Any, table: np.ndarray, side: int, height: int, width: int) ->
 
 
 def sheet(painters: Sequence[Callable[..., Any] | None], black: Any, white: Any) -> np.ndarray:
-    """The pixels of cells of all kinds, uint32 ``[K * side * side]``: a byte each for red, green, blue and opacity.
+    """Returns the pixels of all kinds of cells, uint32 ``[K * side * side]``: bytes of red, green, blue and opacity.
 
     Args:
-        painters: what paints each kind of cell on a canvas.
+        painters: functions that paint each kind of cell on a canvas.
         black: a black canvas of one cell.
         white: a white one.
     """
@@ -63,7 +63,7 @@ def sheet(painters: Sequence[Callable[..., Any] | None], black: Any, white: Any)
             np.concatenate([np.stack((ground if paint is None else paint(ground)).planes, -1) for paint in painters])
             for ground in (black, white)
         )
-    # On black only its own light is seen, on white also what shines through.
+    # Black shows the light of the cell only, white also the light that shines through.
     opacity = 1 - (light - dark).mean(axis=-1, keepdims=True)
     levels = np.round(np.concatenate([dark, opacity], axis=-1).clip(0, 1) * 255).astype(np.uint32)
     return np.sum(levels << np.array([0, 8, 16, 24], np.uint32), axis=-1, dtype=np.uint32).reshape(-1)

@@ -1,4 +1,4 @@
-"""Functions of `numpy` for NumPy arrays and of `jax.numpy` for JAX arrays: what is known while tracing stays known."""
+"""Calls functions of `numpy` on NumPy arrays and of `jax.numpy` on JAX arrays, which keeps known values known."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def library(*values: Any) -> Any:
-    """``jax.numpy`` if one of the values is a JAX array, otherwise ``numpy``."""
+    """Returns ``jax.numpy`` if one of the values is a JAX array, otherwise ``numpy``."""
     return jnp if any(isinstance(value, jax.Array) for value in values) else np
 
 

@@ -41,11 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     and 141 for a closed pipe.
 
     Args:
-        argv: the arguments; those of the process by default.
+        argv: the arguments; by default the process's.
     """
     if argv is None:
         signal.signal(signal.SIGINT, quit_process)
-        sys.path.append("")  # for environments of the caller: `jaxenv show my_module:Hover-v0`
+        sys.path.append("")  # finds the caller's environments: `jaxenv show my_module:Hover-v0`
     try:
         try:
             args = make_parser().parse_args(argv)
@@ -57,14 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `jaxenv list | head -1`
-        # Python flushes stdout once more at exit; the rest of the output needs a place to go.
+        # Python flushes stdout again at exit, so the rest of the output needs a destination.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return 0
 
 
 def make_parser() -> Parser:
-    """The parser with all commands, whose own arguments are added when they parse."""
+    """Builds the parser with all commands, which add their own arguments when they parse."""
     parser = Parser(
         prog="jaxenv", description="Batched reinforcement learning environments under JAX, from the command line."
     )

@@ -34,7 +34,7 @@ def add_devices(command: Parser, help: str) -> None:
 
 
 def simulate_devices(number: int) -> None:
-    """Makes the CPU several devices, before anything has started JAX; devices of other kinds stay as they are."""
+    """Splits the CPU into several devices, before JAX has started; other kinds of devices are unaffected."""
     if number > 1:
         with contextlib.suppress(RuntimeError):  # JAX has already started
             jax.config.update("jax_num_cpu_devices", number)
@@ -65,7 +65,7 @@ def add_time_limit(command: Parser) -> None:
 
 
 def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]:
-    """The assignments of an environment, and its time limit if one is given, as keywords of `jaxenv.load`.
+    """Returns the assignments of an environment, and its time limit if given, as keywords of `jaxenv.load`.
 
     ``num_envs`` is refused unless the command lets it choose the ``lanes``.
     """
@@ -85,7 +85,7 @@ def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]
 
 
 def integer(minimum: int, maximum: int = INT32_MAX) -> Callable[[str], int]:
-    """An argument type: an integer in [minimum, maximum]."""
+    """Returns an argument type that accepts integers in [minimum, maximum]."""
 
     def integer(text: str) -> int:
         try:
@@ -100,16 +100,16 @@ def integer(minimum: int, maximum: int = INT32_MAX) -> Callable[[str], int]:
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error without line breaks."""
+    """Returns the message of an error without line breaks."""
     return " ".join(str(error).split())
 
 
 def assignment(text: str, parser: argparse.ArgumentParser, option: str) -> tuple[str, Any]:
-    """Name and value of a ``NAME=VALUE``. A value that is no number stays a string, which the receiver may refuse."""
+    """Splits ``NAME=VALUE`` into name and value. A value that is not a number stays a string."""
     name, equals, value = text.partition("=")
     if not (all(part.isidentifier() for part in name.split(".")) and equals and value):
         parser.error(f"argument {option}: must be NAME=VALUE, got {text!r}")
-    # `--size` is that of a picture; some environments have a size of their own.
+    # `--size` is the size of a picture; some environments also have an option `size`.
     if name != "size" and (own := f"--{name.replace('_', '-')}") in parser._option_string_actions:
         parser.error(f"argument {option}: {name} is an option of the command: {own} {value}")
     values = [_value(part) for part in value.split(",")]
@@ -129,13 +129,13 @@ def _value(text: str) -> bool | int | float | str:
 
 
 def bold(text: str) -> str:
-    """Bold text, where stdout is a terminal and the user did not set ``NO_COLOR``."""
+    """Makes text bold, where stdout is a terminal and the user did not set ``NO_COLOR``."""
     plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if plain else f"\x1b[1m{text}\x1b[0m"
 
 
 def cut(text: str, width: int) -> str:
-    """The text, shortened to a number of columns.
+    """Shortens text to a number of columns.
 
     >>> cut("Walk to the goal.", 10)
     'Walk to t…'

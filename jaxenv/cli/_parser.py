@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
     Args:
         module: the module of a command, which ``add(parser)`` gives its description and arguments. It is imported when
             the parser first parses.
-        **kwargs: those of ``argparse.ArgumentParser``.
+        **kwargs: arguments of ``argparse.ArgumentParser``.
     """
 
     def __init__(self, module: str | None = None, **kwargs: Any) -> None:

@@ -33,7 +33,7 @@ def add_modules(command: Parser) -> None:
 
 
 def load_policy(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
-    """The policy of a run's folder, or one that ships with the library: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
+    """Loads the policy of a run's folder, or a shipped one: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
     prefix, _, name = str(folder).partition(":")
     if prefix != "baseline":
         return training.load(folder, seed, modules)

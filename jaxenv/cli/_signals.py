@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do to the process of a command."""
+"""Handling of Ctrl-C and SIGTERM in the process of a command."""
 
 import contextlib
 import os
@@ -21,11 +21,11 @@ def quit_process(number: int = signal.SIGINT, *_: Any) -> NoReturn:
 
 @contextlib.contextmanager
 def stops_at_once(message: Callable[[], str]) -> Iterator[None]:
-    """Within the block Ctrl-C and SIGTERM end the process with ``message()`` on stderr, also in compiled code.
+    """Makes Ctrl-C and SIGTERM end the process, inside the block, with ``message()`` on stderr, also in compiled code.
 
-    Python runs the handlers of signals only between its own instructions, so a thread waits for them, and the handlers
-    do nothing. The exit code is 128 plus the number of the signal. Where the command is a function call in somebody
-    else's process, their handlers stay.
+    Python runs signal handlers only between its own instructions, so a thread waits for the signals, and the handlers
+    do nothing. The exit code is 128 plus the number of the signal. If the command runs as a function in another
+    program, that program's handlers stay.
     """
     if signal.getsignal(signal.SIGINT) is not quit_process:
         yield

@@ -1,4 +1,4 @@
-"""What the command line and the catalogue of the documentation show of an environment: its docstring and arguments."""
+"""The docstring and arguments of an environment, as the command line and the documentation's catalogue show them."""
 
 import dataclasses
 import importlib
@@ -41,7 +41,7 @@ class Argument:
         default: the value that the id has without the keyword.
         unit: the unit, if one is declared.
         range: the values that are allowed, such as ``"above 0"``, if a range is declared.
-        description: what it is, as declared by ``doc=``.
+        description: a description, as declared by ``doc=``.
     """
 
     name: str
@@ -53,13 +53,13 @@ class Argument:
 
 @dataclasses.dataclass(frozen=True)
 class SpecSheet:
-    """What an environment says about itself. Text is reStructuredText, see `plain`.
+    """The description of an environment. Text is reStructuredText, see `plain`.
 
     Attributes:
         id: the id.
         family: the title of its family.
         summary: one sentence.
-        paragraphs: the rest of the docstring, as it is written, then the tables that its table refers to.
+        paragraphs: the rest of the docstring as written, then the tables that its table refers to.
         params: the params of the physics.
         options: the constructor arguments.
     """
@@ -73,7 +73,7 @@ class SpecSheet:
 
 
 def spec_sheet(id: str) -> SpecSheet:
-    """The spec sheet of a registered id, of ``module:ID``, or of ``suite:id``, which has no table.
+    """Returns the spec sheet of a registered id, of ``module:ID``, or of ``suite:id``, which has no table.
 
     Raises:
         ValueError: for an unknown id, suggesting close ones.
@@ -100,7 +100,7 @@ def spec_sheet(id: str) -> SpecSheet:
 
 
 def summary(id: str) -> str:
-    """The summary of the spec sheet of a registered id, without its other parts.
+    """Returns only the summary of the spec sheet of a registered id.
 
     >>> summary("CartPole-v1")
     'Balance a pole on a cart by pushing the cart left or right.'
@@ -112,13 +112,13 @@ def summary(id: str) -> str:
 
 
 def _text(cls: Any) -> list[str]:
-    """The paragraphs of the docstring that describes a class: its own, or that of its module."""
+    """Returns the paragraphs of the docstring that describes a class: its own or its module's."""
     module, own = _paragraphs(sys.modules.get(cls.__module__)), _paragraphs(cls)
     return module if any(map(_is_table, module)) and not any(map(_is_table, own)) else own
 
 
 def family(id: str) -> str:
-    """The title of the family of an id: its package in this library, its suite, or `REGISTERED`.
+    """Returns the title of the family of an id: its package in this library, its suite, or `REGISTERED`.
 
     >>> family("CartPole-v1"), family("TicTacToe-v0"), family("gymnax:CartPole-v1")
     ('Classic control', 'Games', 'gymnax')
@@ -133,7 +133,7 @@ def family(id: str) -> str:
 
 
 def families(ids: list[str]) -> dict[str, list[str]]:
-    """Ids by the title of their family, in the order of `FAMILIES`."""
+    """Groups ids by the title of their family, in the order of `FAMILIES`."""
     groups: dict[str, list[str]] = {title: [] for title in FAMILIES.values()}
     for id in ids:
         groups.setdefault(family(id), []).append(id)
@@ -142,12 +142,12 @@ def families(ids: list[str]) -> dict[str, list[str]]:
 
 
 def plain(text: str) -> str:
-    """Text without the marks of reStructuredText: ``"``x`` and `y`"`` is ``"x and y"``."""
+    """Removes the marks of reStructuredText: ``"``x`` and `y`"`` becomes ``"x and y"``."""
     return text.replace("``", "").replace("`", "")
 
 
 def as_written(paragraph: str) -> bool:
-    """Whether the lines of a paragraph are kept: a table or a drawing."""
+    """Returns whether the lines of a paragraph are kept, as in a table or a drawing."""
     return _is_table(paragraph) or paragraph.startswith("    ")
 
 
@@ -156,7 +156,7 @@ def _is_table(paragraph: str) -> bool:
 
 
 def _paragraphs(obj: Any) -> list[str]:
-    """The paragraphs of an object's own docstring, without its list of attributes; that of a class is not inherited."""
+    """Returns the paragraphs of an object's own docstring, not an inherited one, without its list of attributes."""
     text = vars(obj).get("__doc__") if isinstance(obj, type) else getattr(obj, "__doc__", None)
     text = re.split(
         r"^(?:Args|Attributes):$", inspect.cleandoc(text or "") if obj else "", maxsplit=1, flags=re.MULTILINE
@@ -165,7 +165,7 @@ def _paragraphs(obj: Any) -> list[str]:
 
 
 def _referred(table: str, module: str) -> Iterator[str]:
-    """The tables of the modules that a table refers to, each below its name."""
+    """Yields the tables of the modules that a table refers to, each below its name."""
     for path, stem in re.findall(r"(?:see|as in) (?:`(jaxenv\.[\w.]+)`|(\w+)\.py)", table):
         name = path or f"{module.rpartition('.')[0]}.{stem}"
         for other in filter(_is_table, _paragraphs(importlib.import_module(name))):
@@ -215,11 +215,11 @@ def _options(spec: EnvSpec) -> Iterator[Argument]:
 
 
 def _doc(cls: type, name: str) -> str:
-    """What a field is, as the class declares it, or the base whose default it changes."""
+    """Returns the ``doc`` of a field, as declared by the class or by the base whose default it changes."""
     fields = (getattr(base, "__dataclass_fields__", {}).get(name) for base in cls.__mro__)
     return next((doc for field in fields if field is not None and (doc := field.metadata.get("doc"))), "")
 
 
 def _value(value: Any) -> Any:
-    """NumPy numbers and arrays as Python values."""
+    """Converts NumPy numbers and arrays to Python values."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

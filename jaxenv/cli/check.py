@@ -84,7 +84,7 @@ def _as_data(report: Report, seconds: float) -> dict[str, Any]:
 
 
 def _as_markdown(reports: list[Report], seconds: list[float], names: list[str]) -> str:
-    """A table of environments with the properties that did not pass, and a table of properties."""
+    """Formats a table of environments with the properties that did not pass, and a table of properties."""
     lines = ["| environment | passed | failed | not applicable | opted out | seconds |", "|---|---|---|---|---|---|"]
     for report, took in zip(reports, seconds, strict=True):
         by_status = {s: [r.name for r in report if r.status is s] for s in Status}

@@ -74,7 +74,7 @@ def add(command: Parser) -> None:
 
 def _which_seeds(text: str) -> str:
     if text not in ("best", "all"):
-        hint = f"; --policy-seed {text} evaluates that of one seed" if text.isdecimal() else ""
+        hint = f"; --policy-seed {text} evaluates one seed" if text.isdecimal() else ""
         raise argparse.ArgumentTypeError(f"must be best or all, got {text!r}{hint}")
     return text
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
             of = ", ".join([first.config.env_id, *(f"{name}={value}" for name, value in params.items())])
             how = "exploring" if explore else "without exploration"
             print(f"{of}, {first.algorithm} after {first.steps:,} steps: {args.episodes} episodes, {how}")
-        for trained in _chosen(first, args.seeds == "all"):
+        for trained in _policies(first, args.seeds == "all"):
             summary = evaluate(env, trained.make_memory(args.episodes), jax.random.key(args.seed))
             found.append({"seed": trained.seed, **to_host(summary)})
     except BrokenPipeError:
@@ -123,14 +123,14 @@ def run(args: argparse.Namespace) -> None:
     print("\n".join(_table(found)))
 
 
-def _chosen(first: Trained, all_seeds: bool) -> Iterator[Trained]:
-    """The policies to evaluate."""
+def _policies(first: Trained, all_seeds: bool) -> Iterator[Trained]:
+    """Yields the policies to evaluate."""
     for seed in range(first.num_seeds) if all_seeds else [first.seed]:
         yield first if seed == first.seed else load_policy(first.folder, seed)
 
 
 def _table(found: list[dict[str, Any]]) -> Iterator[str]:
-    """A line of names and one per seed, aligned."""
+    """Yields aligned lines: a header and one per seed."""
     lines = [list(_COLUMNS), *([_text(one[name]) for name in _COLUMNS.values()] for one in found)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

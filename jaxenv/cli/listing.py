@@ -53,7 +53,7 @@ def add(command: Parser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints a table, or a JSON array."""
-    entries = _chosen(args.parser, [*args.words, *([f"{args.suite}:"] if args.suite else [])])
+    entries = _matching_entries(args.parser, [*args.words, *([f"{args.suite}:"] if args.suite else [])])
     for entry in entries if args.bytes else ():
         entry["bytes"] = bytes_per_lane(entry["id"])
     if args.json:
@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> None:
 # --- which environments -----------------------------------------------------------------------------------------------
 
 
-def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
-    """The entries that match all words. Exits with code 2 if there is none."""
+def _matching_entries(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the entries that match all words. Exits with code 2 if there is none."""
     ids = registry.ids()
     prefixed = [word for word in words if ":" in word]
     words = [word for word in words if ":" not in word]
@@ -104,7 +104,7 @@ def _chosen(parser: Parser, words: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _ids_of(prefix: str) -> list[str]:
-    """The ids of a suite, or those whose class is from a module, which is imported."""
+    """Returns the ids of a suite, or the ids whose class is in a module, which is imported."""
     if prefix in SUITES:
         return [f"{prefix}:{id}" for id in importlib.import_module(SUITES[prefix]).ids()]
     import_module(prefix)
@@ -135,7 +135,7 @@ def _entry(id: str) -> dict[str, Any]:
 
 
 def _entry_of_suite(id: str) -> dict[str, Any]:
-    """The observation is left out, since one has to trace a step to know it."""
+    """Returns the entry of a suite's id, without the observation, which would need a trace."""
     suite, _, name = id.partition(":")
     module = importlib.import_module(SUITES[suite])
     try:
@@ -151,7 +151,7 @@ def _entry_of_suite(id: str) -> dict[str, Any]:
 
 
 def _kinds(observation: Any, action: Any) -> set[str]:
-    """The `KINDS` of an environment; discrete and continuous are about the action."""
+    """Returns the `KINDS` of an environment; discrete and continuous are about the action."""
     actions, ranks = jax.tree.leaves(action), {leaf.ndim for leaf in jax.tree.leaves(observation)}
     found = {
         "discrete": any(leaf.is_discrete for leaf in actions),
@@ -170,7 +170,7 @@ def _matches(entry: dict[str, Any], word: str) -> bool:
 
 
 def bytes_per_lane(id: str) -> int | None:
-    """Bytes of one lane's state in the stack that ``make`` builds, with its time limit and restarts.
+    """Returns the bytes of one lane's state in the stack that ``make`` builds, with its time limit and restarts.
 
     ``None`` if a library or a file that the environment needs is missing.
     """
@@ -180,11 +180,11 @@ def bytes_per_lane(id: str) -> int | None:
         return None
 
 
-# --- how they are shown -----------------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _table(entries: Sequence[dict[str, Any]], with_bytes: bool) -> list[list[str]]:
-    """The header, and a line of cells per entry: three that stand left, and numbers."""
+    """Returns the header and one line of cells per entry: three left-aligned columns, then numbers."""
     table = [["id", "observation", "action", "limit", *["bytes"] * with_bytes]]
     for entry in entries:
         left = [entry["id"], entry["observation"] or "-", entry["action"] or "-"]
@@ -198,7 +198,7 @@ def _widths(table: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _aligned(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Lines in which the first three columns stand left and the numbers stand right."""
+    """Aligns the first three columns to the left and the numbers to the right."""
     lines = []
     for cells in table:
         left = [cut(cell, width).ljust(width) for cell, width in zip(cells[:3], widths[:3], strict=True)]
@@ -208,12 +208,12 @@ def _aligned(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]
 
 
 def grouped(entries: Sequence[dict[str, Any]], with_bytes: bool, columns: int) -> list[str]:
-    """Lines for a terminal of some columns, by family, with as much of the specs and summaries as fits."""
+    """Formats lines for a terminal, by family, with as much of the specs and summaries as fits."""
     table = _table([entry | entry["short"] for entry in entries], with_bytes)
     widths = _widths(table)
     widths[1:3] = map(min, widths[1:3], _WIDEST_SPECS)
     free = columns - 2 - sum(widths) - 2 * (len(widths) - 1)
-    for column in (1, 2):  # the specs give way to the ids
+    for column in (1, 2):  # specs are shortened before ids
         shorter = min(max(-free, 0), widths[column] - len(table[0][column]))
         widths[column] -= shorter
         free += shorter
@@ -230,12 +230,12 @@ def grouped(entries: Sequence[dict[str, Any]], with_bytes: bool, columns: int) -
 
 
 def spec_text(spec: Any) -> str:
-    """A tree of specs as short text: ``float32[4]``, ``int32 0 .. 1``, ``{camera: uint8[84, 84, 3], speed: ...}``."""
+    """Formats a tree of specs: ``float32[4]``, ``int32 0 .. 1``, ``{camera: uint8[84, 84, 3], speed: ...}``."""
     return _tree_text(spec, _leaf_text)
 
 
 def _short_text(spec: Any) -> str:
-    """Shorter text: arrays without bounds, and the bounds of single integers alone, ``0 .. 1``."""
+    """Formats shorter text: arrays without bounds; for single integers only the bounds, ``0 .. 1``."""
 
     def leaf(spec: specs.Array) -> str:
         name = f"{spec.dtype}"

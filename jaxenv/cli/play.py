@@ -20,7 +20,7 @@ def add(command: Parser) -> None:
         "--fps",
         metavar="N",
         type=integer(0),
-        help="steps per second; 0 waits for a key before each step (default: that of the task, 0 for games)",
+        help="steps per second; 0 waits for a key before each step (default: the task's, 0 for games)",
     )
     add_seed(command)
     add_env_settings(command)

@@ -28,7 +28,7 @@ def add(command: Parser) -> None:
         "id",
         metavar="ID",
         nargs="?",
-        help="an environment from `jaxenv list`, or baseline:ID[:LEARNER]; with --run, that of the run",
+        help="an environment from `jaxenv list`, or baseline:ID[:LEARNER]; with --run, by default the run's",
     )
     command.add_argument(
         "--run",

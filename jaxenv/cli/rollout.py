@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
     except (ImportError, ValueError) as error:
         args.parser.error(one_line(error))
     except TypeError as error:
-        # An argument of the wrong type may fail only where it is used.
+        # An argument of the wrong type may fail only when it is used.
         args.parser.error(f"{args.id} cannot run with {params}: {one_line(error)}")
     metrics = {"compile_seconds": rollout.compile_seconds, **rollout()}
 
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def format_metrics(metrics: dict[str, Any], rows: int) -> str:
-    """The metrics of a rollout of ``rows`` rows in all lanes as aligned text."""
+    """Formats the metrics of a rollout of ``rows`` rows in all lanes as aligned text."""
 
     def number(value: Any, spec: str = ".2f") -> str:
         if isinstance(value, list):  # a vector reward
@@ -122,5 +122,5 @@ def format_metrics(metrics: dict[str, Any], rows: int) -> str:
 
 
 def finite(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The metrics with ``None`` for NaN and infinity, which JSON does not have."""
+    """Replaces NaN and infinity, which JSON does not have, by ``None``."""
     return {n: None if isinstance(x, float) and not math.isfinite(x) else x for n, x in metrics.items()}

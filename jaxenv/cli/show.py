@@ -1,4 +1,4 @@
-"""``jaxenv show``: what an environment is, what can be set, and what `make` builds of it."""
+"""``jaxenv show``: an environment's spec sheet, its params and options, and the stack that `make` builds."""
 
 import argparse
 import dataclasses
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def as_data(sheet: SpecSheet, env: Environment) -> dict[str, Any]:
-    """The same as plain data."""
+    """Returns the spec sheet as plain data."""
     per_lane, shared = state_bytes(env)
     return {
         "id": sheet.id,
@@ -84,7 +84,7 @@ def _argument(argument: Argument, env: Environment, kind: str) -> dict[str, Any]
 
 
 def _value(argument: Argument, env: Environment, kind: str) -> Any:
-    """The value in this environment, as a Python value."""
+    """Returns the value that an argument has in this environment, as a Python value."""
     owner = env.unwrapped
     if kind == "params":
         for part in ("params", *argument.name.split(".")[:-1]):
@@ -113,7 +113,7 @@ def _title(sheet: SpecSheet, width: int) -> list[str]:
 
 
 def _picture(env: Environment, wanted: bool | None) -> list[str]:
-    """The picture of the first state, as lines that fit into the terminal; by default only if there can be one."""
+    """Returns the picture of the first state as lines of the terminal; by default only where it can show one."""
     depth = colour_depth() or (24 if wanted else 0)
     if not depth or wanted is False:
         return []
@@ -160,7 +160,7 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _arguments(arguments: Sequence[Argument], env: Environment, kind: str, width: int) -> Iterable[str]:
-    """Aligned lines: name, value and unit, allowed range, description."""
+    """Yields aligned lines: name, value and unit, allowed range, description."""
     table = []
     for argument in arguments:
         value = _value(argument, env, kind)
@@ -174,7 +174,7 @@ def _arguments(arguments: Sequence[Argument], env: Environment, kind: str, width
 
 
 def _hanging(left: str, text: str, width: int) -> Iterable[str]:
-    """A line that starts with ``left``, and lines below it that are indented by its length."""
+    """Yields a line that starts with ``left``, then lines indented by its length."""
     first, *others = _wrapped(text, width, len(left))
     yield f"{left}{first}".rstrip()
     yield from (" " * len(left) + line for line in others)

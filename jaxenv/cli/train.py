@@ -76,7 +76,7 @@ def add(command: Parser) -> None:
         metavar="T",
         type=integer(1),
         help="environment steps of each seed, rounded up to whole updates; the number of evaluations changes if the "
-        "updates cannot be divided among them, unless --set gives it (default: those of the preset or of the learner)",
+        "updates cannot be divided among them, unless --set gives it (default: the preset's or the learner's)",
     )
     command.add_argument(
         "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
@@ -93,7 +93,7 @@ def add(command: Parser) -> None:
         "--checkpoint-format",
         choices=_checkpoints.FORMATS,
         help="npz for one file; orbax for a folder in which every process writes the arrays of its own devices, in the "
-        "background (default: that of the folder, npz for a new one)",
+        "background (default: the folder's, npz for a new one)",
     )
     command.add_argument(
         "--film-every",
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> None:
         from jaxenv.training import seeds
 
         algorithm, config, origin = configured(args)
-        # The registered threshold is that of the environment with its default params.
+        # The registered threshold holds for the default params.
         registered = suite_of(args.id) is None and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         resumed, done = _resumed(folder) if args.resume else ("", 0)
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> None:
             progress(config.num_evaluations, "evaluations", done) as advance,
             warnings.catch_warnings(),
         ):
-            warnings.filterwarnings("ignore", r"train: \d+ of \d+ episodes")  # a line at the end counts them all
+            warnings.filterwarnings("ignore", r"train: \d+ of \d+ episodes")  # a line at the end counts them
             writers = [stack.enter_context(writer) for writer in _writers(args, folder, algorithm, config)]
             if not args.json:
                 steps = f"{config.num_rows:,} steps"
@@ -193,7 +193,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def default_folder(id: str) -> pathlib.Path:
-    """The folder of a run, with a name that every system takes: ids of suites have a colon."""
+    """Returns the folder of a run under a name that every system accepts: ids of suites contain a colon."""
     return pathlib.Path("runs") / re.sub(r"[^\w.-]", "-", id)
 
 
@@ -201,7 +201,7 @@ def default_folder(id: str) -> pathlib.Path:
 
 
 def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
-    """The learner's name, its config, and where the settings come from, as text."""
+    """Returns the name of the learner, its config, and a description of where the settings come from."""
     wrappers = [_wrappers(x, args.parser) for n, _, x in (t.partition("=") for t in args.set) if n == "wrappers" and x]
     options = settings_of(args)
     env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else (), **options)
@@ -210,13 +210,13 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     cls = _algorithms.module("train", algorithm).Config
     base = presets.preset(args.id, algorithm) if algorithm in with_preset else cls(env_id=args.id)
     origin = f"its preset for {args.id}" if algorithm in with_preset else "its default settings"
-    own = ("env_id", "env_options", "total_steps")  # they have options of their own
+    own = ("env_id", "env_options", "total_steps")  # they have their own options
     settings = {field.name: field for field in dataclasses.fields(cls) if field.name not in own}
     given = dict(_setting(text, cls, args.parser) for text in args.set)
     if unknown := sorted(given.keys() - settings.keys()):
         every = f"the settings of {algorithm} are {', '.join(sorted(settings))}"
         hint = did_you_mean(unknown[0], settings, otherwise=every)
-        args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets those of the environment")
+        args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets the environment's")
     if given:
         origin += f", {', '.join(text for text in args.set)}"
     if options:
@@ -230,10 +230,10 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
 
 
 def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
-    """The config for ``steps``, rounded up to the next update.
+    """Returns the config for ``steps``, rounded up to the next update.
 
-    A run has equally many updates before each evaluation. The number of evaluations is one of ``counts``, by default
-    of those from half to twice the config's: the closest one that adds at most 1% of updates, or the one that adds the
+    A run has equally many updates before each evaluation. The number of evaluations is chosen from ``counts``, by
+    default from half to twice the config's: the closest one that adds at most 1% of updates, else the one that adds the
     fewest.
     """
     before = config.num_rows - config.num_updates * config.rows_per_update  # rows that fill a replay buffer
@@ -246,7 +246,7 @@ def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
 
 
 def _setting(text: str, cls: type, parser: argparse.ArgumentParser) -> tuple[str, Any]:
-    """Name and value of one ``--set``: a tuple where the default is one; wrappers with options are written as calls."""
+    """Splits one ``--set`` into name and value: a tuple where the default is one; wrappers with options are calls."""
     name, equals, value = text.partition("=")
     if name == "wrappers" and equals:
         return name, tuple(_wrappers(value, parser))
@@ -260,7 +260,7 @@ def _setting(text: str, cls: type, parser: argparse.ArgumentParser) -> tuple[str
 
 
 def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
-    """Names, and pairs of a name and its options: ``A,B(size=64)`` is ``["A", ("B", {"size": 64})]``."""
+    """Parses names, and calls with options: ``A,B(size=64)`` becomes ``["A", ("B", {"size": 64})]``."""
     wrappers: list[Any] = []
     try:
         listed = ast.parse(f"[{text}]", mode="eval").body
@@ -280,11 +280,11 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
     return wrappers
 
 
-# --- what is reported -------------------------------------------------------------------------------------------------
+# --- reports ----------------------------------------------------------------------------------------------------------
 
 
 def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, config: Any) -> Iterator[Any]:
-    """The writers that the options ask for."""
+    """Yields the writers that the options ask for."""
     if args.tensorboard:
         yield TensorBoard(folder / "tensorboard")
     if args.wandb:
@@ -293,7 +293,7 @@ def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, con
 
 
 def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
-    """The items, each with the seconds that it took."""
+    """Yields each item with the seconds that it took."""
     before = time.perf_counter()
     for item in runs:
         yield item, time.perf_counter() - before
@@ -301,7 +301,7 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
 
 
 def _resumed(folder: pathlib.Path) -> tuple[str, int]:
-    """Where a run with ``--resume`` starts, and after how many evaluations."""
+    """Describes where a run with ``--resume`` starts, and counts the evaluations before it."""
     newest = _checkpoints.newest(folder)
     if newest is None:
         return f", from the start: {folder} holds no checkpoint", 0
@@ -310,7 +310,7 @@ def _resumed(folder: pathlib.Path) -> tuple[str, int]:
 
 
 def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
-    """What a run says when a signal ends it."""
+    """Returns the message of a run that a signal ends."""
     from jaxenv.training import seeds
 
     if _checkpoints.newest(folder) is None:
@@ -324,7 +324,7 @@ def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
 
 
 def _by_seed(evaluations: list[dict[str, Any]]) -> dict[str, Any]:
-    """The metrics of each seed, for writers: ``seed0/eval_return``."""
+    """Names the metrics of each seed for writers: ``seed0/eval_return``."""
     return {
         f"seed{found['seed']}/{name}": value
         for found in evaluations
@@ -338,7 +338,7 @@ def _number(value: float | None) -> str:
 
 
 def _summary(evaluations: list[dict[str, Any]], threshold: float | None) -> dict[str, Any]:
-    """Means and extremes over the seeds, given one evaluation of each."""
+    """Returns the means and extremes over the seeds, given one evaluation of each."""
     trained, returns = (
         [found[name] for found in evaluations if found[name] is not None] for name in ("train_return", "eval_return")
     )

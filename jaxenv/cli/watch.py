@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     left_out = 0
     try:
         newest = _Newest(args.folder, args.policy_seed, args.modules)
-        layout = Layout.of(args.num_envs, *_terminal.terminal_size())
+        layout = Layout.fit(args.num_envs, *_terminal.terminal_size())
         env = newest.trained.make_env(layout.lanes, **settings)
         player = Player(env, newest.trained.policy, newest.trained.config.max_eval_steps)
         with _terminal.Screen() as screen:
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> None:
                 trained = newest()
                 pace = _Pace(screen, speed)
                 memory = trained.make_memory(layout.lanes)
-                for moment in player.episode(key, memory, lambda: Layout.of(layout.lanes, *screen.size).side):
-                    text = frame(trained, moment, Layout.of(layout.lanes, *screen.size), episode, depth)
+                for moment in player.episode(key, memory, lambda: Layout.fit(layout.lanes, *screen.size).side):
+                    text = frame(trained, moment, Layout.fit(layout.lanes, *screen.size), episode, depth)
                     screen.show(text)
                     if pace.wait():
                         break
@@ -120,7 +120,7 @@ class _Newest:
 
 
 class _Pace:
-    """Keeps the speed, and reads the keys."""
+    """Keeps the frame rate and reads keys."""
 
     def __init__(self, screen: _terminal.Screen, fps: int):
         self._screen, self.fps = screen, fps
@@ -128,7 +128,7 @@ class _Pace:
         self.quit = False
 
     def wait(self) -> bool:
-        """Waits until the next frame is due; True if the episode should not go on."""
+        """Waits until the next frame is due; returns True if the episode should stop."""
         self._due = max(self._due + 1 / self.fps, time.monotonic())
         paused = False
         while paused or time.monotonic() < self._due:
@@ -144,7 +144,7 @@ class _Pace:
         return False
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
+# --- the screen -------------------------------------------------------------------------------------------------------
 
 
 class Layout(NamedTuple):
@@ -163,8 +163,8 @@ class Layout(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, lanes: int, width: int, height: int) -> "Layout":
-        """The layout for a terminal of ``width`` columns and ``height`` lines."""
+    def fit(cls, lanes: int, width: int, height: int) -> "Layout":
+        """Returns the layout for a terminal of ``width`` columns and ``height`` lines."""
 
         def side(lanes: int, columns: int) -> int:
             rows = math.ceil(lanes / columns)
@@ -180,7 +180,7 @@ class Layout(NamedTuple):
 
 
 def frame(trained: Trained, moment: Moment, layout: Layout, episode: int, depth: int) -> str:
-    """The whole screen as text."""
+    """Formats the whole screen as text."""
     steps = f"{trained.steps:,} of {trained.config.total_steps:,} steps"
     title = f"{trained.config.env_id}  seed {trained.seed}, trained for {steps}, return {trained.eval_return:.5g}"
     lines = ["\x1b[1m" + cut(title, layout.width) + "\x1b[0m"]

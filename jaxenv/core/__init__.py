@@ -1,7 +1,7 @@
-"""The toolkit of authors: the classes that environments and wrappers extend, and what their code is made of.
+"""The toolkit for authors: base classes of environments and wrappers, and the building blocks of their code.
 
-Every environment and wrapper of this library is written with these names, `jaxenv.specs`, `jaxenv.tree`,
-`jaxenv.random` and `jaxenv.canvas`.
+Every environment and wrapper of this library uses only these names, `jaxenv.specs`, `jaxenv.tree`, `jaxenv.random` and
+`jaxenv.canvas`.
 """
 
 from jaxenv._util.checks import Range as Range

@@ -55,9 +55,9 @@ def _saturated(x: Any, dtype: np.dtype) -> Any:
 
 
 def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
-    """What `are_legal` needs of each leaf of a spec: ``None``, or its name and its bounds, numbers if they can be.
+    """Returns what `are_legal` needs of each leaf: ``None``, or its name and its bounds, as numbers where possible.
 
-    ``None`` stands for a leaf that is not an integer with bounds.
+    ``None`` marks a leaf that is not an integer with bounds.
     """
     found: list[Any] = []
     for path, s in tree.flatten_with_path(spec)[0]:
@@ -72,10 +72,10 @@ def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
 
 
 def are_legal(bounds: tuple[Any, ...], action: Tree) -> bool:
-    """Whether no discrete action is out of range, as far as the host can read them without waiting for a device.
+    """Returns whether no discrete action is out of range, as far as the host can tell without waiting for a device.
 
-    Those are NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs at
-    every eager step, so it compares the extremes of an action where all its bounds are equal.
+    The host reads NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs
+    at every eager step, so it compares only the extremes of an action whose bounds are all equal.
     """
     leaves = jax.tree.leaves(action)
     if len(leaves) != len(bounds):
@@ -134,5 +134,5 @@ def finite(action: Tree) -> Tree:
 
 
 def toward(action: jax.Array, forth: int | np.integer, back: int | np.integer) -> jax.Array:
-    """1 where the action is ``forth``, -1 where it is ``back``, else 0: int32 ``[B]``."""
+    """Returns 1 where the action is ``forth``, -1 where it is ``back``, else 0: int32 ``[B]``."""
     return (action == forth).astype(jnp.int32) - (action == back).astype(jnp.int32)

@@ -1,8 +1,8 @@
-"""Checks at the border of an environment: what is passed back to it, and what the methods of a task return.
+"""Checks at the boundary of an environment: states passed back to it, and results of a task's methods.
 
-``step`` is the innermost call of every loop, so it does not compare its state with what a reset returns. It fails in
-one way or another if the state is a wrong one, and the reason is found only then. Loops check once, before they start.
-The outputs of a task are checked while they are traced.
+``step`` is the innermost call of every loop, so it does not compare its state with a reset's. With a wrong state it
+fails somewhere, and the reason is determined only then. Loops check once, before they start. The outputs of a task are
+checked while they are traced.
 """
 
 import dataclasses
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class explained:
-    """A context for a call with a state: if the call fails and the state is a wrong one, the error says so.
+    """A context for a call with a state: if the call fails because of a wrong state, the error says so.
 
     A class, since ``step`` enters it on every call: a generator would cost three times as much.
 
     Args:
         call: the name of the function or method, with which the error starts.
         env: the environment.
-        start: a state, or a state and its timestep; nothing if the call takes neither.
+        start: a state, or a state and its timestep; empty if the call takes neither.
         arguments: the other arguments of the call, which must be trees of arrays.
     """
 
@@ -59,10 +59,10 @@ class explained:
 
 
 def start_fault(env: "Environment", *start: Tree) -> str | None:
-    """The rule that a state, or a state and its timestep, break in ``env``; ``None`` if they break none."""
+    """Returns the rule that a state, or a state and its timestep, break in ``env``; ``None`` if there is none."""
     try:
         expected = env.start_shapes()
-    except Exception:  # the environment has an error of its own, which its own methods raise
+    except Exception:  # the environment itself fails, and its methods raise that error
         return None
     if (fault := difference(env, expected, *start)) is not None:
         return fault
@@ -74,7 +74,7 @@ def start_fault(env: "Environment", *start: Tree) -> str | None:
 
 
 def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree) -> str | None:
-    """The rule that a state, or a state and its timestep, break, given those that ``env`` makes, or their shapes."""
+    """Compares a state, or a state and its timestep, with the ``expected`` ones or their shapes; returns the fault."""
     lanes = None
     for name, own, given in zip(("state", "timestep"), expected, start, strict=False):
         if (found := mismatch(own, given, name)) is not None:
@@ -94,7 +94,7 @@ def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree
 
 
 def _leaves(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, Any, Any]]:
-    """Name, expected and given leaf of every array with lanes, in two trees of one structure."""
+    """Yields name, expected and given leaf of every array with lanes, in two trees of one structure."""
     nodes = (jax.tree_util.tree_leaves_with_path(t, is_leaf=tree.is_shared) for t in (own, given))
     for (path, shape), (_, x) in zip(*nodes, strict=True):
         if not tree.is_shared(shape):
@@ -102,7 +102,7 @@ def _leaves(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, Any, Any]]
 
 
 def lane_numbers(env_id: Any) -> jax.Array:
-    """The numbers of lanes as int32 ``[B]``; raises a ``ValueError`` for anything else. Traced values are not read."""
+    """Returns lane numbers as int32 ``[B]``; raises a ``ValueError`` for anything else. Tracers are not read."""
     if not isinstance(env_id, jax.core.Tracer):
         values = np.asarray(env_id)
         if values.dtype.kind not in "iu":
@@ -156,7 +156,7 @@ def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) ->
 
 
 def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
-    """The new state without weak types; raises a ``ValueError`` if structure, a shape or a dtype has changed."""
+    """Returns the new state without weak types; raises a ``ValueError`` if structure, a shape or a dtype changed."""
     if (fault := mismatch(old, new, "state")) is not None:
         raise ValueError(f"{task}.transition: {fault}, as initial made it")
     new = tree.strong(new)
@@ -170,7 +170,7 @@ def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
 
 
 def cast_observation(task: "Task", spec: Tree, observation: Tree, num_lanes: int) -> Tree:
-    """The observation in the spec's dtypes; raises a ``ValueError`` for another structure or shape, or lost fractions.
+    """Casts the observation to the spec's dtypes; raises a ``ValueError`` for another structure or shape, or a loss.
 
     Flags may become integers and both may become floats, but not the other way round: an image from 0 to 1 would be
     black as uint8.
@@ -200,7 +200,7 @@ def _rank(dtype: Any) -> int:
 
 
 def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Transition":
-    """Shapes of what ``transition`` returns. They are cached, so that a reset does not trace it again."""
+    """Returns the shapes of a transition. They are cached, so that a reset does not trace again."""
     leaves, structure = tree.flatten((tree.flatten(task)[0], state))
     leaves = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     programs = programs_of(task)

@@ -21,12 +21,11 @@ _one_by_one = contextvars.ContextVar("one_by_one", default=False)
 def self_compiling(function: F, check: Callable | None = None) -> F:
     """Decorates a function of an environment and arrays: called outside of traces, it runs as one compiled program.
 
-    JAX would otherwise compile and start every operation by itself: the first ``reset`` and ``step`` of DoorKey took
-    twice as long, and every later step a hundred times as long.
+    Otherwise JAX would compile and dispatch every operation separately: the first ``reset`` and ``step`` of DoorKey
+    took twice as long, and every later step a hundred times as long.
 
-    The function is called as it is inside of traces, for arguments that are no arrays, about which it has errors of its
-    own, and for environments that do not compile themselves. ``check`` is called before the program, with the same
-    arguments.
+    The function is called directly inside traces, for arguments that are not arrays (it raises its own errors), and for
+    environments that do not compile themselves. ``check`` is called before the program, with the same arguments.
     """
 
     @functools.wraps(function)
@@ -45,7 +44,7 @@ def self_compiling(function: F, check: Callable | None = None) -> F:
 
 
 def _known_leaves(env: Any) -> list[Any] | None:
-    """The leaves of an environment, which never change; ``None`` if they are not all arrays with known values."""
+    """Returns the leaves of an environment, which never change; ``None`` unless all are arrays with known values."""
     if (leaves := env.__dict__.get("_leaves")) is None:
         if not all(map(is_known_array, leaves := tree.flatten(env)[0])):
             return None
@@ -53,19 +52,19 @@ def _known_leaves(env: Any) -> list[Any] | None:
     return leaves
 
 
-# Decorates a function of arrays with a loop whose body is a new function at every call. Outside of traces the loop is
-# then compiled for the first call alone; inside of them JAX inlines the function.
+# Decorates a function of arrays with a loop whose body is a new function at every call. Outside traces the loop is then
+# compiled at the first call only; inside them JAX inlines the function.
 compiled_once = functools.partial(jax.jit, inline=True)
 
 
 def _is_cut(x: Any) -> bool:
-    """Whether ``x`` is NumPy's and JAX would cut its integers to fewer bits, as those of int64."""
+    """Returns whether ``x`` is a NumPy array whose integers JAX would cut to fewer bits, as for int64."""
     is_integer = isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu"
     return is_integer and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype
 
 
 def _saturated(x: Any) -> Any:
-    """``x`` in the dtype of JAX; integers beyond its range become the nearest of it instead of wrapping around."""
+    """Casts ``x`` to the dtype of JAX; integers beyond its range become the nearest ones instead of wrapping around."""
     if not _is_cut(x):
         return x
     dtype = jax.dtypes.canonicalize_dtype(x.dtype)
@@ -74,7 +73,7 @@ def _saturated(x: Any) -> Any:
 
 @contextlib.contextmanager
 def one_by_one() -> Iterator[None]:
-    """A context in which nothing compiles itself. Loops are still compiled, unlike under ``jax.disable_jit``."""
+    """Opens a context in which nothing compiles itself. Loops are still compiled, unlike under ``jax.disable_jit``."""
     token = _one_by_one.set(True)
     try:
         yield

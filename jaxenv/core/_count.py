@@ -25,18 +25,18 @@ class Count:
 
     @classmethod
     def zeros(cls) -> "Count":
-        """A count of 0, shape ``()``."""
+        """Returns a count of 0, shape ``()``."""
         return cls(jnp.zeros((), jnp.uint32), jnp.zeros((), jnp.uint32))
 
     @classmethod
-    def of(cls, x: jax.Array) -> "Count":
+    def from_array(cls, x: jax.Array) -> "Count":
         """Counts of the values of ``x``, non-negative numbers below 2**32 or bool, in its shape."""
         low = x.astype(jnp.uint32)
         return cls(jnp.zeros_like(low), low)
 
     @classmethod
     def sum(cls, counts: jax.Array, sum_axis: Callable[[jax.Array], jax.Array]) -> "Count":
-        """The exact sum of uint32 ``counts`` over an axis.
+        """Sums uint32 ``counts`` over an axis exactly.
 
         Args:
             counts: uint32 ``[N, ...]``, or a scalar per shard of a mesh axis; N is at most 2**24.
@@ -52,7 +52,7 @@ class Count:
         return cls(carry, low)
 
     def sum_over(self, sum_axis: Callable[[jax.Array], jax.Array]) -> "Count":
-        """The sum of these counts over an axis; ``sum_axis`` as in `sum`."""
+        """Sums these counts over an axis; ``sum_axis`` as in `sum`."""
         low = Count.sum(self.low, sum_axis)
         return Count(sum_axis(self.high) + low.high, low.low)
 
@@ -61,15 +61,15 @@ class Count:
         return Count(self.high + other.high + (low < self.low).astype(jnp.uint32), low)
 
     def is_below(self, limit: jax.Array) -> jax.Array:
-        """Whether the count is below a uint32 ``limit``, bool in the count's shape."""
+        """Returns whether the count is below a uint32 ``limit``, bool in the count's shape."""
         return (self.high == 0) & (self.low < limit)
 
     def is_zero(self) -> jax.Array:
-        """Whether the count is 0, bool in the count's shape."""
+        """Returns whether the count is 0, bool in the count's shape."""
         return (self.high | self.low) == 0
 
     def as_float(self) -> jax.Array:
-        """The count as float32, rounded."""
+        """Returns the count as float32, rounded."""
         return self.high.astype(jnp.float32) * np.float32(2**32) + self.low.astype(jnp.float32)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:

@@ -34,7 +34,7 @@ class Declared:
 
 
 def _declaration(field: dataclasses.Field[Any]) -> Mapping[str, Any] | None:
-    """Rank, dtype, range and unit of a numeric field: as declared by ``leaf``, else rank and dtype of its default."""
+    """Returns rank, dtype, range and unit of a numeric field: from ``leaf``, else rank and dtype of its default."""
     if "rank" in field.metadata:
         return field.metadata
     dtype = number_dtype(field.default)
@@ -69,7 +69,7 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
 
 
 def declared_leaves(obj: Any) -> list[Declared]:
-    """Every declared numeric leaf of an environment, inner ones included."""
+    """Returns every declared numeric leaf of an environment, inner ones included."""
     collected: list[Declared] = []
 
     def collect(d: Declared) -> jax.Array:
@@ -81,13 +81,13 @@ def declared_leaves(obj: Any) -> list[Declared]:
 
 
 def hashable(value: Any) -> Any:
-    """Arrays and lists as nested tuples, so that they can be part of a tree's structure."""
+    """Converts arrays and lists to nested tuples, so that they can be part of a tree's structure."""
     if isinstance(value, np.ndarray | jax.Array):
         value = np.asarray(value).tolist()
     return tuple(hashable(v) for v in value) if isinstance(value, list | tuple) else value
 
 
-# A value of each type that is checked, and what an error calls it.
+# An example of each type that is checked, and its name in errors.
 _OF_TYPE: dict[Any, Any] = {bool: False, int: 0, float: 0.0, str: ""}
 _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a string"}
 
@@ -95,14 +95,14 @@ _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "a s
 def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
     """Checks a value of a field declared by ``static``: its type, and its range if one is declared.
 
-    A ``Literal`` declares the choices of a field, and the range of a ``tuple[int, ...]`` is that of its entries.
+    A ``Literal`` declares the choices of a field. The range of a ``tuple[int, ...]`` applies to its entries.
     """
     if get_origin(field.type) is Literal:
         check_choice(owner, field.name, value, get_args(field.type))
     required = field.default is dataclasses.MISSING
     default = _OF_TYPE.get(field.type) if required else field.default
     optional = default is None
-    if optional and value is not None:  # of a field such as ``str | None``
+    if optional and value is not None:  # a field such as ``str | None``
         kinds = get_args(field.type) if isinstance(field.type, UnionType) else ()
         default = next((_OF_TYPE[kind] for kind in kinds if kind in _OF_TYPE), None)
     alternative = "None or " if optional else ""
@@ -129,7 +129,7 @@ def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
 def check_option(owner: str, name: str, value: Any, default: Any, alternative: str = "") -> Any:
     """Checks that a static argument has the type of its default; returns it as a Python value.
 
-    ``alternative`` names in the error what else the caller accepts: ``"None or "``.
+    ``alternative`` names in the error the other values that the caller accepts: ``"None or "``.
     """
     kinds: Any = {bool: bool, int: int, float: int | float, str: str}.get(type(default))
     if isinstance(value, np.generic):

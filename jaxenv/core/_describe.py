@@ -1,4 +1,4 @@
-"""What a stack consists of, and the text that ``Environment.describe`` returns."""
+"""The parts of a stack, and the text that ``Environment.describe`` returns."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """What one level of a stack adds to those inside.
+    """One level of a stack and its additions to the levels inside.
 
     Attributes:
         title: its name, and the arguments that differ from their defaults.
-        bytes_per_lane: bytes of its own state per lane.
-        bytes_shared: bytes of its own state that all lanes share.
-        specs: ``"observation"`` and ``"action"`` in short, where they differ from those of the level inside.
+        bytes_per_lane: bytes that it adds to the state of a lane.
+        bytes_shared: bytes that it adds to the state that all lanes share.
+        specs: ``"observation"`` and ``"action"`` in short, where they differ from the level inside.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Param:
 
 
 def levels(env: "Environment") -> list[Level]:
-    """The levels of a stack, outermost first."""
+    """Returns the levels of a stack, outermost first."""
     every = env._levels()
     sizes, specs = [*map(state_bytes, every), (0, 0)], [*map(_short_specs, every), {}]
     return [
@@ -59,7 +59,7 @@ def levels(env: "Environment") -> list[Level]:
 
 
 def params(env: "Environment") -> list[Param]:
-    """The params of the physics, those of every task of a `Multitask`."""
+    """Returns the params of the physics; for a `Multitask` those of every task."""
     declared = [d for d in declared_leaves(env.unwrapped) if "params." in d.path]
     names = [".".join(part for part in d.path.split(".") if part not in ("env", "params")) for d in declared]
     return [
@@ -69,7 +69,7 @@ def params(env: "Environment") -> list[Param]:
 
 
 def describe(env: "Environment") -> str:
-    """The stack as text: one line per level, outermost first, then its params, lanes and specs."""
+    """Formats the stack: one line per level, outermost first, then its params, lanes and specs."""
     stack = levels(env)
     width = max(len(level.title) for level in stack)
     lines = [f"{level.title:<{width}}  {', '.join(additions(level))}".rstrip() for level in stack]
@@ -78,13 +78,13 @@ def describe(env: "Environment") -> str:
 
 
 def additions(level: Level) -> list[str]:
-    """What a level adds: bytes of state, per lane and shared, and specs that it changes."""
+    """Lists the bytes of state that a level adds, per lane and shared, and the specs that it changes."""
     sizes = ((level.bytes_per_lane, ""), (level.bytes_shared, " shared"))
     return [f"+{n} B{suffix}" for n, suffix in sizes if n] + [f"{name} {short}" for name, short in level.specs.items()]
 
 
 def time_limit(env: "Environment") -> str:
-    """The limit of the innermost `TimeLimit` in steps, or the range of limits if lanes differ; nothing without one."""
+    """Returns the limit of the innermost `TimeLimit` in steps, a range if lanes differ; empty without a limit."""
     # By its name: the wrappers are above this module.
     limits = [d for level in env._levels() if type(level).__name__ == "TimeLimit" for d in declared_leaves(level)]
     found = next((d for d in reversed(limits) if d.path == "duration"), None)
@@ -92,13 +92,13 @@ def time_limit(env: "Environment") -> str:
 
 
 def size(env: "Environment") -> str:
-    """Bytes of state in words."""
+    """Formats the bytes of state."""
     per_lane, shared = state_bytes(env)
     return f"{per_lane} bytes of state per lane" + (f" and {shared} shared" if shared else "")
 
 
 def arguments(env: "Environment") -> str:
-    """The constructor arguments of one level that differ from their defaults, in parentheses."""
+    """Formats the constructor arguments of one level that differ from their defaults, in parentheses."""
     shown = []
     for field in dataclasses.fields(env):
         value = getattr(env, field.name)
@@ -122,7 +122,7 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def _param_lines(env: "Environment") -> list[str]:
-    """One line per param of the physics: name, value or range of values, unit, and the values allowed."""
+    """Formats one line per param of the physics: name, value or range of values, unit, and the values allowed."""
     shown = params(env)
     width = max((len(param.name) for param in shown), default=0)
     lines = []
@@ -146,7 +146,7 @@ def _holds_environments(value: Any) -> bool:
 
 
 def state_bytes(env: "Environment") -> tuple[int, int]:
-    """Bytes of state per lane, and bytes that all lanes share."""
+    """Returns the bytes of state per lane, and bytes that all lanes share."""
     state, _ = env.start_shapes()
     shared = [x for x in jax.tree.leaves(state, is_leaf=tree.is_shared) if tree.is_shared(x)]
     total, together = (sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(t)) for t in (state, shared))
@@ -158,7 +158,7 @@ def _short_specs(env: "Environment") -> dict[str, str]:
 
 
 def _short(spec: Tree) -> str:
-    """Dtypes and shapes of a tree of specs: ``{'image': uint8[4, 4, 3]}``."""
+    """Formats dtypes and shapes of a tree of specs: ``{'image': uint8[4, 4, 3]}``."""
     return str(jax.tree.map(lambda s: _Unquoted(f"{s.dtype}{list(s.shape)}"), spec))
 
 

@@ -1,4 +1,4 @@
-"""What notebooks show for an environment."""
+"""The display of an environment in notebooks."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,11 @@ from jaxenv.tree import Tree
 if TYPE_CHECKING:
     from jaxenv.core.environment import Environment
 
-_MAX_ELEMENTS = 8  # of a spec, whose bounds are shown one by one
+_MAX_ELEMENTS = 8  # the largest spec whose bounds are listed
 
 
 def describe_html(env: "Environment") -> str:
-    """The stack, the specs and the params as HTML. Nothing is compiled and nothing is computed on a device."""
+    """Formats the stack, the specs and the params as HTML. Nothing is compiled or computed on a device."""
     lanes = f"{env.num_envs} lane{'s' * (env.num_envs > 1)}"
     limit = _describe.time_limit(env)
     facts = (lanes, f"autoreset {env.autoreset}", limit and f"time limit {limit}", _describe.size(env))
@@ -61,7 +61,7 @@ def _spec_rows(*named: tuple[str, Tree]) -> list[tuple[str, ...]]:
 
 
 def _values(spec: specs.Array) -> str:
-    """The values that a spec allows: ``0 .. 3``, ``-2 to 2``, or one range per element."""
+    """Formats the values that a spec allows: ``0 .. 3``, ``-2 to 2``, or one range per element."""
     if not isinstance(spec, specs.Bounded) or not spec.numel or spec.dtype == bool:
         return ""
     low, high = spec.minimum.reshape(-1), spec.maximum.reshape(-1)

@@ -15,14 +15,14 @@ from jaxenv.core.timestep import TimeStep
 
 
 def merging_batches(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function(env, lanes, *values)`` with a rule for ``vmap``: S batches of B lanes become one of S * B lanes.
+    """Gives ``function(env, lanes, *values)`` a rule for ``vmap``: S batches of B lanes become one of S * B lanes.
 
     ``lanes`` is an array ``[B]``; the leaves of ``values`` and of the result lead with ``[B]``. JAX's own rule would
     turn ``cond`` into a selection between both branches, and would run a loop for all batches until the last one is
     done.
 
-    Each structure of an environment has a function of its own, which is traced once per type of arguments. The given
-    function must be one of a module, so that it does not hold an environment.
+    Each structure of an environment gets a separate function, which is traced once per type of arguments. The given
+    function must be module-level, so that it does not hold an environment.
     """
 
     def call(env: Environment, *values: Any) -> tuple[Any, TimeStep]:
@@ -34,11 +34,11 @@ def merging_batches(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
-    """As `merging_batches`, for environments of one structure, whose leaves take their place.
+    """Acts as `merging_batches` for environments of one structure, whose leaves take their place.
 
     The function is jitted, so that the constants of its program stay inside: JAX (0.10) turns constants of a function
     with a rule into arguments, and ``vmap`` of a ``cond`` around it would batch them, which the rule cannot know. Keep
-    the result: each call of `merging_leaves` begins another cache of traces.
+    the result: each call of `merging_leaves` starts another cache of traces.
     """
 
     @jax.custom_batching.custom_vmap
@@ -72,10 +72,10 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[...
 
 
 def for_one_lane(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes calls it with all N.
+    """Calls ``function(env, lanes, *values)`` for one lane, without its axis; ``vmap`` over N lanes makes one call.
 
-    The environment holds no value per lane, but ``vmap`` may run over its leaves as well. Derivatives are
-    computed lane by lane, under JAX's own rule.
+    The environment holds no values per lane, but ``vmap`` may run over its leaves as well. Derivatives are computed
+    lane by lane, under JAX's own rule.
     """
 
     def call(env: Environment, *values: Any) -> Any:
@@ -113,7 +113,7 @@ def _one_lane(function: Callable[..., Any], structure: Any) -> Callable[..., Any
 
     @differentiable.defjvp
     def tangents_by_own_rules(primals: Any, tangents: Any) -> Any:
-        # JAX has no reverse mode for functions with a rule for vmap, so derivatives are those of one lane's code.
+        # JAX has no reverse mode for functions with a rule for vmap, so derivatives use the code of one lane.
         _, out = jax.jvp(functools.partial(alone, on_leaves), primals, tangents)
         return one(*primals), out
 

@@ -17,7 +17,7 @@ from jaxenv.core._declared import check_number, check_static, hashable, map_decl
 class Module:
     """A frozen dataclass with identity equality, registered as a pytree.
 
-    Every subclass is a dataclass without a decorator. Numeric fields and params are leaves, fields declared with
+    Every subclass becomes a dataclass without a decorator. Numeric fields and params are leaves, fields declared with
     ``tree.static()`` are structure. The constructor converts numbers to strong int32 or float32 and checks them. JAX
     rebuilds the object from its leaves without running the constructor.
     """
@@ -26,7 +26,7 @@ class Module:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             rule = "declare its arguments as fields, such as size: int = jaxenv.tree.static(default=5)"
-            raise TypeError(f"{cls.__name__}: an environment is a dataclass without an __init__ of its own: {rule}")
+            raise TypeError(f"{cls.__name__}: an environment must not define __init__, it is a dataclass: {rule}")
         for name in _annotated(cls):
             default = vars(cls).get(name)
             is_object = dataclasses.is_dataclass(default) and not isinstance(default, type | dataclasses.Field)
@@ -65,7 +65,7 @@ class Module:
 
 
 def _annotated(cls: type) -> Iterable[str]:
-    """The names that the body of a class annotates; no annotation is evaluated."""
+    """Returns the names that the body of a class annotates; no annotation is evaluated."""
     if sys.version_info >= (3, 14):
         import annotationlib
 

@@ -20,7 +20,7 @@ from jaxenv.core._count import Count
 class Moments:
     """Count, mean and population variance of all samples so far; one mean and variance per element.
 
-    Before the first sample the mean is 0 and the variance 1, so that normalising changes nothing.
+    Before the first sample the mean is 0 and the variance 1, so normalising changes nothing.
 
     Attributes:
         count: the exact number of samples, shape ``()``.
@@ -38,13 +38,13 @@ class Moments:
 
 
 def empty(shape: tuple[int, ...] = ()) -> Moments:
-    """The moments before the first sample, for samples of one shape."""
+    """Returns the moments before the first sample, for samples of one shape."""
     zeros = jnp.zeros(shape, jnp.float32)
     return Moments(Count.zeros(), zeros, jnp.ones_like(zeros), zeros, zeros)
 
 
 def from_batch(batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None = None) -> Moments:
-    """The moments of one batch. Differentiation treats them as constants: no gradient passes from lane to lane.
+    """Computes the moments of one batch. Differentiation treats them as constants: no gradient passes between lanes.
 
     Args:
         batch: ``[B, ...]`` of a floating dtype, one sample per lane.
@@ -67,16 +67,16 @@ def from_batch(batch: jax.Array, valid: jax.Array | None = None, axis_name: str 
     rest = total(deviation) * weight
     variance = jnp.maximum(total(deviation * deviation) * weight - rest * rest, np.float32(0))
     mean, rest = add(mean, jnp.zeros_like(mean), rest)
-    return Moments(Count.of(count), mean, variance, rest, jnp.zeros_like(variance))
+    return Moments(Count.from_array(count), mean, variance, rest, jnp.zeros_like(variance))
 
 
 def merge(a: Any, b: Any) -> Any:
-    """The moments of the samples of ``a`` and ``b`` together. Trees of moments are merged leaf by leaf."""
+    """Merges the moments of the samples of ``a`` and ``b``. Trees of moments are merged leaf by leaf."""
     return jax.tree.map(_merge, a, b, is_leaf=lambda node: isinstance(node, Moments))
 
 
 def pool(groups: Moments, sum_groups: Callable[[jax.Array], jax.Array]) -> Moments:
-    """The moments of the samples of several groups together.
+    """Pools the moments of several groups of samples.
 
     Args:
         groups: moments of each group: every leaf has a leading axis, or they differ between the shards of a mesh axis.
@@ -96,33 +96,33 @@ def pool(groups: Moments, sum_groups: Callable[[jax.Array], jax.Array]) -> Momen
 
 
 def update(moments: Moments, batch: jax.Array, valid: jax.Array | None = None, axis_name: str | None = None) -> Moments:
-    """The moments after one more batch; arguments as in `from_batch`."""
+    """Updates moments by one more batch; arguments as in `from_batch`."""
     return merge(moments, from_batch(batch, valid, axis_name))
 
 
 def normalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Array:
-    """``(x - mean) / sqrt(variance + epsilon)`` for a batch ``[B, ...]``, in its dtype."""
+    """Returns ``(x - mean) / sqrt(variance + epsilon)`` for a batch ``[B, ...]``, in its dtype."""
     centred = x.astype(jnp.float32) - _aligned(moments.mean, x.ndim)
     return (centred / scale(moments, x.ndim, epsilon)).astype(x.dtype)
 
 
 def denormalize(moments: Moments, x: jax.Array, epsilon: Any = 1e-8) -> jax.Array:
-    """The inverse of `normalize`."""
+    """Inverts `normalize`."""
     spread = x.astype(jnp.float32) * scale(moments, x.ndim, epsilon)
     return (spread + _aligned(moments.mean, x.ndim)).astype(x.dtype)
 
 
 def scale(moments: Moments, ndim: int, epsilon: Any = 1e-8) -> jax.Array:
-    """``sqrt(variance + epsilon)``, padded with leading axes to ``ndim``; ``epsilon`` is a scalar or one per lane.
+    """Returns ``sqrt(variance + epsilon)`` with leading axes up to ``ndim``; ``epsilon`` is a scalar or one per lane.
 
-    It is 1 where that is 0: numbers that never vary are not divided.
+    The scale is 1 where this is 0: numbers that never vary are not divided.
     """
     total = _aligned(moments.variance, ndim) + tree.expand(jnp.asarray(epsilon, jnp.float32), ndim)
     return jnp.sqrt(jnp.where(total == 0, np.float32(1), total))
 
 
 def summable(x: jax.Array) -> jax.Array:
-    """Which samples ``[B, ...]`` are finite and below 1e15 in magnitude, bool ``[B]``.
+    """Returns which samples ``[B, ...]`` are finite and below 1e15 in magnitude, bool ``[B]``.
 
     Float32 sums of the squares of such samples stay finite.
     """
@@ -144,7 +144,7 @@ def _merge(a: Moments, b: Moments) -> Moments:
 
 
 def add(value: jax.Array, rest: jax.Array, increment: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """``value + rest + increment`` as a float32 and its rounding error (Knuth's two-sum, then Dekker's fast one)."""
+    """Adds ``value + rest + increment``: a float32 and its rounding error (Knuth's two-sum, then Dekker's fast one)."""
     total = value + increment
     part = total - value
     rest = rest + ((value - (total - part)) + (increment - part))

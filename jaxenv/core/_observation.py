@@ -1,4 +1,4 @@
-"""What wrappers of observations share: the map of both observations of a row, and the check of its result."""
+"""Shared code of observation wrappers: mapping both observations of a row, and checking the result."""
 
 import dataclasses
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def map_observation(fn: Callable[[Tree], Tree], timestep: TimeStep) -> TimeStep:
 
 
 def checked_observation(owner: str, observation: Tree, num_lanes: int) -> Tree:
-    """The observation that ``owner`` returned; raises a ``ValueError`` unless it is arrays that lead with the lanes."""
+    """Returns the observation of ``owner``; raises a ``ValueError`` unless its leaves are arrays of all lanes."""
     leaves = tree.flatten_with_path(observation)[0]
     if not leaves:
         raise ValueError(f"{owner} must return an array or a tree of arrays, got {observation!r}")

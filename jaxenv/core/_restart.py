@@ -47,7 +47,7 @@ def check_strategy(owner: str, strategy: Any) -> None:
 def start_episodes(
     env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep, strategy: ResetStrategy | Any, block: int
 ) -> tuple[Tree, TimeStep]:
-    """State and FIRST row of the next episode in the lanes of ``mask``; other lanes hold placeholders.
+    """Starts the next episode in the lanes of ``mask``: returns state and FIRST row, with placeholders in other lanes.
 
     Args:
         env: the environment whose lanes restart.
@@ -83,7 +83,7 @@ def start_episodes(
 
 
 def _difference(name: str, begun: Tree, stepped: Tree) -> str | None:
-    """Where ``stepped`` differs from ``begun`` in structure, a shape or a dtype; ``None`` if it does not."""
+    """Describes where ``stepped`` differs from ``begun`` in structure, a shape or a dtype; ``None`` if it does not."""
     if (found := mismatch(begun, stepped, name)) is not None:
         return found
     for (path, x), y in zip(tree.flatten_with_path(begun)[0], jax.tree.leaves(stepped), strict=True):

@@ -1,4 +1,4 @@
-"""Rewards that replace the one on a row, and their specs: what reward wrappers and reward transformers share."""
+"""Replacement of rewards and their specs, shared by reward wrappers and reward transformers."""
 
 import dataclasses
 from typing import Any
@@ -14,7 +14,7 @@ from jaxenv.tree._structure import is_array
 
 
 def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
-    """The rows ``[B]`` with ``reward`` (any numbers, ``[B]`` or ``[B, R]``, R > 1) as float32, and 0 at FIRST.
+    """Puts ``reward`` (any numbers, ``[B]`` or ``[B, R]``, R > 1) on the rows ``[B]`` as float32, with 0 at FIRST.
 
     Raises:
         ValueError: if ``reward`` has another shape; the message starts with ``owner``.
@@ -25,9 +25,9 @@ def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
 
 
 def checked_reward(owner: str, reward: Any, lanes: tuple[int, ...]) -> jax.Array:
-    """The rewards of ``lanes`` as float32; raises a ``ValueError`` unless they are ``[B]``, or ``[B, R]`` of R > 1.
+    """Returns rewards as float32; raises a ``ValueError`` unless they are ``[B]``, or ``[B, R]`` with R > 1.
 
-    A column ``[B, 1]`` is a scalar reward by mistake, which would broadcast with ``[B]`` to ``[B, B]``.
+    A column ``[B, 1]`` is a mistake: it would broadcast with ``[B]`` to ``[B, B]``.
     """
     if not is_array(reward):
         raise ValueError(f"{owner}: the reward must be an array, got {reward!r}")
@@ -39,18 +39,18 @@ def checked_reward(owner: str, reward: Any, lanes: tuple[int, ...]) -> jax.Array
 
 
 def bounded_reward(spec: specs.Array, low: Any, high: Any) -> specs.Bounded:
-    """The spec of a reward in [low, high] with the shape of ``spec``. Its bounds include 0, the reward at FIRST."""
+    """Returns a reward spec in [low, high] with the shape of ``spec``. The bounds include 0, the reward at FIRST."""
     return specs.Bounded(spec.shape, np.float32, np.minimum(low, 0), np.maximum(high, 0), "reward")
 
 
 def check_reward_spec(owner: str, spec: Any, found: specs.Array) -> specs.Array:
-    """Checks the ``spec`` that a caller gives for a reward whose shape and dtype are those of ``found``.
+    """Checks the ``spec`` that a caller gives for a reward with the shape and dtype of ``found``.
 
     Raises:
         ValueError: if shape or dtype differ, or the bounds exclude 0, the reward at FIRST.
     """
     if not specs.is_spec(spec) or (spec.shape, spec.dtype) != (found.shape, found.dtype):
-        raise ValueError(f"{owner}: spec must be that of a reward of shape {found.shape} and dtype float32, got {spec}")
+        raise ValueError(f"{owner}: spec must have shape {found.shape} and dtype float32, got {spec}")
     low, high = bounds(spec)
     if np.any(low > 0) or np.any(high < 0):
         raise ValueError(f"{owner}: spec must include 0, the reward of FIRST rows, got {spec}")

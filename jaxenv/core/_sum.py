@@ -9,14 +9,14 @@ from jaxenv import tree
 
 @tree.struct
 class Sum:
-    """A float32 sum and its rounding error, for which the next addition compensates; both of any one shape.
+    """A float32 sum and its rounding error, which the next addition compensates; both have one shape.
 
     Over any number of terms the error is about one rounding of the sum of their absolute values (Kahan 1965,
     doi:10.1145/363707.363723). A plain float32 sum of ones stops at 2**24.
 
     Attributes:
         value: the sum, rounded.
-        error: what ``value`` has too much; 0 if the sum is not finite.
+        error: the excess of ``value``; 0 if the sum is not finite.
     """
 
     value: jax.Array
@@ -24,7 +24,7 @@ class Sum:
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "Sum":
-        """The empty sum."""
+        """Returns an empty sum."""
         return cls(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
 
     def add(self, x: jax.Array) -> "Sum":
@@ -41,11 +41,11 @@ class Sum:
         return self.add(sum_axis0(x))
 
     def mean(self, count: jax.Array) -> jax.Array:
-        """The mean of ``count`` terms, uint32 ``[B]`` or with more axes; 0 where there are none."""
+        """Returns the mean of ``count`` terms, uint32 ``[B]`` or with more axes; 0 where there are none."""
         total = self.value - self.error
         return total / tree.expand(jnp.maximum(count, np.uint32(1)).astype(jnp.float32), total.ndim)
 
 
 def sum_axis0(x: jax.Array) -> jax.Array:
-    """The sum over the leading axis, lanes or rows, in the dtype of ``x``."""
+    """Sums over the leading axis, lanes or rows, in the dtype of ``x``."""
     return jnp.sum(x, axis=0, dtype=x.dtype)

@@ -1,7 +1,7 @@
 """Environments composed of named elements: observations, actions, rewards and terminations around other dynamics.
 
 An element is a pure function over the batch, with a spec where the result has bounds to declare. Small functions then
-define what an agent observes, does and is rewarded for. Each is written, weighted and logged separately.
+define the agent's observations, actions and rewards. Each is written, weighted and logged separately.
 """
 
 import dataclasses
@@ -31,11 +31,11 @@ _OWN = "env"
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """What `Composed.elements` says about one element.
+    """A description of one element, from `Composed.elements`.
 
     Attributes:
         name: group and name, unique in a composition: ``"rewards.upright"``.
-        spec: of one lane's value.
+        spec: the spec of one lane's value.
         weight: the factor of a reward, a number or float32 ``[B]``; ``None`` for other elements.
         details: the first line of the function's docstring, or the entry of ``env_info`` that the element stands for.
     """
@@ -49,11 +49,11 @@ class Element:
 class Composed(Task):
     """The dynamics of one environment, with observations, actions, rewards and terminations made of named elements.
 
-    States, random streams and params are those of the dynamics. A group of elements replaces that side of the dynamics;
-    a group that is omitted leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state
-    before the step, the action that the dynamics executed, and the resulting `Transition`, with the ``state`` after the
-    step, ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. The name of an entry of
-    that ``env_info`` may replace such a function.
+    States, random streams and params come from the dynamics. A group of elements replaces one side of the dynamics; an
+    omitted group leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state before the
+    step, the action that the dynamics executed, and the resulting `Transition`, with the ``state`` after the step,
+    ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. The name of an entry of that
+    ``env_info`` may replace such a function.
 
     ``env_info["rewards"]`` holds the weighted terms by name, float32 ``[B]``; the reward is their sum.
     ``env_info["terminations"]`` reports which terminations occurred, bool ``[B]``. ``elements`` lists all elements.
@@ -67,10 +67,10 @@ class Composed(Task):
         actions: one pair ``(specs, fn)``: specs by name, and a function ``fn(state, action)`` that maps the dynamics'
             state and the agent's dict of actions to the dynamics' action. Discrete parts of its result are clipped to
             their bounds.
-        rewards: dict of functions of a step by name, each of which returns numbers ``[B]``; the dynamics' own reward is
+        rewards: dict of functions of a step by name. Each returns numbers ``[B]``; the reward of the dynamics is
             ``out.reward``.
-        terminations: dict of functions of a step by name, each of which returns bool ``[B]``; any of them ends the
-            episode. The dynamics' own termination is included as ``"env"``, unless an element of that name replaces it.
+        terminations: dict of functions of a step by name. Each returns bool ``[B]``; any of them ends the episode. The
+            dynamics' own termination is included as ``"env"``, unless an element of that name replaces it.
         weights: dict of factors by name of the reward, one number or one per lane; 1 by default. They become one leaf,
             float32 ``[R]`` or ``[B, R]`` in alphabetical order, so that they can be traced and differentiated.
 
@@ -128,7 +128,7 @@ class Composed(Task):
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """The elements in the order of their groups, those of a group in alphabetical order.
+        """The elements by group, in alphabetical order within a group.
 
         A group that is omitted has none. Its side of the dynamics is not an element, except for the dynamics' own
         termination, which ``"terminations.env"`` includes.
@@ -212,7 +212,7 @@ class Composed(Task):
         return self.env.params
 
     def with_params(self, **values: Any) -> Self:
-        """A copy with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""
+        """Copies the composition with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""
         weights = values.pop("weights", None) if self.rewards is not None else None
         changed = tree.rebuild(self, env=self.env.with_params(**values)) if values else self
         if weights is None:
@@ -291,7 +291,7 @@ def _element(group: str, name: str, spec: Tree, fn: Callable[..., Any] | str, we
 
 
 def _own_termination(state: Tree, action: Tree, out: Transition) -> jax.Array:
-    """The termination of the dynamics."""
+    """Returns the termination of the dynamics."""
     return out.terminated
 
 
@@ -351,7 +351,7 @@ _GROUPS: dict[str, Callable[[Any], Any]] = {
 
 
 def _stacked(names: tuple[str, ...], weights: Mapping[str, Any], num_envs: int) -> Any:
-    """The leaf ``[R]`` or ``[B, R]`` for weights by name, in the order of ``names``."""
+    """Stacks weights by name to a leaf ``[R]`` or ``[B, R]``, in the order of ``names``."""
     if unknown := [name for name in weights if name not in names]:
         known = ", ".join(names) or "(none)"
         raise ValueError(f"Composed: weight {unknown[0]!r} belongs to no reward, the rewards are {known}")
@@ -375,7 +375,7 @@ def _weight(name: str, value: Any, num_envs: int) -> Any:
 
 
 def _values(kind: str, elements: Mapping[str, Any], state: Tree, action: Tree, out: Transition) -> dict[str, jax.Array]:
-    """The results of the elements of one group for a step, ``[B]`` each, checked at trace time."""
+    """Computes the elements of one group for a step, ``[B]`` each, checked at trace time."""
     lanes, found = jnp.shape(out.reward)[:1], {}
     for name, element in elements.items():
         if isinstance(element, str) and element not in out.env_info:

@@ -1,6 +1,6 @@
 """The interface of a batch of environments, which tasks and wrappers implement.
 
-Annotate with `Environment`. Subclass `jaxenv.Task` to write an environment and `jaxenv.Wrapper` to write a wrapper.
+Use `Environment` in annotations. Subclass `jaxenv.Task` to write an environment, `jaxenv.Wrapper` for a wrapper.
 """
 
 import abc
@@ -43,7 +43,7 @@ class Environment(Module, abc.ABC):
     """
 
     batched: ClassVar[bool] = True
-    _repr_html_ = _describe_html.describe_html  # what notebooks show
+    _repr_html_ = _describe_html.describe_html  # the display in notebooks
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         for name in vars(cls):
@@ -88,13 +88,13 @@ class Environment(Module, abc.ABC):
     ) -> tuple[Tree, TimeStep]:
         """Starts an episode in every lane: the primitive under ``reset``, ``AutoReset`` and ``reset_where``.
 
-        Tasks and wrappers implement it, and wrappers call that of the environment inside.
+        Tasks and wrappers implement it; wrappers call it on the environment inside.
 
         Args:
             keys: the lanes' key words, two ``uint32[B]``.
             env_id: int32 ``[B]``.
             episode: int32 ``[B]``, the number of the episode in its lane.
-            previous: the lanes' state before, which supplies what outlives an episode; ``None`` at a reset.
+            previous: the lanes' previous state, the source of everything that outlives an episode; ``None`` at a reset.
         """
 
     @final
@@ -119,7 +119,7 @@ class Environment(Module, abc.ABC):
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         """Advances every lane by one step: the primitive under ``step``.
 
-        Tasks and wrappers implement it, and wrappers call that of the environment inside. ``step`` checks, compiles and
+        Tasks and wrappers implement it; wrappers call it on the environment inside. ``step`` checks, compiles and
         explains errors once, at the outermost level.
 
         Args:
@@ -128,7 +128,7 @@ class Environment(Module, abc.ABC):
         """
 
     def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
-        """``step`` as `jaxenv.step_where` calls it, which discards the lanes outside of ``mask`` (bool ``[B]``)."""
+        """Steps for `jaxenv.step_where`, which discards the lanes outside of ``mask`` (bool ``[B]``)."""
         return self.step(state, action)
 
     @property
@@ -145,7 +145,7 @@ class Environment(Module, abc.ABC):
     def _longest_episode(self) -> Any:
         """A bound on the steps of an episode, one int32 or one per lane ``[B]``; the largest int32 where none is known.
 
-        The steps are the agent's. What ends an episode earlier does not count.
+        Steps are the agent's. Earlier ends of an episode do not count.
         """
         return np.int32(INT32_MAX)
 
@@ -153,29 +153,29 @@ class Environment(Module, abc.ABC):
 
     @abc.abstractmethod
     def observation_spec(self) -> Tree:
-        """Spec of one lane's observation."""
+        """Returns the spec of one lane's observation."""
 
     @abc.abstractmethod
     def action_spec(self) -> Tree:
-        """Spec of one lane's action."""
+        """Returns the spec of one lane's action."""
 
     def reward_spec(self) -> specs.Array:
-        """Spec of one lane's reward, derived from ``begin``: float32 ``()`` or ``(R,)``."""
+        """Returns the spec of one lane's reward, derived from ``begin``: float32 ``()`` or ``(R,)``."""
         reward = self._first_shapes().reward
         return specs.Array(reward.shape[1:], reward.dtype, "reward")
 
     def discount_spec(self) -> specs.Bounded:
-        """Spec of the discount: float32 in [0, 1]."""
+        """Returns the spec of the discount: float32 in [0, 1]."""
         return specs.Bounded((), np.float32, 0.0, 1.0, "discount")
 
     @final
     def env_info_spec(self) -> dict[str, Tree]:
-        """Specs of the ``env_info`` entries, derived from ``begin``."""
+        """Returns the specs of the ``env_info`` entries, derived from ``begin``."""
         return specs.unbatched(self._first_shapes().env_info)
 
     @final
     def time_step_spec(self) -> TimeStep:
-        """Specs of all fields of a TimeStep; ``prev_action`` starts from zeros, which its bounds may exclude."""
+        """Returns specs of all fields of a TimeStep. ``prev_action`` starts from zeros, which may be out of bounds."""
         fields: dict[str, Any] = {  # specs in place of arrays
             "step_type": specs.Array((), np.int32, "step_type"),
             "reward": self.reward_spec(),
@@ -190,13 +190,13 @@ class Environment(Module, abc.ABC):
     @property
     @final
     def spec_lanes(self) -> int:
-        """The number of lanes that specs are derived for: those of the per-lane leaves (of a shard) or ``num_envs``."""
+        """The number of lanes for which specs are derived: that of per-lane leaves (in a shard), else ``num_envs``."""
         per_lane = [np.shape(d.value)[0] for d in declared_leaves(self) if d.per_lane]
         return per_lane[0] if per_lane else self.num_envs
 
     @final
     def start_shapes(self) -> tuple[Tree, TimeStep]:
-        """What ``reset`` returns, as ``jax.ShapeDtypeStruct``; nothing is computed, and the result is cached."""
+        """Returns the results of ``reset`` as ``jax.ShapeDtypeStruct``; nothing is computed, the result is cached."""
         leaves = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in tree.flatten(self)[0])
         programs, lanes = programs_of(self), self.spec_lanes
         key = ("start_shapes", leaves, lanes, jax.config.read("jax_enable_x64"))
@@ -205,14 +205,14 @@ class Environment(Module, abc.ABC):
 
     @final
     def _first_shapes(self) -> TimeStep:
-        """Shapes and dtypes of a batch of FIRST rows; nothing is computed."""
+        """Returns shapes and dtypes of a batch of FIRST rows; nothing is computed."""
         return self.start_shapes()[1]
 
     # --- pictures ----------------------------------------------------------------------------------------------------
 
     @final
     def render(self, state: Tree, size: int | tuple[int, int] = 128) -> jax.Array:
-        """Pictures of all lanes, uint8 ``[B, H, W, 3]``, in pure JAX.
+        """Renders all lanes in pure JAX: uint8 ``[B, H, W, 3]``.
 
         Args:
             state: a state of this stack.
@@ -226,8 +226,8 @@ class Environment(Module, abc.ABC):
             return draw(self, state)
 
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
-        """The primitive under ``render``; ``size`` is height and width."""
-        raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
+        """Renders all lanes: the primitive under ``render``; ``size`` is height and width."""
+        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
     # --- lanes and episodes ------------------------------------------------------------------------------------------
 
@@ -238,11 +238,11 @@ class Environment(Module, abc.ABC):
 
     @abc.abstractmethod
     def clock(self, state: Tree) -> Clock:
-        """The lanes' clock in a state of this stack."""
+        """Returns the lanes' clock in a state of this stack."""
 
     @abc.abstractmethod
     def episode_starts(self, timestep: TimeStep) -> jax.Array:
-        """Lanes in which a new episode begins with this row's observation, bool ``[B]``.
+        """Returns the lanes in which a new episode begins with this row's observation, bool ``[B]``.
 
         It is ``is_first()``, and in ``same_step`` mode ``is_first() | is_last()``.
         """
@@ -267,15 +267,15 @@ class Environment(Module, abc.ABC):
 
     @abc.abstractmethod
     def observation_of(self, state: Tree) -> Tree:
-        """The observation that a row shows for a state of this stack, where it ``observes_state``."""
+        """Computes the observation that a row shows for a state of this stack, where it ``observes_state``."""
 
     @abc.abstractmethod
     def env_info_of(self, state: Tree) -> dict[str, Tree]:
-        """The ``env_info`` entries that describe the state, for a state of the whole stack."""
+        """Returns the ``env_info`` entries that describe the state, for a state of the whole stack."""
 
     @final
     def lane_words(self, key: jax.Array, env_id: jax.Array) -> KeyWords:
-        """The lanes' key words for a key, two ``uint32[B]``.
+        """Derives the lanes' key words from a key, two ``uint32[B]``.
 
         They depend on the name of the environment, so different environments draw different numbers from one key.
         """
@@ -283,7 +283,7 @@ class Environment(Module, abc.ABC):
 
     @property
     def _salt(self) -> str:
-        """What the streams of the lanes depend on besides their keys: the name, or the class of an unnamed task."""
+        """The salt of the lanes' streams: the name, or the class of an unnamed task."""
         return self.name or type(self).__name__
 
     @final
@@ -300,9 +300,9 @@ class Environment(Module, abc.ABC):
 
     @final
     def take(self, index: jax.Array) -> Self:
-        """The environment of lanes ``index`` (int32 ``[K]``): every per-lane leaf gathered, the rest untouched.
+        """Returns the environment of lanes ``index`` (int32 ``[K]``): per-lane leaves are gathered, others untouched.
 
-        It reaches all levels of a stack, so a subclass cannot override it. Indices out of range mean the nearest lane.
+        It reaches all levels of a stack, so a subclass cannot override it. Indices are clamped to the range.
 
         Raises:
             ValueError: at trace time, if ``index`` is not ``[K]`` integers.
@@ -318,7 +318,7 @@ class Environment(Module, abc.ABC):
 
     @abc.abstractmethod
     def with_params(self, **values: Any) -> Self:
-        """A new environment whose params have other values; it reaches through wrappers.
+        """Returns a new environment with other values of params; it reaches through wrappers.
 
         Args:
             **values: one number for all lanes, or an array with one more axis for one value per lane.
@@ -353,13 +353,13 @@ class Environment(Module, abc.ABC):
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """The names of the tasks that lanes play: one, or those of a `Multitask`. A task without a name is ``"0"``."""
+        """The names of the tasks that lanes play, one unless it is a `Multitask`. A task without a name is ``"0"``."""
         return (self.name or "0",)
 
     @property
     @final
     def num_tasks(self) -> int:
-        """The number of tasks: 1, or those of a `Multitask`."""
+        """The number of tasks: 1 unless it is a `Multitask`."""
         return len(self.task_names)
 
     @property
@@ -377,10 +377,10 @@ class Environment(Module, abc.ABC):
 
     @final
     def describe(self) -> str:
-        """The stack as text: one line per level, outermost first, then its params, lanes and specs.
+        """Describes the stack as text: one line per level, outermost first, then its params, lanes and specs.
 
-        The line of a level shows the arguments that differ from their defaults, and what it adds to the level inside:
-        bytes of state, per lane and for all lanes together, and another observation or action. The line of a param
+        The line of a level shows the arguments that differ from their defaults, and its additions to the level inside:
+        bytes of state, per lane and for all lanes together, and a changed observation or action. The line of a param
         shows its value (the smallest and the largest, if lanes differ), its unit and the values that it may take.
         """
         return _describe.describe(self)
@@ -392,7 +392,7 @@ class Environment(Module, abc.ABC):
         return f"{type(self).__name__}{_describe.arguments(self)}"
 
     def close(self) -> None:
-        """Frees what the environment holds outside JAX. Nothing by default; suites that run processes override it."""
+        """Frees resources outside JAX. It does nothing by default; suites that run processes override it."""
 
     def __enter__(self) -> Self:
         return self
@@ -402,7 +402,7 @@ class Environment(Module, abc.ABC):
 
 
 def check_environment(owner: str, env: Any, name: str = "env") -> None:
-    """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one of what was given."""
+    """Raises a ``ValueError`` unless ``env`` is an environment; the message says how to make one from the value."""
     if isinstance(env, Environment):
         return
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
@@ -416,19 +416,19 @@ def check_devices(owner: str, env: Environment, devices: int) -> None:
         raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
 
 
-# What a subclass implements in place of a method that is final.
+# Final methods, and the primitives that a subclass implements instead.
 _PRIMITIVES = {"reset": "begin", "step": "proceed"}
 
 
 def _is_called_by_jax() -> bool:
-    """Whether JAX calls ``reset`` itself, as in ``jax.vmap(env.reset)``, and not a function that it transforms."""
+    """Returns whether JAX calls ``reset`` itself, as in ``jax.vmap(env.reset)``, and not a function around it."""
     return sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "jax"
 
 
 def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
-    """The key of a batch; raises a ``ValueError`` under ``jax.vmap`` over as many keys as the batch has lanes.
+    """Returns the key of a batch; raises a ``ValueError`` under ``jax.vmap`` over as many keys as the batch has lanes.
 
-    Other numbers of keys are several batches, such as those of several seeds.
+    Other numbers of keys make several batches, for example one per seed.
     """
 
     @jax.custom_batching.custom_vmap
@@ -467,7 +467,7 @@ _next_step = self_compiling(_proceed, check=_check_action)  # ``env.step``, comp
 
 @self_compiling
 def _first_episodes(env: Environment, key: jax.Array, env_id: jax.Array | None) -> tuple[Tree, TimeStep]:
-    """``env.reset`` with arguments that have been checked."""
+    """Starts the first episodes, for arguments of ``reset`` that have been checked."""
     if env_id is None:
         env_id = jnp.arange(key.shape[0] if key.ndim else env.num_envs, dtype=jnp.int32)
     words = env.lane_words(key, env_id)
@@ -497,7 +497,7 @@ def _start_shapes(structure: Any, leaves: tuple[Any, ...], num_lanes: int) -> tu
 
 
 def _axis_names(env: Any) -> set[str]:
-    """The mesh axes over which levels of a stack sum their statistics."""
+    """Returns the mesh axes over which levels of a stack sum their statistics."""
     names: set[Any] = set()
     while env is not None:
         names.add(getattr(env, "axis_name", None))

@@ -29,8 +29,8 @@ def reset_where(
         timestep: the TimeStep that belongs to it.
         mask: bool ``[B]``, the lanes to restart.
         key: without it each lane continues with the next episode of its own stream. With one typed key or ``Key[B]``
-            the restarted lanes get new keys and start at episode 0. Either way they keep what outlives an episode
-            (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
+            the restarted lanes get new keys and start at episode 0. Either way the lanes keep state that outlives an
+            episode (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
 
     Raises:
         ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.
@@ -63,13 +63,13 @@ def step_where(
 
     The clock of a lane counts only the steps that it takes, so its episodes do not depend on the steps on which it
     waits. A waiting lane repeats its last row, which metrics, replay and losses must leave out by ``mask``. Every lane
-    is computed, whether it waits or not: a step costs what ``env.step`` costs.
+    is computed, whether it waits or not: a step costs as much as ``env.step``.
 
     Args:
         env: any environment whose wrappers with batch state are frozen.
         state: the current state.
         timestep: the TimeStep that belongs to it.
-        action: an action for every lane, as for ``env.step``; those of waiting lanes are ignored.
+        action: an action for every lane, as for ``env.step``; actions of waiting lanes are ignored.
         mask: bool ``[B]``, the lanes to step.
 
     Raises:
@@ -102,11 +102,11 @@ def step_where(
 
 
 def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
-    """The partition spec of every leaf: what leads with the lanes is sharded, what all lanes share is replicated.
+    """Returns the partition spec of every leaf: leaves that lead with the lanes are sharded, shared leaves replicated.
 
-    Of an `Environment` the values per lane are sharded, and of any other tree every leaf that is not in a
-    `jaxenv.tree.Shared`, such as the statistics of ``NormalizeObservation``. For a trajectory ``[T, B]`` without
-    statistics no function is needed: its spec is ``P(None, "lanes")``.
+    In an `Environment` the values per lane are sharded, in any other tree all leaves outside of `jaxenv.tree.Shared`,
+    which marks for example the statistics of ``NormalizeObservation``. A trajectory ``[T, B]`` without statistics needs
+    no function: its spec is ``P(None, "lanes")``.
 
     Args:
         values: an environment, a state, a row, a policy's memory, or a tree of these; arrays or their shapes.
@@ -120,7 +120,7 @@ def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
     >>> specs = partition_specs(env)
     >>> specs.params.length == P("lanes"), specs.params.gravity == P()
     (True, True)
-    >>> state, timestep = partition_specs(env.start_shapes())  # of what `reset` returns
+    >>> state, timestep = partition_specs(env.start_shapes())  # of the results of `reset`
     >>> timestep.observation == P("lanes")
     True
     """

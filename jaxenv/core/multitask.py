@@ -32,11 +32,10 @@ class Playing:
 class Multitask(Environment):
     """Lets every lane play one of several environments with equal specs.
 
-    The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: the
-    cost in time and memory is that of all tasks together. Tasks that a lane does not play stand still. Tasks that
-    differ only in params do not need this class, since params may have one value per lane. ``env_info["task_id"]``
-    (int32 ``[B]``) reports the task of each row, and ``task_names`` names it. ``jaxenv.load`` makes the complete stack
-    from ids.
+    The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: time
+    and memory are the sums over all tasks. Tasks that a lane does not play stand still. Tasks that differ only in
+    params do not need this class, since params may have one value per lane. ``env_info["task_id"]`` (int32 ``[B]``)
+    reports the task of each row, and ``task_names`` names it. ``jaxenv.load`` makes the complete stack from ids.
 
     Wrappers and time limits of single tasks go inside, ``AutoReset`` goes outside. ``with_params`` applies to every
     task.
@@ -47,8 +46,8 @@ class Multitask(Environment):
             every episode.
         chosen: the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and episodes start
             with task 0.
-        names: one name per task; by default those of the environments, or ``"0"``, ``"1"``, ... if some of these are
-            empty or equal.
+        names: one name per task; by default the names of the environments, or ``"0"``, ``"1"``, ... if some are empty
+            or equal.
 
     Raises:
         ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
@@ -112,7 +111,7 @@ class Multitask(Environment):
         return tuple(self.names)
 
     def _label(self, number: int) -> str:
-        """The number of a task, with its name if that says more."""
+        """Returns the number of a task, with its name if that says more."""
         name = self.names[number]
         return str(number) if name == str(number) else f"{number} ({name})"
 
@@ -126,7 +125,7 @@ class Multitask(Environment):
 
     @property
     def _longest_episode(self) -> Any:
-        def both(a: Any, b: Any) -> Any:  # an agent that chooses the tasks may take the steps of both
+        def both(a: Any, b: Any) -> Any:  # an agent that chooses tasks may take steps of both
             return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.chosen else jnp.maximum(a, b)
 
         return functools.reduce(both, [env._longest_episode for env in self.envs])
@@ -149,7 +148,7 @@ class Multitask(Environment):
 
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        """The strategy of the task whose restarts are the most expensive."""
+        """The strategy of the task with the most expensive restarts."""
         declared = [env.reset_strategy for env in self.envs]
         return "compact" if "compact" in declared else declared[0]
 
@@ -239,7 +238,7 @@ class Multitask(Environment):
         )
 
     def _row(self, task_id: jax.Array, rows: list[TimeStep]) -> TimeStep:
-        """The row of the task that each lane plays."""
+        """Selects the row of the task that each lane plays."""
         row = _played(task_id, rows)
         return dataclasses.replace(row, env_info={**row.env_info, "task_id": jnp.copy(task_id)})
 

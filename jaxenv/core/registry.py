@@ -28,7 +28,7 @@ class EnvSpec:
         kwargs: constructor arguments and params that differ from the class's defaults.
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
         limit_follows_params: whether the limit is ``Task.time_limit``, which depends on params and options;
-            ``max_episode_steps`` is its value for those of the id.
+            ``max_episode_steps`` is its value for the defaults of the id.
     """
 
     id: str
@@ -83,7 +83,7 @@ class EnvSpec:
         return entry_point.partition(":")[0] if isinstance(entry_point, str) else entry_point.__module__
 
     def make(self, num_envs: int = 1, **params: Any) -> Environment:
-        """The bare environment: no time limit, no restarts, no clipping.
+        """Makes the bare environment: no time limit, no restarts, no clipping.
 
         Args:
             num_envs: number of lanes.
@@ -169,7 +169,7 @@ def register(
         kwargs: constructor arguments and params that differ from the class's defaults.
         terminal_limit: whether the limit is the end of the task itself: a termination instead of a truncation.
         limit_follows_params: whether the limit is ``Task.time_limit``, which depends on params and options;
-            ``max_episode_steps`` is its value for those of the id.
+            ``max_episode_steps`` is its value for the defaults of the id.
 
     Raises:
         ValueError: if the id is taken or holds a colon (which separates suite and id in ``load``), or an argument is
@@ -189,12 +189,12 @@ def register(
 
 
 def ids() -> list[str]:
-    """All registered ids, sorted."""
+    """Returns all registered ids, sorted."""
     return sorted(_registry)
 
 
 def suite_of(id: str) -> str | None:
-    """The suite that an id names by its prefix; ``None`` for an id of the registry.
+    """Returns the suite that an id names by its prefix; ``None`` for an id of the registry.
 
     >>> suite_of("gymnax:CartPole-v1"), suite_of("CartPole-v1"), suite_of("my_package.tasks:Hover-v0")
     ('gymnax', None, None)
@@ -224,7 +224,7 @@ def import_module(name: str) -> None:
 
 
 def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
-    """Imports ``modules``, and refuses an id from data that would import another one: that runs its code.
+    """Imports ``modules`` and refuses an id from data that would import, and so run, any other module.
 
     Args:
         owner: the start of errors.
@@ -232,8 +232,8 @@ def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
         modules: names of modules that the caller trusts.
 
     Raises:
-        ValueError: for ``"module:ID"`` unless the module is one of these, or is imported already; for ``modules`` that
-            are not a sequence of names, or name no module.
+        ValueError: for ``"module:ID"`` unless the module is in ``modules`` or imported already, and if ``modules`` is
+            not a sequence of module names.
     """
     if isinstance(modules, str) or not isinstance(modules, Sequence) or not all(isinstance(x, str) for x in modules):
         raise ValueError(f"{owner}: modules must be a sequence of names of modules, got {modules!r}")
@@ -246,7 +246,7 @@ def check_from_data(owner: str, id: str, modules: Sequence[str] = ()) -> None:
 
 
 def spec(id: str) -> EnvSpec:
-    """The `EnvSpec` registered under an id. ``"module:ID"`` first imports the module that registers it.
+    """Returns the `EnvSpec` registered under an id. ``"module:ID"`` first imports the module that registers it.
 
     Raises:
         ValueError: for an unknown id, suggesting close ones; for an id of a suite; and if there is no such module.
@@ -271,7 +271,7 @@ def spec(id: str) -> EnvSpec:
     return _registry[name]
 
 
-# The ids of brax, which several libraries share, by their names without underscores.
+# Brax's ids, which several libraries share, by name without underscores.
 _OF_BRAX = (
     *("ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "inverted_double_pendulum", "inverted_pendulum"),
     *("pusher", "reacher", "swimmer", "walker2d"),
@@ -280,7 +280,7 @@ _BODIES = {name.replace("_", ""): name for name in _OF_BRAX}
 
 
 def _in_suite(id: str) -> str:
-    """Where `load` finds an id of another library, as the end of a sentence; empty if that is not known."""
+    """Suggests how `load` finds an id of another library, as the end of a sentence; empty if that is not known."""
     library, _, name = id.rpartition("/")
     if library == "ALE":
         return f"use jaxenv.load('envpool:{name}') or jaxenv.load('gymnasium:{id}')"
@@ -292,12 +292,12 @@ def _in_suite(id: str) -> str:
 
 
 def _is_absent(module: str, missing: ModuleNotFoundError) -> bool:
-    """Whether the module itself, or a package around it, was not found, as opposed to something that it imports."""
+    """Returns whether the module or a package around it was not found, as opposed to something that it imports."""
     return f"{module}.".startswith(f"{missing.name}.")
 
 
 def _check_entry_point(owner: str, entry_point: Any) -> None:
-    """Raises a ``ValueError`` for a class that is no environment of its own."""
+    """Raises a ``ValueError`` for a class that cannot be an environment by itself, such as an abstract one."""
     if isinstance(entry_point, type) and (not issubclass(entry_point, Environment) or issubclass(entry_point, Wrapper)):
         kind = "the wrapper" if issubclass(entry_point, Wrapper) else "the class"
         rule = "must be a class of environments, such as a Task, or a function that returns one"
@@ -310,7 +310,7 @@ def _takes_num_envs(function: Callable[..., Any]) -> bool:
 
 
 def _keywords(cls: type) -> tuple[list[str], list[str]]:
-    """Names of a class's constructor arguments and of its params."""
+    """Returns the names of a class's constructor arguments and of its params."""
     fields = [f.name for f in dataclasses.fields(cls) if f.init]
     params = _default_params(cls)
     names = [f.name for f in dataclasses.fields(params)] if params is not None else []
@@ -318,12 +318,12 @@ def _keywords(cls: type) -> tuple[list[str], list[str]]:
 
 
 def _default_params(cls: Any) -> Any:
-    """The params with which a class is made, ``None`` if it has none."""
+    """Returns the params with which a class is made, ``None`` if it has none."""
     return next((f.default for f in dataclasses.fields(cls) if f.name == "params"), None)
 
 
 def _renamed(env: Any, id: str) -> Environment:
-    """The stack with ``id`` as the name of the environment at its bottom."""
+    """Renames the environment at the bottom of a stack to ``id``."""
     if isinstance(env, Wrapper):
         return tree.rebuild(env, env=_renamed(env.env, id))
     return tree.rebuild(env, name=id)

@@ -24,12 +24,12 @@ from jaxenv.tree import Tree
 
 @tree.struct
 class Transition:
-    """The result of one step of a task: the author's part of a TimeStep.
+    """The result of one step of a task: the part of a TimeStep that its author computes.
 
     Attributes:
         state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
         reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward.
-        terminated: bool ``[B]``, whether the task itself ended. Time limits are not the task's business.
+        terminated: bool ``[B]``, whether the task itself ended. A task does not implement time limits.
         env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
             ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its
             state, and learners mask the row out.
@@ -64,33 +64,33 @@ class Task(Environment):
     num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
 
-    # --- what an author writes ---------------------------------------------------------------------------------------
+    # --- methods that an author writes -------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def initial(self, stream: Stream) -> Tree:
-        """The task state at the start of an episode, every leaf ``[B, ...]``; ``stream`` holds one stream per lane."""
+        """Draws the task state at the start of an episode, leaves ``[B, ...]``; ``stream`` has one stream per lane."""
 
     @abc.abstractmethod
     def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
-        """One step of the task in all lanes. ``action`` fits ``action_spec``; discrete leaves are within bounds."""
+        """Steps the task in all lanes. ``action`` fits ``action_spec``; discrete leaves are within bounds."""
 
     @abc.abstractmethod
     def observe(self, state: Tree) -> Tree:
-        """The observation of a task state: a tree of arrays ``[B, ...]``."""
+        """Observes a task state: returns a tree of arrays ``[B, ...]``."""
 
     def state_info(self, state: Tree) -> dict[str, Tree]:
-        """``env_info`` entries that describe the state and are valid on every row, FIRST included. None by default."""
+        """Returns ``env_info`` entries that describe the state, valid on every row, FIRST included; none by default."""
         return {}
 
-    def draw(self, state: Tree, picture: Canvas) -> Canvas:
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         """Paints the task states of all lanes on a blank canvas, for ``render``. There is no picture by default."""
-        raise ValueError(f"render: {self} has no picture, implement draw(state, picture)")
+        raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
     def carry(self, old: Tree, new: Tree) -> Tree:
-        """The state that an episode starts with, given the last task state and a fresh one; ``new`` by default."""
+        """Combines the last task state and a fresh one into the state that starts an episode; ``new`` by default."""
         return new
 
-    # --- what an author may declare, by a plain class attribute or a property ----------------------------------------
+    # --- declarations of an author, plain class attributes or properties ---------------------------------------------
 
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
@@ -123,8 +123,8 @@ class Task(Environment):
     def rounding(self) -> float:
         """The largest difference of floats, absolute and relative, between two compilations of one step.
 
-        The conformance kit compares with it. Larger for a step that amplifies rounding errors, such as a solver that
-        stops before it has converged. Bytes of an image may differ by this fraction of 255.
+        The conformance kit compares with it. Declare a larger one for a step that amplifies rounding errors, such as a
+        solver that stops before it has converged. Bytes of an image may differ by this fraction of 255.
         """
         return 1e-5
 
@@ -142,9 +142,9 @@ class Task(Environment):
         return False
 
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-        """The lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
+        """Returns lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.
 
-        Tests compare ``initial`` with it. Each bound is one number or ``[B]``; ``None``, the default, states nothing.
+        Tests compare ``initial`` with them. Each bound is one number or ``[B]``; the default, ``None``, declares none.
         """
         return None
 

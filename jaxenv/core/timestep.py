@@ -38,7 +38,7 @@ class StepType(enum.IntEnum):
 
 @tree.struct
 class TimeStep:
-    """One row per lane. Unset fields hold ``()``, an empty pytree.
+    """A batch of rows, one per lane. Unset fields hold ``()``, an empty pytree.
 
     Attributes:
         step_type: int32 ``[B]``, a `StepType`.
@@ -48,7 +48,7 @@ class TimeStep:
         observation: tree of arrays ``[B, ...]``.
         prev_action: the previous action, in the action space of the outermost wrapper; zeros at FIRST.
         env_id: int32 ``[B]``, the global number of the lane.
-        untransformed: the raw TimeStep, where a data transformer stores it.
+        untransformed: the raw TimeStep, if a data transformer stores it.
         env_info: dict of fixed structure. Entries about a transition are zero at FIRST.
     """
 
@@ -62,15 +62,15 @@ class TimeStep:
     env_info: EnvInfo = _UNSET
 
     def is_first(self) -> jax.Array:
-        """Rows that start an episode, bool in the shape of ``step_type``."""
+        """Marks rows that start an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.FIRST)
 
     def is_mid(self) -> jax.Array:
-        """Rows inside an episode."""
+        """Marks rows inside an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.MID)
 
     def is_last(self) -> jax.Array:
-        """Rows that end an episode."""
+        """Marks rows that end an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.LAST)
 
     @property
@@ -85,12 +85,12 @@ class TimeStep:
 
     @property
     def bootstrap_mask(self) -> jax.Array:
-        """Rows from whose value the previous row bootstraps. For trajectories that have FIRST rows."""
+        """Rows whose value the previous row bootstraps from, in trajectories that have FIRST rows."""
         return (self.step_type != np.int32(StepType.FIRST)) & (self.discount > 0)
 
     @property
     def learn_mask(self) -> jax.Array:
-        """Rows whose own value is learned: all but LAST. For trajectories that have FIRST rows."""
+        """Rows whose value is learned: all but LAST, in trajectories that have FIRST rows."""
         return self.step_type != np.int32(StepType.LAST)
 
     if not TYPE_CHECKING:
@@ -109,7 +109,7 @@ class TimeStep:
         lines = (f"{name!r}: {_rows_html.short(value)}" for name, value in fields if not _is_unset(value))
         return "TimeStep(\n{" + ",\n ".join(lines) + "})"
 
-    _repr_html_ = _rows_html.timestep_html  # what notebooks show
+    _repr_html_ = _rows_html.timestep_html  # the display in notebooks
 
 
 def check_timestep(owner: str, name: str, value: Any) -> None:
@@ -120,7 +120,7 @@ def check_timestep(owner: str, name: str, value: Any) -> None:
 
 
 def end_abnormal(abnormal: jax.Array, timestep: TimeStep) -> TimeStep:
-    """Rows in which the lanes of ``abnormal``, bool ``[B]``, are LAST with discount 1 and reward 0."""
+    """Ends the lanes of ``abnormal``, bool ``[B]``: their rows become LAST with discount 1 and reward 0."""
     reward = timestep.reward
     return dataclasses.replace(
         timestep,
@@ -159,7 +159,7 @@ def restart(
     env_id: jax.Array = _UNSET,
     env_info: EnvInfo = _UNSET,
 ) -> TimeStep:
-    """The FIRST row of an episode: reward 0, discount 1.
+    """Makes the FIRST row of an episode: reward 0, discount 1.
 
     Args:
         observation: tree of arrays ``[B, ...]``.
@@ -227,7 +227,7 @@ def transition(
     batch_shape: tuple[int, ...] | None = None,
     **fields: Any,
 ) -> TimeStep:
-    """A MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; a scalar applies to all lanes.
+    """Makes a MID row. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]``; scalars apply to all lanes.
 
     Other fields of `TimeStep` are passed by keyword. A discount outside (0, 1] raises a ``ValueError``.
     """
@@ -238,7 +238,7 @@ def transition(
 def termination(
     observation: Tree, reward: jax.typing.ArrayLike, *, batch_shape: tuple[int, ...] | None = None, **fields: Any
 ) -> TimeStep:
-    """A LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
+    """Makes a LAST row on which the task ended: discount 0, reward float32 ``[B]``, ``[B, R]`` or a scalar."""
     return _row("termination", StepType.LAST, observation, reward, 0.0, batch_shape, fields)
 
 
@@ -250,7 +250,7 @@ def truncation(
     batch_shape: tuple[int, ...] | None = None,
     **fields: Any,
 ) -> TimeStep:
-    """A LAST row on which something other than the task, such as a time limit, ended the episode.
+    """Makes a LAST row on which something other than the task, such as a time limit, ended the episode.
 
     Its value still bootstraps the previous one.
 

@@ -15,9 +15,9 @@ from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
-# Why a wrapper has a place in a stack. A time limit goes outside a wrapper
+# Reasons for the position of a wrapper in a stack. A time limit goes outside a wrapper
 #   "task": that acts on the task itself,
-#   "several_steps": of which one step may take several of `env`; the clock counts every one,
+#   "several_steps": that may take several steps of `env` in one; the clock counts each of them,
 #   "hides_ends": that hides ends of `env`.
 # "sees_ends": it acts at the ends of episodes, and no wrapper that moves them may stand outside it.
 # "batch": it has state of the whole batch, and stands outside `AutoReset`.
@@ -29,7 +29,7 @@ _FIELDS = [field.name for field in dataclasses.fields(TimeStep)]
 class Wrapper(Environment):
     """An environment around another one, ``env``; it forwards everything by default. Arrays lead with lanes ``[B]``.
 
-    A wrapper declares the TimeStep fields that it ``owns``: those that it may rewrite. All other fields pass through
+    A wrapper declares the TimeStep fields that it ``owns`` and may rewrite. All other fields pass through
     bit-identical, and outer levels rely on this. ``AutoReset``, for example, observes a restarted state directly if no
     wrapper owns the observation. ``jaxenv.wrappers`` has bases for wrappers that map one field and for wrappers with
     state.
@@ -42,8 +42,8 @@ class Wrapper(Environment):
     keeps_specs: ClassVar[frozenset[str]] = frozenset()
     # Where the wrapper stands in the order that `jaxenv.stack` states.
     place: ClassVar[Place] = "anywhere"
-    # What `make(mode="eval")` makes of the wrapper: "kept", "left_out", or arguments that replace those given. `None`:
-    # left out if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
+    # The wrapper in `make(mode="eval")`: "kept", "left_out", or arguments that replace the given ones. `None`: left out
+    # if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
     in_evaluation: ClassVar[Literal["kept", "left_out"] | Mapping[str, Any] | None] = None
     # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
@@ -85,11 +85,11 @@ class Wrapper(Environment):
         super().__post_init__()
 
     def inner(self, state: Tree) -> Tree:
-        """The state of ``env`` in a state of the wrapper."""
+        """Returns the state of ``env`` in a state of the wrapper."""
         return state
 
     def _stream(self, clock: Clock, purpose: str) -> Stream:
-        """A stream of this wrapper, distinct from those of other wrappers in the stack, for one ``purpose``.
+        """Returns a stream for one ``purpose`` of this wrapper, distinct from other wrappers in the stack.
 
         It depends on the class and on the number of wrappers of this class further inside, not on other wrappers.
         """
@@ -108,7 +108,7 @@ class Wrapper(Environment):
         return self.env.proceed(state, action)
 
     def observation_spec(self) -> Tree:
-        """The spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps its spec."""
+        """Returns the spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps it."""
         if "observation" in self.owns - self.keeps_specs:
             return specs.unbatched(self._first_shapes().observation)
         return self.env.observation_spec()
@@ -117,7 +117,7 @@ class Wrapper(Environment):
         return self.env.action_spec()
 
     def reward_spec(self) -> specs.Array:
-        """The spec of ``env``; for an owned reward the shape only, unless the wrapper keeps its spec."""
+        """Returns the spec of ``env``; only the shape of an owned reward, unless the wrapper keeps its spec."""
         return super().reward_spec() if "reward" in self.owns - self.keeps_specs else self.env.reward_spec()
 
     def discount_spec(self) -> specs.Bounded:
@@ -176,7 +176,7 @@ class Wrapper(Environment):
 
     @property
     def params(self) -> Any:
-        """The params of the task: one number for all lanes each, or one per lane ``[B]``."""
+        """The params of the task, each one number for all lanes or one per lane ``[B]``."""
         return self.env.params
 
     def with_params(self, **values: Any) -> Self:
@@ -196,7 +196,7 @@ class Wrapper(Environment):
 
 
 def layers(env: Environment) -> list[Environment]:
-    """The levels of a stack, outermost first and the task last."""
+    """Returns the levels of a stack, outermost first and the task last."""
     check_environment("layers", env)
     found = [env]
     while isinstance(env, Wrapper):

@@ -1,4 +1,4 @@
-"""Data from rollouts: returns and advantages, transitions, replay buffers, transformers and checkpoints."""
+"""Processes data from rollouts: returns and advantages, transitions, replay buffers, transformers and checkpoints."""
 
 from jaxenv.data import transformers as transformers
 from jaxenv.data.checkpoint import CheckpointInfo as CheckpointInfo

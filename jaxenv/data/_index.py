@@ -1,4 +1,4 @@
-"""The index of a checkpoint: versions, config, and the name, dtype and shape of every array."""
+"""Builds and checks the index of a checkpoint: versions, config, and the name, dtype and shape of every array."""
 
 import itertools
 import json
@@ -14,12 +14,12 @@ from jaxenv._util import version
 from jaxenv._util.checks import check_arrays, described
 from jaxenv.tree._typed_keys import is_key
 
-# A leaf of an index: name, dtype, shape, and the implementation of a key, which has another name in its dtype.
+# A leaf of an index: name, dtype, shape, and the implementation of a key, which its dtype does not name.
 Leaf = list[Any]
 
 
 def index_of(state: Any, config: Any) -> dict[str, Any]:
-    """The index of a tree.
+    """Returns the index of a tree.
 
     Raises:
         ValueError: for a leaf that is not an array, or a config that JSON cannot hold.
@@ -39,7 +39,7 @@ def index_of(state: Any, config: Any) -> dict[str, Any]:
 
 
 def checked(index: Any) -> dict[str, Any]:
-    """An index as it was read; raises any exception if it is none."""
+    """Returns a decoded index if it is one, and raises any exception otherwise."""
     leaves = [
         [str(name), str(dtype), [int(n) for n in shape], str(key_impl)]
         for name, dtype, shape, key_impl in index["leaves"]
@@ -48,10 +48,10 @@ def checked(index: Any) -> dict[str, Any]:
 
 
 def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, partial: bool) -> list[tuple[int, Leaf]]:
-    """The leaves of the index for those of ``like``, each with its number in the checkpoint.
+    """Returns the leaves of the index that ``like`` asks for, each with its number in the checkpoint.
 
     Raises:
-        ValueError: for the first leaf that differs, or one of 64 bits that JAX would shorten.
+        ValueError: for the first leaf that differs, or a leaf of 64 bits that JAX would shorten.
     """
     targets = tree.flatten_with_path(like)[0]
     expected = [_describe(key_path, x) for key_path, x in targets]
@@ -77,7 +77,7 @@ def warn_of_another_version(path: str | os.PathLike[str], index: dict[str, Any])
 
 
 def is_numpy(x: Any) -> bool:
-    """Whether an array is one of NumPy, or a scalar of it."""
+    """Returns whether an array is a NumPy array or scalar."""
     return isinstance(x, np.ndarray | np.generic)
 
 
@@ -87,7 +87,7 @@ def _origin(index: dict[str, Any]) -> str:
 
 
 def _describe(key_path: tuple[Any, ...], x: Any) -> list[Any]:
-    """Name, dtype and shape of a leaf, as JSON represents them."""
+    """Returns name, dtype and shape of a leaf, as JSON represents them."""
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         where = ".".join(filter(None, ("state", tree.path_name(key_path))))
         raise ValueError(f"save: {where} must be an array, got {described(x)}")

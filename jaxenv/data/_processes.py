@@ -1,4 +1,4 @@
-"""Several processes of ``jax.distributed``: what they hold together, and what the first of them does for all."""
+"""Exchanges data between the processes of ``jax.distributed``, and runs actions on the first process."""
 
 import errno
 import json
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 def gathered(values: T) -> T:
-    """The arrays of a tree, each whole in every process. All processes call it together.
+    """Returns the arrays of a tree whole in every process. All processes call it together.
 
-    Arrays that one process holds already are returned as they are.
+    Arrays that one process holds already are returned unchanged.
     """
     return values if jax.process_count() == 1 else jax.tree.map(_gathered, values)
 
@@ -32,7 +32,7 @@ def _gathered(x: Any) -> Any:
 
 
 def spread(values: T) -> T:
-    """The arrays of a tree, which every process holds whole, as arrays of the devices of all processes."""
+    """Spreads arrays that every process holds whole over the devices of all processes."""
     return values if jax.process_count() == 1 else jax.tree.map(_spread, values)
 
 
@@ -46,7 +46,7 @@ def _spread(x: Any) -> jax.Array:
 
 
 def collected(value: Any) -> list[Any]:
-    """Plain data of every process, in the order of the processes. All processes call it together."""
+    """Returns the plain data of every process, in their order. All processes call it together."""
     if jax.process_count() == 1:
         return [value]
     text = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -60,8 +60,8 @@ def on_first_process(action: Callable[[], None]) -> None:
     """Calls ``action`` in the first process; the others wait until it is done. All processes call it together.
 
     Raises:
-        OSError: that of the action, in every process.
-        ValueError: that of the action, in every process.
+        OSError: if the action raises one; in every process.
+        ValueError: if the action raises one; in every process.
     """
     fault: OSError | ValueError | None = None
     if jax.process_index() == 0:

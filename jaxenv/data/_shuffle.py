@@ -1,4 +1,4 @@
-"""Shuffled indices without a sort, which on a CPU would take as long as a gradient step on the shuffled rows."""
+"""Shuffles indices without a sort, which on a CPU would take as long as a gradient step on the shuffled rows."""
 
 import functools
 
@@ -10,15 +10,15 @@ from jaxenv import random
 from jaxenv.core._compiled import compiled_once
 
 _ROUNDS = 10
-_LEAST = 256  # a permutation of fewer entries is cheap to sort, and has too few bits to mix
+_LEAST = 256  # fewer entries are cheap to sort, and have too few bits to mix
 
 
 @functools.partial(compiled_once, static_argnums=1)
 def shuffled(stream: random.Stream, n: int) -> jax.Array:
-    """The indices 0 .. n - 1 in pseudo-random order, int32 ``[n]``, for a stream of shape ``()``.
+    """Returns the indices 0 .. n - 1 in pseudo-random order, int32 ``[n]``, for a stream of shape ``()``.
 
-    From 256 on a Feistel network (Luby and Rackoff, 1988, doi:10.1137/0217022) maps each index to another number of as
-    many bits. Numbers of n or above are mapped again (Black and Rogaway, 2002, "Ciphers with arbitrary finite
+    From n = 256 on, a Feistel network (Luby and Rackoff, 1988, doi:10.1137/0217022) maps each index to another number
+    of as many bits. Numbers of n or above are mapped again (Black and Rogaway, 2002, "Ciphers with arbitrary finite
     domains").
     """
     if n < _LEAST:
@@ -43,7 +43,7 @@ def shuffled(stream: random.Stream, n: int) -> jax.Array:
 
 
 def _mixed(x: jax.Array, key: jax.Array) -> jax.Array:
-    """A random function of ``x``, uint32: the finaliser of MurmurHash3."""
+    """Maps ``x`` to a random uint32 by the finaliser of MurmurHash3."""
     x = (x ^ key) * np.uint32(0x85EBCA6B)
     x = (x ^ (x >> np.uint32(13)) ^ (key >> np.uint32(7))) * np.uint32(0xC2B2AE35)
     return x ^ (x >> np.uint32(16))

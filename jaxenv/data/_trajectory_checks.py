@@ -1,4 +1,4 @@
-"""Checks of arguments that functions of trajectories share: rows, auto-reset modes, coefficients, keys."""
+"""Checks common arguments of functions of trajectories: rows, auto-reset modes, coefficients, keys."""
 
 import contextlib
 from typing import Any, Literal, TypeAlias, get_args
@@ -18,11 +18,11 @@ TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 def check_mode(
     owner: str, timestep: TimeStep, mode: Any, last: TimeStep | None = None, remedy: str = "pass mode='same_step'"
 ) -> None:
-    """Raises a ``ValueError`` for an unknown mode, and if the rows were made in the other one.
+    """Raises a ``ValueError`` for an unknown mode, and if the rows were made in the other mode.
 
     Only rows made in ``same_step`` mode hold ``env_info["final_observation"]``. `jaxenv.unroll` may have left it out of
-    the rows, but not of the one after them. Rows made in ``next_step`` mode are known by their FIRST rows, outside of
-    traces: one follows on every LAST row.
+    the rows, but not of the row after them. Outside of traces, ``next_step`` mode is recognised by a FIRST row after
+    every LAST row.
     """
     check_choice(owner, "mode", mode, get_args(TrajectoryMode))
     for name, row in (("the rows hold", timestep), ("last holds", last)):
@@ -32,7 +32,7 @@ def check_mode(
         step_type = np.asarray(timestep.step_type)
         ended, first = step_type[:-1] == StepType.LAST, step_type[1:] == StepType.FIRST
         if ended.any() and first[ended].all():
-            rule = "the rows must be those of same_step mode, got a FIRST row after every LAST row"
+            rule = "the rows must be made in same_step mode, got a FIRST row after every LAST row"
             raise ValueError(f"{owner}: {rule}: leave out final_values and mode for next_step mode")
 
 
@@ -62,7 +62,7 @@ def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
 
 
 def rows_of(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> TimeStep:
-    """The TimeSteps ``[T, B]`` of an unroll; raises a ``ValueError`` if ``last`` or the mode does not fit them."""
+    """Returns the TimeSteps ``[T, B]`` of an unroll; raises a ``ValueError`` if ``last`` or the mode does not fit."""
     check_kind(owner, "experience", experience, Experience, " as unroll returns it")
     check_rows(owner, experience.timestep, last)
     check_mode(owner, experience.timestep, mode, last)
@@ -76,7 +76,7 @@ def check_fraction(owner: str, name: str, value: Any) -> None:
 
 
 def coefficient(owner: str, name: str, value: Any, timestep: TimeStep) -> jax.Array:
-    """A number in [0, 1], or one per lane ``[B]``, as float32 that broadcasts to the shape of the reward."""
+    """Casts a number in [0, 1], or one per lane ``[B]``, to float32 that broadcasts to the reward."""
     batch, rank = jnp.shape(timestep.step_type)[1:], jnp.ndim(timestep.reward)
     number = as_number(owner, name, value)
     if number.shape not in ((), batch):
@@ -86,7 +86,7 @@ def coefficient(owner: str, name: str, value: Any, timestep: TimeStep) -> jax.Ar
 
 
 def as_number(owner: str, name: str, value: Any) -> jax.Array:
-    """Numbers as float32; raises a ``ValueError`` for anything else."""
+    """Casts numbers to float32; raises a ``ValueError`` for anything else."""
     with contextlib.suppress(TypeError, ValueError):
         if not isinstance(value, bool | None):
             return jnp.asarray(value, jnp.float32)
@@ -94,7 +94,7 @@ def as_number(owner: str, name: str, value: Any) -> jax.Array:
 
 
 def single_stream(owner: str, key: Any) -> random.Stream:
-    """The stream of one key; raises a ``ValueError`` for a batch of keys."""
+    """Returns the stream of one key; raises a ``ValueError`` for a batch of keys."""
     if not isinstance(key, random.Stream):
         random.check_typed(key, f"{owner}: key")
     stream = random.stream(key)

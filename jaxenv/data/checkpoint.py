@@ -1,4 +1,4 @@
-"""Checkpoints: any tree of arrays in one file, restored bit for bit.
+"""Saves any tree of arrays in one file, and restores it bit for bit.
 
 States of environments, replay buffers and learners are plain trees of arrays, which every checkpoint library accepts.
 These functions need only NumPy, and raise for a file that does not fit the tree it is restored into. They also read
@@ -28,10 +28,10 @@ _INDEX = "index"
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
-    """What a checkpoint says about itself.
+    """The description of a checkpoint.
 
     Attributes:
-        jaxenv_version: the version of this library that wrote it.
+        jaxenv_version: the version of this library that wrote the checkpoint.
         jax_version: the version of JAX.
         config: the data given when it was saved, as JSON represents it.
         leaves: name, dtype and shape of every array, such as ``("step", "int32", (3,))``.
@@ -46,9 +46,9 @@ class CheckpointInfo:
 def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> None:
     """Writes every array of a tree, of any shape and dtype, to an ``.npz`` file.
 
-    The file is written under a temporary name of its own (``.NAME.XXXXXXXX.tmp``) and then moved, so a save that fails
-    or is killed leaves the previous checkpoint intact, and of several processes that save to a path at once each writes
-    a whole file. The next save to the same path removes what a killed one has left.
+    The file is written under a unique temporary name (``.NAME.XXXXXXXX.tmp``) and then moved, so a save that fails or
+    is killed leaves the previous checkpoint intact, and several processes that save to one path at once each write a
+    whole file. The next save to the path removes leftovers of a killed save.
 
     Args:
         path: the file; its folder must exist.
@@ -71,15 +71,14 @@ def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> Non
             file.flush()
             os.fsync(file.fileno())
     except OSError as fault:
-        raise OSError(fault.errno, f"save: {path} cannot be written, what it held is unchanged: {fault}") from fault
+        raise OSError(fault.errno, f"save: {path} cannot be written, its content is unchanged: {fault}") from fault
 
 
 def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> T:
     """Reads a tree that `save` or a `Checkpointer` wrote, bit for bit.
 
-    With several processes, each reads for itself: of a folder the parts of the arrays that its own devices hold.
-
-    Warns if another version of this library wrote the file: a run may then not continue as it would have.
+    Every process reads separately; from a folder, it reads the parts of the arrays that its devices hold. Warns if
+    another version of this library wrote the file: a run may then continue differently.
 
     Args:
         path: the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is read.
@@ -87,7 +86,7 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
             ``ShapeDtypeStruct`` of ``jax.eval_shape``. JAX arrays are restored with the sharding of those in ``like``,
             and NumPy arrays, which may have 64 bits, as NumPy arrays.
         partial: read only the leaves of ``like``, by their names as `checkpoint_info` lists them, and skip all others:
-            ``{"learner": {"params": ...}}`` for the weights alone. There is no warning then.
+            ``{"learner": {"params": ...}}`` for the weights alone. This gives no warning.
 
     Raises:
         ValueError: if `save` did not write the file; if a folder holds no complete checkpoint; if it is damaged, naming
@@ -119,7 +118,7 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
 
 
 def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
-    """Versions, config, and the name, dtype and shape of every array of a checkpoint, without loading the arrays.
+    """Reads versions, config, and the name, dtype and shape of every array, without loading the arrays.
 
     Args:
         path: the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
@@ -153,11 +152,11 @@ def _opened(owner: str, path: pathlib.Path) -> Any:
 
 
 def _open(owner: str, path: pathlib.Path, opened: Any) -> tuple[zipfile.ZipFile, dict[str, Any]]:
-    """The archive and its index."""
+    """Returns the archive and its index."""
     try:
         archive = zipfile.ZipFile(opened)
         return archive, _index.checked(json.loads(_read_member(archive, _INDEX).tobytes()))
-    except Exception:  # a file of other origin fails in a dozen ways
+    except Exception:  # a foreign file fails in a dozen ways
         raise ValueError(f"{owner}: {path} is not a checkpoint of data.save, or it is truncated") from None
 
 
@@ -176,14 +175,14 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list[Any], like: Any) -> Any:
-    """One leaf, checked against ``like``; raises a ``ValueError`` that names it."""
+    """Reads one leaf and checks it against ``like``; raises a ``ValueError`` that names it."""
     name, _, _, key_impl = leaf
     damaged = f"restore: {path} is damaged: leaf {name or 'one array'}"
     try:
         bits = _read_member(archive, f"{number}")
     except KeyError:
         raise ValueError(f"{damaged} is missing") from None
-    except Exception as fault:  # of the archive, its compression, the header or the data
+    except Exception as fault:  # from the archive, its compression, the header or the data
         raise ValueError(f"{damaged} cannot be read: {fault}") from None
     stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
     dtype = _stored_dtype(stored.dtype)

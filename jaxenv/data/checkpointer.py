@@ -1,7 +1,7 @@
-"""Checkpoints of sharded arrays: a folder for each, written in the background by all processes, with Orbax.
+"""Writes checkpoints of sharded arrays with Orbax: a folder for each, in the background, by all processes.
 
-Orbax stores no checksums. The index of a checkpoint has the CRC-32 of every part of an array that a device held, and
-its own. Arrays are read part by part with TensorStore, on which Orbax builds, and each part is compared.
+Orbax stores no checksums. The index of a checkpoint therefore has the CRC-32 of every part of an array that a device
+held, and of itself. Arrays are read part by part with TensorStore, on which Orbax builds, and every part is checked.
 """
 
 import errno
@@ -28,26 +28,26 @@ from jaxenv.tree._typed_keys import is_key
 T = TypeVar("T")
 _INDEX, _ARRAYS = "index", "arrays"
 
-# A part of an array as the index has it: its CRC-32, and where it starts and stops along each axis.
+# A part of an array in the index: its CRC-32, and its start and stop along each axis.
 _Part = tuple[int, list[list[int]]]
 
 
 class Checkpointer:
     """Writes checkpoints of arrays that are sharded over devices or processes, in the background.
 
-    Every process writes the parts of the arrays that its own devices hold, so none has to hold a whole one.
+    Every process writes the parts of the arrays that its devices hold, so none has to hold a whole array.
     `jaxenv.data.restore` reads the newest checkpoint of the folder onto any number of devices and processes, and
-    `jaxenv.data.checkpoint_info` its config. Each checkpoint is a folder named by its step. The file that says that it
-    is complete is written last: one that was cut short is never read, and the next `Checkpointer` of the folder removes
+    `jaxenv.data.checkpoint_info` its config. Each checkpoint is a folder named by its step. The file that marks it as
+    complete is written last: an incomplete checkpoint is never read, and the next `Checkpointer` of the folder removes
     it. A checkpoint is deleted only after a newer one is complete. The index has checksums of all arrays, which
-    `jaxenv.data.restore` compares.
+    `jaxenv.data.restore` checks.
 
-    The format is that of Orbax. Use it as a context manager, or call `close`.
+    The format is Orbax's. Use the checkpointer as a context manager, or call `close`.
 
     Args:
-        folder: a folder of its own, created if missing; with several processes, one that all of them see. It is locked
-            until `close`, or the end of the process.
-        keep: how many checkpoints to keep. ``restore(folder / "3", ...)`` reads that of step 3.
+        folder: a folder for these checkpoints only, created if missing and visible to all processes. It is locked until
+            `close`, or the end of the process.
+        keep: how many checkpoints to keep. ``restore(folder / "3", ...)`` reads the checkpoint of step 3.
 
     Raises:
         ImportError: if Orbax is not installed.
@@ -88,13 +88,13 @@ class Checkpointer:
             self._lock.release()
 
     def save(self, step: int, state: Any, *, config: Any = None) -> None:
-        """Copies every array of a tree from its devices, and writes them while the caller goes on.
+        """Copies every array of a tree from its devices, and writes them while the caller continues.
 
-        The arrays may be changed or donated as soon as it returns. Where the save before is still being written, waits
-        for it first. All processes call it together.
+        The arrays may be changed or donated as soon as it returns. It first waits for an earlier save that is still
+        being written. All processes call it together.
 
         Args:
-            step: the number of the checkpoint, above that of the last one.
+            step: the number of the checkpoint, above the last one.
             state: a tree of arrays of any shape and dtype, typed keys included. Arrays that are not shared with other
                 processes are taken from the first process.
             config: plain data to store with the arrays.
@@ -102,15 +102,15 @@ class Checkpointer:
         Raises:
             ValueError: for a ``step`` that is not above the last one; for a leaf that is not an array; or for a config
                 that JSON cannot hold.
-            OSError: if the save before could not be written, naming its step, or this one cannot be started. The
-                checkpoints before it are unchanged.
+            OSError: if the previous save could not be written, naming its step, or this one cannot be started. Earlier
+                checkpoints are unchanged.
         """
         check_integer("save", "step", step, 0)
         index = _index.index_of(state, config)
         self.wait()
         last = self._manager.latest_step()
         if last is not None and step <= last:
-            raise ValueError(f"save: step must be above {last}, that of the last checkpoint, got {step}")
+            raise ValueError(f"save: step must be above {last}, the last checkpoint, got {step}")
         arrays = {str(i): _stored(x) for i, x in enumerate(tree.flatten(state)[0]) if x.size}
         index["parts"] = _parts(arrays)
         items = {_INDEX: self._ocp.args.JsonSave({"index": index, "crc32": _index_checksum(index)})}
@@ -126,7 +126,7 @@ class Checkpointer:
         """Returns when the last save is complete. All processes call it together.
 
         Raises:
-            OSError: if it could not be written, for example because the disk is full. The checkpoints before it are
+            OSError: if it could not be written, for example because the disk is full. Earlier checkpoints are
                 unchanged.
         """
         try:
@@ -135,7 +135,7 @@ class Checkpointer:
             raise self._failed(fault) from fault
 
     def close(self) -> None:
-        """Waits for the last save, as `wait`, ends the threads of Orbax, and lets others write to the folder."""
+        """Waits for the last save as `wait` does, ends the threads of Orbax, and unlocks the folder."""
         try:
             self.wait()
         finally:
@@ -151,24 +151,24 @@ class Checkpointer:
     def _failed(self, fault: Exception) -> OSError:
         self._manager.reload()  # Orbax counts the step that failed
         number = fault.errno if isinstance(fault, OSError) else None
-        where = f"save: step {self._step} of {self._folder} cannot be written, what it held is unchanged"
+        where = f"save: step {self._step} of {self._folder} cannot be written, its content is unchanged"
         return OSError(number or errno.EIO, f"{where}: {fault}")
 
 
 def read(folder: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]]:
-    """The newest checkpoint of a folder, as `jaxenv.data.restore` describes it, and its index."""
+    """Reads the newest checkpoint of a folder, as `jaxenv.data.restore` describes it; also returns its index."""
     while True:
         step = _newest("restore", folder)
         try:
             return _read(step, like, partial)
         except Exception:
-            # A run that goes on may have deleted it for a newer one meanwhile.
+            # A running writer may have deleted it for a newer one meanwhile.
             if step.exists():
                 raise
 
 
 def index_of(owner: str, folder: pathlib.Path) -> dict[str, Any]:
-    """The index of the newest checkpoint of a folder."""
+    """Returns the index of the newest checkpoint of a folder."""
     while True:
         step = _newest(owner, folder)
         try:
@@ -179,7 +179,7 @@ def index_of(owner: str, folder: pathlib.Path) -> dict[str, Any]:
 
 
 def newest_step(folder: pathlib.Path) -> int | None:
-    """The number of the newest complete checkpoint of a folder, ``None`` if there is none."""
+    """Returns the number of the newest complete checkpoint of a folder, ``None`` if there is none."""
     if not folder.is_dir():
         return None
     ocp = _orbax("restore")
@@ -208,7 +208,7 @@ def _tensorstore(owner: str) -> ModuleType:
 
 
 def _atomicity(ocp: ModuleType) -> Any:
-    """A file that is written last marks a complete checkpoint, also where folders cannot be renamed or are copied."""
+    """Returns options that mark a complete checkpoint by a file written last, not by a renamed folder."""
     return ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE)
 
 
@@ -222,7 +222,7 @@ def _newest(owner: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _read_index(owner: str, step: pathlib.Path) -> dict[str, Any]:
-    """The index; its entry ``parts`` has the parts of each array, by the number of the leaf."""
+    """Reads the index; its entry ``parts`` has the parts of each array, by the number of the leaf."""
     try:
         stored = json.loads((step / _INDEX / "metadata").read_text())
         if "leaves" in stored:
@@ -230,7 +230,7 @@ def _read_index(owner: str, step: pathlib.Path) -> dict[str, Any]:
         if stored["crc32"] != _index_checksum(stored["index"]):
             raise ValueError("the checksum of its index differs, it is damaged")
         return {**_index.checked(stored["index"]), "parts": stored["index"]["parts"]}
-    except Exception as fault:  # a folder of other origin fails in a dozen ways
+    except Exception as fault:  # a foreign folder fails in a dozen ways
         raise ValueError(f"{owner}: {step} is not a checkpoint of data.Checkpointer: {fault}") from None
 
 
@@ -250,7 +250,7 @@ def _read(step: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]
 
 
 def _leaf(arrays: "_Arrays", number: str, parts: list[_Part], key_impl: str, like: Any) -> Any:
-    """A leaf as ``like`` has it."""
+    """Reads a leaf with the sharding and type of ``like``."""
     stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
     read = arrays.open(number, stored, parts)
     if _index.is_numpy(like):
@@ -264,14 +264,14 @@ def _leaf(arrays: "_Arrays", number: str, parts: list[_Part], key_impl: str, lik
 
 
 class _Arrays:
-    """The arrays of a checkpoint, of which any region can be read."""
+    """The arrays of a checkpoint. Any region of them can be read."""
 
     def __init__(self, step: pathlib.Path):
         self._ts = _tensorstore("restore")
         self._folder, self._context = step / _ARRAYS, self._ts.Context()
 
     def open(self, number: str, stored: Any, parts: list[_Part]) -> Callable[[Any], np.ndarray]:
-        """A function that reads a region; it raises a ``ValueError`` if a part has another checksum."""
+        """Returns a function that reads a region and raises a ``ValueError`` if a checksum differs."""
         if not math.prod(stored.shape):  # nothing is stored of arrays without elements
             return lambda region: np.zeros(stored.shape, stored.dtype)[region]
         spec = {
@@ -287,7 +287,7 @@ class _Arrays:
         if found != (stored.dtype, stored.shape):
             raise ValueError(f"must be {stored.dtype}{list(stored.shape)}, got {found[0]}{list(found[1])}")
 
-        @functools.lru_cache(maxsize=1)  # the regions of several devices that lie in one part follow each other
+        @functools.lru_cache(maxsize=1)  # regions of several devices in one part are read in sequence
         def read(number: int) -> np.ndarray:
             crc32, bounds = parts[number]
             part = store[tuple(slice(*along) for along in bounds)].read().result()
@@ -301,7 +301,7 @@ class _Arrays:
 def _region(
     stored: Any, parts: list[list[list[int]]], read: Callable[[int], np.ndarray], region: tuple[slice, ...]
 ) -> np.ndarray:
-    """A region of an array, from the parts in which it was saved, which lie within these bounds."""
+    """Assembles a region of an array from its saved parts, which lie within these bounds."""
     wanted = [range(size)[along] for size, along in zip(stored.shape, region, strict=True)]
     array = np.empty([len(along) for along in wanted], stored.dtype)
     missing = array.size
@@ -324,17 +324,17 @@ def _region(
 
 
 def _parts(arrays: dict[str, Any]) -> dict[str, list[_Part]]:
-    """The parts of all arrays, in the first process those of every process. All processes call it together."""
-    own = {number: list(_own_parts(x)) for number, x in arrays.items()}
-    found = _processes.collected(own)
+    """Returns the parts of all arrays; the first process returns those of every process. All processes call it."""
+    local = {number: list(_local_parts(x)) for number, x in arrays.items()}
+    found = _processes.collected(local)
     return {
         number: [part for process in (found if _is_spread(x) else found[:1]) for part in process[number]]
         for number, x in arrays.items()
     }
 
 
-def _own_parts(x: Any) -> Iterator[_Part]:
-    """The parts of an array that this process writes."""
+def _local_parts(x: Any) -> Iterator[_Part]:
+    """Yields the parts of an array that this process writes."""
     if isinstance(x, np.ndarray):
         yield _crc32(x), [[0, size] for size in x.shape]
         return
@@ -353,12 +353,12 @@ def _index_checksum(index: dict[str, Any]) -> int:
 
 
 def _stored(x: Any) -> Any:
-    """An array as Orbax takes it: numbers, either over the devices of all processes or of NumPy."""
+    """Returns an array as Orbax takes it: numbers, on the devices of all processes or in NumPy."""
     x = jax.random.key_data(x) if is_key(x) else x
     alone = not isinstance(x, jax.Array) or (jax.process_count() > 1 and x.is_fully_addressable)
     return np.asarray(x) if alone else x
 
 
 def _is_spread(x: Any) -> bool:
-    """Whether an array that is stored lies over the devices of several processes."""
+    """Returns whether a stored array lies on the devices of several processes."""
     return isinstance(x, jax.Array) and not x.is_fully_addressable

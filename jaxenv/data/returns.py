@@ -1,4 +1,4 @@
-"""Returns and advantages that read the ends of episodes from ``step_type`` and ``discount``.
+"""Computes returns and advantages; reads the ends of episodes from ``step_type`` and ``discount``.
 
 All functions have the same arguments and, except for `n_step_return`, take one pass over time::
 
@@ -75,13 +75,13 @@ class _Transitions:
 def discounted_return(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, final_values: Any = None
 ) -> jax.Array:
-    """The discounted sum of rewards up to the end of the episode, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """Computes discounted sums of rewards up to the end of the episode, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of ``last`` is its value. With zeros
     for ``values`` it is the discounted sum of the rewards in the rows.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
@@ -98,7 +98,7 @@ def discounted_return(
 def n_step_return(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, n: int, gamma: Any, final_values: Any = None
 ) -> jax.Array:
-    """Returns of up to ``n`` rewards and a value, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """Computes returns of up to ``n`` rewards and a value, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = sum_{k<m} gamma^k D[k] r[t+k+1] + gamma^m D[m] V'[t+m]`` with ``D[k] = d[t+1] ... d[t+k]``, where ``m`` is
     ``n``, or less if the episode or the rows end earlier. Sutton & Barto (2018), section 7.1. It takes n passes.
@@ -112,7 +112,7 @@ def n_step_return(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: if ``n`` is not an integer of at least 1, for shapes other than those of the module's table, a
+        ValueError: if ``n`` is not an integer of at least 1, for shapes that differ from the module's table, a
             coefficient out of range, or rows that were made in the other restart mode.
     """
     check_integer("n_step_return", "n", n, 1)
@@ -123,7 +123,7 @@ def n_step_return(
 def td_lambda(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, lambda_: Any, final_values: Any = None
 ) -> jax.Array:
-    """TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
+    """Computes TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * ((1 - lambda) * V'[t+1] + lambda * G[t+1])``: one-step targets for lambda 0,
     `discounted_return` for 1. It equals the returns of `gae`. Sutton & Barto (2018), section 12.1.
@@ -137,7 +137,7 @@ def td_lambda(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
     """
     return _td_lambda("td_lambda", timestep, last, values, gamma, lambda_, final_values)
@@ -146,7 +146,7 @@ def td_lambda(
 def gae(
     timestep: TimeStep, last: TimeStep, values: jax.Array, *, gamma: Any, lambda_: Any, final_values: Any = None
 ) -> Targets:
-    """Generalised advantage estimates, and returns ``advantages + values[:-1]``: float32 ``[T, B]`` each.
+    """Computes generalised advantages and returns ``advantages + values[:-1]``: float32 ``[T, B]`` each.
 
     ``A[t] = delta[t] + gamma * lambda * d[t+1] * A[t+1]`` with ``delta[t] = r[t+1] + gamma * d[t+1] * V'[t+1] - V[t]``.
     Schulman et al. (2016), arXiv:1506.02438.
@@ -160,7 +160,7 @@ def gae(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
 
     >>> import jax, jax.numpy as jnp, jaxenv
@@ -192,14 +192,14 @@ def vtrace(
     clip_pg_rho: float = 1.0,
     final_values: Any = None,
 ) -> Targets:
-    """V-trace: off-policy corrected returns ``vs`` and policy-gradient advantages, float32 ``[T, B]`` each.
+    """Computes V-trace: off-policy returns ``vs`` and policy-gradient advantages, float32 ``[T, B]`` each.
 
     With ``rho[t] = exp(log_rhos[t])`` and ``c[t] = lambda * min(clip_c, rho[t])``::
 
         vs[t] - V[t] = min(clip_rho, rho[t]) * delta[t] + gamma * d[t+1] * c[t] * (vs[t+1] - V[t+1])
         advantages[t] = min(clip_pg_rho, rho[t]) * (r[t+1] + gamma * d[t+1] * vs[t+1] - V[t])
 
-    where ``delta`` is that of `gae`, and ``vs`` at the end of an episode is ``V'``. On policy and without clipping,
+    with ``delta`` as in `gae`; at the end of an episode ``vs`` is ``V'``. On policy and without clipping,
     ``vs`` are the TD(lambda) returns. Espeholt et al. (2018), arXiv:1802.01561, section 4.1; lambda as in remark 2.
 
     Args:
@@ -216,7 +216,7 @@ def vtrace(
         final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
 
     Raises:
-        ValueError: for shapes other than those of the module's table, naming both, a coefficient out of range, or rows
+        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
             that were made in the other restart mode.
     """
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)
@@ -277,7 +277,7 @@ def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: 
     values = tree.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
     valid = transition_mask(timestep, last, mode)
-    # Whether the episode continues after `last` is unknown; its value, which is its return, is correct in either case.
+    # Whether the episode continues after `last` is unknown; its value, used as its return, is correct in either case.
     continues = valid & (next_rows(owner, timestep.step_type, last.step_type) != np.int32(StepType.LAST))
     valid, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (valid, continues, discount, ~continues))
     if final_values is not None:
@@ -288,7 +288,7 @@ def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: 
 
 @functools.partial(compiled_once, static_argnums=2)
 def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
-    """Returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
+    """Computes returns of up to ``n`` rewards; ``end`` is the value of the row after the last one."""
 
     def add_step(_: Any, returns: Any) -> Any:
         later = jnp.concatenate([returns[1:], end])
@@ -300,8 +300,8 @@ def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
 
 @compiled_once
 def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
-    """``x[t] = offset[t] + factor[t] * x[t+1]``, from ``start`` (0 by default) after the last row."""
-    # A constant, such as the zeros of a learner without critic, would not fit the carry under shard_map.
+    """Solves ``x[t] = offset[t] + factor[t] * x[t+1]`` backwards, from ``start`` (0 by default) after the last row."""
+    # Constants, such as the zeros of a learner without critic, do not fit the carry under shard_map.
     start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
 
     def step(later: Any, row: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Rows of trajectories: the row after each, which of them are transitions, rows of recorded episodes, minibatches."""
+"""Rearranges rows of trajectories: shifts them, marks transitions, converts recorded episodes, makes minibatches."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ def with_last(timestep: T, last: T) -> T:
 
 def next_rows(owner: str, timestep: T, last: T) -> T:
     """Shifts the rows by one, with ``last`` at the end: index t of the leaves ``[T, B, ...]`` holds row t + 1."""
-    # Not a slice of `with_last`: the compiler would write all of it to memory before it takes the slice.
+    # A slice of `with_last` would be written to memory as a whole first.
     return _join(owner, timestep, last, lambda x, end: jnp.concatenate([x[1:], end[None]])[: x.shape[0]])
 
 
@@ -63,7 +63,7 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
 
 
 def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
-    """Rows whose action led to the next row, bool ``[T, B]``: the transitions that a learner learns from.
+    """Marks the rows whose action led to the next row, bool ``[T, B]``: the transitions to learn from.
 
     Reward, discount and observation of an action arrive with the next row, so transition t leads from row t to row
     t + 1, and the last one to ``last``. Three kinds of rows start no transition:
@@ -102,9 +102,9 @@ def from_episode(
 ) -> Experience:
     """Makes whole recorded episodes, such as demonstrations, into the rows of an unroll: leaves ``[T + 1, B, ...]``.
 
-    The rows go from FIRST to LAST and hold step type, reward, discount and observation, as those of
-    ``unroll(fields=["step_type", "reward", "discount", "observation", "action"])`` do: a replay buffer takes both. The
-    LAST row has an action of zeros, which nothing reads.
+    The rows go from FIRST to LAST and hold step type, reward, discount and observation, as
+    ``unroll(fields=["step_type", "reward", "discount", "observation", "action"])`` returns them: a replay buffer takes
+    both. The LAST row has an action of zeros, which nothing reads.
 
     Args:
         observation: leaves ``[T + 1, B, ...]``, the first observation and the one after each action.
@@ -228,5 +228,5 @@ def minibatches(
 
 
 def nearest_divisor(total: int, target: int) -> int:
-    """The divisor of ``total`` that is nearest to ``target``."""
+    """Returns the divisor of ``total`` that is nearest to ``target``."""
     return min((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - target))

@@ -1,4 +1,4 @@
-"""Reads from a replay buffer, transformed as the policy's rows are."""
+"""Reads a replay buffer through transformers."""
 
 import dataclasses
 from typing import Any
@@ -13,11 +13,11 @@ from jaxenv.data.transformers import create
 
 @dataclasses.dataclass(frozen=True)
 class TransformedReplay:
-    """Reads of a `Replay` through transformers, so that whatever a learner reads is what the policy would see.
+    """Reads a `Replay` through transformers, so that a learner reads what the policy would see.
 
     The buffer stores raw rows: add them to ``replay`` itself, and read raw rows from it. The state of the transformer
-    is the one that the rollout carries, ``memory[0]`` of ``transformer.wrap_policy``. The object holds static options
-    only and is hashable.
+    comes from the rollout: ``memory[0]`` of ``transformer.wrap_policy``. The object holds static options only and is
+    hashable.
 
     Args:
         replay: the buffer.
@@ -56,7 +56,7 @@ class TransformedReplay:
         length: int = 2,
         importance_exponent: Any = 1.0,
     ) -> tuple[Any, Batch]:
-        """`Replay.sample`, transformed: the new state of the transformer, and windows ``[N, L, ...]``.
+        """Transforms `Replay.sample`: returns the new state of the transformer, and windows ``[N, L, ...]``.
 
         Args:
             state: the state of the transformer.
@@ -73,14 +73,13 @@ class TransformedReplay:
         return self.transformer.transform_batch(state, batch, self.replay, stored)
 
     def gather_all(self, state: Any, stored: ReplayState) -> tuple[Any, Batch]:
-        """`Replay.gather_all`, transformed: the new state, and one window per lane ``[B, n, ...]``."""
+        """Transforms `Replay.gather_all`: returns the new state, and one window per lane ``[B, n, ...]``."""
         return self.transformer.transform_batch(state, self.replay.gather_all(stored), self.replay, stored)
 
     def get(self, state: Any, stored: ReplayState, path: str, env_id: Any, position: Any) -> Any:
-        """`Replay.get`, transformed: leaves ``[*S, ...]`` of a field of any rows.
+        """Transforms `Replay.get`: returns leaves ``[*S, ...]`` of a field of any rows.
 
-        Rows are read as a rollout sees them, and nothing is learned: statistics do not change, and goals are the
-        environment's own.
+        Rows are read as a rollout sees them: statistics do not change, and goals come from the environment.
 
         Args:
             state: the state of the transformer.

@@ -1,4 +1,4 @@
-"""Trajectories and transitions: observation, action, reward and what follows, without rows that lead nowhere."""
+"""Converts trajectories to transitions: observation, action, reward and next observation, with a mask of valid ones."""
 
 import functools
 from typing import Any
@@ -18,16 +18,16 @@ from jaxenv.rollout import Experience
 
 @tree.struct
 class Transitions:
-    """T transitions of every lane: leaves ``[T, B, ...]``. Fields that were not unrolled hold ``()``.
+    """T transitions per lane: leaves ``[T, B, ...]``. Fields that were not unrolled are ``()``.
 
     Attributes:
         step_type: int32, of the row on which the action was taken.
         observation: the observation of that row.
         action: the action.
-        policy_info: what the policy returned with the action.
+        policy_info: the policy's ``PolicyStep.info``.
         reward: float32 (or ``[T, B, R]``), of this action.
-        discount: float32, 0 where the action ended the task. A learner's target is ``reward + gamma * discount *
-            V(next_observation)``, whatever the step types.
+        discount: float32, 0 where the action ended the task. The target of a learner is
+            ``reward + gamma * discount * V(next_observation)``, for all step types.
         next_step_type: int32, LAST where the episode ended, for either reason.
         next_observation: the observation that the action led to. Where the action ended the episode, it is the
             episode's final observation, in either mode.
@@ -74,7 +74,7 @@ def to_transitions(experience: Experience, last: TimeStep, mode: TrajectoryMode 
 def to_n_step_transitions(
     experience: Experience, last: TimeStep, n: int, gamma: Any, mode: TrajectoryMode = "next_step"
 ) -> Transitions:
-    """Transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
+    """Makes transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
 
     ``reward = sum_{k<m} gamma^k D[k] r[t+k+1]`` and ``discount = gamma^(m-1) D[m]`` with ``D[k] = d[t+1] ... d[t+k]``,
     so the learner's target has the same form as for one step: ``reward + gamma * discount * V(next_observation)``.
@@ -97,7 +97,7 @@ def to_n_step_transitions(
     rate = gamma.reshape(gamma.shape[: one.discount.ndim]) * one.discount
     num_rows = rate.shape[0]
     row = jnp.broadcast_to(tree.expand(jnp.arange(num_rows, dtype=jnp.int32), rate.ndim), rate.shape)
-    # A window extends over that of the next row, if that row is in the same episode and a transition itself.
+    # A window extends over the next row's window, if that row is a transition in the same episode.
     next_is_valid = jnp.concatenate([one.valid[1:], jnp.zeros_like(one.valid[:1])])
     continues = one.valid & next_is_valid & (one.next_step_type != np.int32(StepType.LAST))
     start = (one.reward, one.discount, tree.vary_like(rate, row))
@@ -119,7 +119,7 @@ def to_n_step_transitions(
 def _windows(
     start: tuple[Any, ...], rate: jax.Array, continues: jax.Array, n: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
+    """Returns reward, discount and last row of windows of up to ``n`` steps, given those of one step."""
 
     def add_step(_: Any, window: Any) -> Any:
         reward, discount, end = jax.tree.map(lambda x: jnp.roll(x, -1, axis=0), window)
@@ -156,8 +156,8 @@ def _one_step(owner: str, experience: Experience, last: TimeStep, mode: Trajecto
 class Trajectory:
     """Rows in the layout of TF-Agents' ``Trajectory``: leaves ``[T, B, ...]``.
 
-    Observation, action and ``step_type`` are those of row t; reward, discount and ``next_step_type`` those of row
-    t + 1, which the action of row t led to.
+    Observation, action and ``step_type`` come from row t; reward, discount and ``next_step_type`` from row t + 1, to
+    which the action of row t led.
     """
 
     step_type: Any
@@ -169,20 +169,20 @@ class Trajectory:
     discount: Any
 
     def is_first(self) -> jax.Array:
-        """Rows that start an episode, bool in the shape of ``step_type``."""
+        """Marks rows that start an episode, bool in the shape of ``step_type``."""
         return self.step_type == np.int32(StepType.FIRST)
 
     def is_mid(self) -> jax.Array:
-        """Rows with more rows of the episode on either side."""
+        """Marks rows with more rows of the episode on either side."""
         middle = np.int32(StepType.MID)
         return (self.step_type == middle) & (self.next_step_type == middle)
 
     def is_last(self) -> jax.Array:
-        """Rows whose action ended the episode."""
+        """Marks rows whose action ended the episode."""
         return self.next_step_type == np.int32(StepType.LAST)
 
     def is_boundary(self) -> jax.Array:
-        """Rows that lead from the end of an episode to the start of the next: reward 0, discount 1, no step."""
+        """Marks rows that lead from the end of an episode to the start of the next: reward 0, discount 1, no step."""
         return self.step_type == np.int32(StepType.LAST)
 
 
@@ -190,7 +190,7 @@ def to_trajectory(experience: Experience, last: TimeStep, mode: TrajectoryMode =
     """Converts the rows of an unroll to TF-Agents' layout: leaves ``[T, B, ...]``.
 
     LAST rows made in ``next_step`` mode are kept as boundaries. LAST rows made in ``same_step`` mode become FIRST: they
-    start an episode, and the layout has no field for the observation that ended the previous one. A learner that reads
+    start an episode, and the layout has no field for the last observation of the previous one. A learner that reads
     next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
     trajectory; use `to_transitions` there.
 

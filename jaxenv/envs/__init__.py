@@ -1,4 +1,4 @@
-"""Environments on batched arrays, one per file, made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
+"""Environments on batched arrays, one per file. Made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
 
 from jaxenv.core import register
 from jaxenv.envs import box2d as box2d

@@ -1,4 +1,4 @@
-"""The picture of a bandit: a bar for each arm."""
+"""Draws bandits: a bar for each arm."""
 
 from typing import Any
 
@@ -7,27 +7,27 @@ import jax.numpy as jnp
 
 from jaxenv.canvas import GREY, INK, PAPER, RED, TEAL, Canvas, mix
 
-_LEFT, _WIDTH = 0.7, 8.6  # of all arms; the picture is 10 wide and 10 high
-_MIN_TEXT = 4  # pixels, the height of a number that can be read
+_LEFT, _WIDTH = 0.7, 8.6  # of the row of bars; the picture is 10 wide and 10 high
+_MIN_TEXT = 4  # pixels, the least height of a legible number
 _BOTTOM, _HEIGHT = 2.6, 6.7
 
 
 class Arms:
-    """Where the bars of ``num`` arms stand, for values from ``low`` to ``high``, numbers or float32 ``[B]``."""
+    """Places the bars of ``num`` arms, for values from ``low`` to ``high``, numbers or float32 ``[B]``."""
 
     def __init__(self, num: int, low: Any, high: Any):
         self.num, self.low, self.high, self.slot = num, low, high, _WIDTH / num
 
     def x(self, arm: Any) -> Any:
-        """The middle of an arm's bar."""
+        """Returns the x of the middle of an arm's bar."""
         return _LEFT + (arm + 0.5) * self.slot
 
     def y(self, value: Any) -> Any:
-        """The height of a value."""
+        """Returns the y at which a bar of this value ends."""
         return _BOTTOM + _HEIGHT * (value - self.low) / (self.high - self.low)
 
     def draw(self, canvas: Canvas, means: jax.Array) -> Canvas:
-        """Paints the bars of ``means``, float32 ``[B, num]``, those of the best arms green."""
+        """Paints the bars of ``means``, float32 ``[B, num]``; the bars of the best arms are green."""
         canvas = canvas.view((0, 10), (0, 10))
         best = means == jnp.max(means, axis=-1, keepdims=True)
         canvas = canvas.box(5, self.y(0.0), 9.4, 0.08, INK, corner=0.04)

@@ -1,4 +1,4 @@
-"""Lookups in constant boolean tables."""
+"""Looks up entries of constant boolean tables."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ _MAX_INLINE_WORDS = 32
 
 
 def lookup(table: np.ndarray, index: jax.Array) -> jax.Array:
-    """The entries of a constant bool table of any shape at flat indices ``index`` (int32 ``[B]``): bool ``[B]``.
+    """Returns the entries of a constant bool table at flat indices ``index`` (int32 ``[B]``): bool ``[B]``.
 
     A table of up to 1024 entries is compiled into immediate 32-bit words and needs no memory access.
     """

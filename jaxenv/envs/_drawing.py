@@ -1,4 +1,4 @@
-"""Parts of pictures that several families share."""
+"""Draws what several families of environments show: floors, persons, flags, timelines."""
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +10,19 @@ FLOOR = mix(NIGHT, WHITE, 0.07)
 
 
 def place(index: jax.Array, shape: tuple[int, int], kind: jax.Array | int = 1) -> jax.Array:
-    """Kinds of cells for `Canvas.tiles`, int32 ``[B, *shape]``: ``kind`` in the cell ``index``, 0 elsewhere."""
+    """Returns kinds of cells for `Canvas.tiles`, int32 ``[B, *shape]``: ``kind`` in the cell ``index``, else 0."""
     cells = np.arange(shape[0] * shape[1], dtype=np.int32)[None]
     kinds = jnp.asarray(kind, jnp.int32).reshape(-1, 1)
     return jnp.where(cells == index[:, None], kinds, np.int32(0)).reshape(-1, *shape)
 
 
 def floor(canvas: Canvas, colour: np.ndarray = FLOOR) -> Canvas:
-    """A cell that one can stand on."""
+    """Paints a cell that the agent can enter."""
     return canvas.box(0.5, 0.5, 0.94, 0.94, colour, corner=0.1)
 
 
 def person(canvas: Canvas, colour: np.ndarray, x: float = 0.5, y: float = 0.5, size: float = 1.0) -> Canvas:
-    """A figure with a contour in a unit square around ``(x, y)``, scaled by ``size``."""
+    """Paints a person with a contour around ``(x, y)``, scaled by ``size``."""
     for border, paint in ((0.05 * size, INK), (0.0, colour)):
         width, height = 0.6 * size + 2 * border, 0.4 * size + 2 * border
         canvas = canvas.box(x, y - 0.2 * size, width, height, paint, corner=0.18 * size)
@@ -31,18 +31,18 @@ def person(canvas: Canvas, colour: np.ndarray, x: float = 0.5, y: float = 0.5, s
 
 
 def flag(canvas: Canvas, colour: np.ndarray, pole: np.ndarray) -> Canvas:
-    """A flag in the unit square."""
+    """Paints a flag in the unit square."""
     canvas = canvas.polygon([(0.36, 0.84), (0.82, 0.67), (0.36, 0.5)], colour, corner=0.02)
     return canvas.line(0.34, 0.16, 0.34, 0.84, 0.09, pole)
 
 
 def goal(canvas: Canvas) -> Canvas:
-    """A green cell with a flag."""
+    """Paints a green cell with a flag."""
     return flag(floor(canvas, GREEN), WHITE, INK)
 
 
 def timeline(canvas: Canvas, x: float, to_x: float, y: float, fraction: jax.Array) -> Canvas:
-    """A bar from ``x`` to ``to_x`` of which ``fraction`` has passed."""
+    """Paints a bar from ``x`` to ``to_x`` and fills ``fraction`` of it."""
     width = 0.05 * (to_x - x)
     canvas = canvas.line(x, y, to_x, y, width, SILVER)
     return canvas.line(x, y, x + (to_x - x) * jnp.clip(fraction, 0, 1), y, width, GREY)

@@ -1,4 +1,4 @@
-"""Cells of mazes and rooms that several families share, painted in the unit square."""
+"""Draws cells of mazes and rooms in the unit square, for several families of environments."""
 
 from jaxenv.canvas import GREEN, GREY, INK, NIGHT, RED, SKY, Canvas, mix
 from jaxenv.envs._drawing import floor
@@ -10,16 +10,16 @@ def wall(canvas: Canvas) -> Canvas:
 
 
 def hidden_goal(canvas: Canvas) -> Canvas:
-    """The place of a goal that the agent does not see."""
+    """Paints a goal that the agent does not see."""
     canvas = floor(canvas).box(0.5, 0.5, 0.9, 0.9, GREEN, corner=0.2)
     return canvas.box(0.5, 0.5, 0.66, 0.66, mix(NIGHT, GREEN, 0.2), corner=0.12)
 
 
 def sight(canvas: Canvas) -> Canvas:
-    """The light on a cell that the agent sees."""
+    """Lightens a cell that the agent sees."""
     return canvas.box(0.5, 0.5, 1, 1, SKY, alpha=0.15)
 
 
 def walker(canvas: Canvas) -> Canvas:
-    """An agent without a direction."""
+    """Paints an agent that has no direction."""
     return canvas.disc(0.5, 0.5, 0.36, mix(RED, INK, 0.5)).disc(0.5, 0.5, 0.3, RED)

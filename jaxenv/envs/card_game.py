@@ -32,7 +32,7 @@ class State:
 class CardGame(Task):
     """The card game; the module docstring is the specification."""
 
-    # On CPU `cond` keeps XLA from repeating the draw in every fusion; see benchmarks/README.md.
+    # On CPU `cond` keeps XLA from repeating the draw in every fusion; see docs/evidence/benchmarks.md.
     reset_strategy = {"cpu": "cond", "default": "select"}
     action_names = ("draw", "stop")
 
@@ -50,14 +50,16 @@ class CardGame(Task):
     def observe(self, state: State) -> jax.Array:
         return state.total[:, None]
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = _cards.table(canvas)
-        for offset in (-0.12, 0.0, 0.12):
-            canvas = _cards.closed_card(canvas, 2.6 + offset, 6 + offset)
-        return _cards.hand(_cards.scale(canvas, state.total), state.total, 6.6, 6)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.int32, 0, 30, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = _cards.table(canvas)
+        for offset in (-0.12, 0.0, 0.12):
+            canvas = _cards.closed_card(canvas, 2.6 + offset, 6 + offset)
+        return _cards.hand(_cards.scale(canvas, state.total), state.total, 6.6, 6)

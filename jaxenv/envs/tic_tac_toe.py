@@ -2,8 +2,8 @@
 
 Reference: ALF's ``TicTacToeEnvironment`` (tests/envs/test_tic_tac_toe.py contains its published trace), where one
 sequence of actions moves both players. With ``opponent`` the agent is player 0 and the environment answers its moves,
-as in TF-Agents' environment of that name. ``illegal_reward=-0.001`` is the reward there; TF-Agents' discount of 1 at
-the end of a game is not copied.
+as in TF-Agents' ``TicTacToeEnvironment``. There ``illegal_reward`` is -0.001, and the end of a game has
+discount 1, which is not copied.
 
 Observation   int8[3, 3]   -1 for a mark of player 0, 1 for a mark of player 1, 0 for a free cell
 Action        int32        the cell to mark, 0 to 8, row by row; player 0 moves first
@@ -28,7 +28,6 @@ from jaxenv.core import Task, Transition, check_choice
 from jaxenv.tree import Tree
 
 _LINES = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]], np.int32)
-_AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
 
 
 @tree.struct
@@ -36,7 +35,7 @@ class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
     illegal_reward: float = tree.leaf(
-        default=-1.0, doc="of the player who marks a marked cell; the other player gets its negative"
+        default=-1.0, doc="reward of the player who marks a marked cell; the other player gets its negative"
     )
 
 
@@ -86,7 +85,7 @@ class TicTacToe(Task):
         return Transition(State(board), jnp.where(legal, won, illegal), wins | loses | draw | ~legal, info)
 
     def _reply(self, board: jax.Array, stream: random.Stream) -> jax.Array:
-        """The cell that the opponent marks: int32 ``[B]``, a free cell if there is one."""
+        """Returns the cell that the opponent marks: int32 ``[B]``, a free cell if there is one."""
         free = board == 0
         if self.opponent == "random":
             return random.categorical(stream, weights=free)
@@ -98,6 +97,14 @@ class TicTacToe(Task):
     def state_info(self, state: State) -> dict[str, Tree]:
         # On a full board the episode is over. The mask then allows every cell, so that a policy always has an action.
         return {"action_mask": (state.board == 0) | _is_full(state.board)[:, None]}
+
+    def observation_spec(self) -> specs.Bounded:
+        return specs.Bounded((3, 3), np.int8, -1, 1, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(9, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).view((0, 3), (0, 3))
@@ -113,29 +120,15 @@ class TicTacToe(Task):
             canvas = canvas.line(*ends, 0.14, GOLD, alpha=complete[:, number])
         return canvas
 
-    def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((3, 3), np.int8, -1, 1, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(9, name="action")
-
-
-def _cross(canvas: Canvas) -> Canvas:
-    return canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT)
-
-
-def _ring(canvas: Canvas) -> Canvas:
-    return canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE)
-
 
 def _player_to_move(board: jax.Array) -> jax.Array:
-    """The mark of the player to move, -1 or 1: int8 ``[B]``."""
+    """Returns the mark of the player to move, -1 or 1: int8 ``[B]``."""
     moves = jnp.sum(board != 0, axis=-1)
     return jnp.where(moves % 2 == 0, np.int8(-1), np.int8(1))
 
 
 def _mark(board: jax.Array, cell: jax.Array, player: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The board with the player's mark if the cell is free, and whether it is."""
+    """Marks the cell for the player if it is free; also returns whether it is."""
     chosen = cell[:, None] == np.arange(9, dtype=np.int32)[None]
     legal = jnp.any(chosen & (board == 0), axis=-1)
     return jnp.where(chosen & legal[:, None], player[:, None], board), legal
@@ -147,3 +140,16 @@ def _has_line(board: jax.Array, player: jax.Array) -> jax.Array:
 
 def _is_full(board: jax.Array) -> jax.Array:
     return jnp.all(board != 0, axis=-1)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
+
+
+def _cross(canvas: Canvas) -> Canvas:
+    return canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT)
+
+
+def _ring(canvas: Canvas) -> Canvas:
+    return canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE)

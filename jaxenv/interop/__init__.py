@@ -1,6 +1,6 @@
-"""Environments of this library for trainers and tools that were written for another one.
+"""Adapters that export environments of this library to trainers and tools of other libraries.
 
-Each function is in a module of its own, which imports the other library when it is first used.
+Each function has a separate module, which imports the other library on first use.
 """
 
 import importlib

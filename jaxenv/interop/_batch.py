@@ -34,12 +34,12 @@ def batch(
     name: str = "batch",
     **options: Any,
 ) -> Environment:
-    """A batched environment of two pure functions that were written for one lane.
+    """Makes a batched environment of two pure functions that were written for one lane.
 
     The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
-    ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected.
-    Both get a typed key of their own at every call. It depends on the key of the lane, the episode and the step, not on
-    the number of lanes.
+    ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected. Each
+    gets a separate typed key at every call. It depends on the key of the lane, the episode and the step, not on the
+    number of lanes.
 
     Args:
         reset: ``reset(key) -> (state, observation)``. The state is any tree of arrays; typed keys may be part of it.
@@ -47,15 +47,15 @@ def batch(
             arrays for ``env_info``. ``reward`` is a float ``()``, or ``(R,)`` with R of at least 2; ``terminated`` is a
             bool ``()``.
         action: the spec of an action, or a tree of specs.
-        observation: the spec of the observation; by default that of what ``reset`` returns, without bounds.
+        observation: the spec of the observation; by default from the result of ``reset``, without bounds.
         num_envs: number of lanes that ``reset(key)`` makes.
         name: the name of the environment.
         **options: options of `jaxenv.make`: ``max_episode_steps``, ``autoreset``, ``wrappers`` and others.
 
     Raises:
         ValueError: if a function returns another number of values, a reward or an end of another shape or kind, or a
-            state or an observation whose structure, shapes or dtypes differ from those of ``reset``; or for an option
-            that ``make`` refuses.
+            state or an observation that differs from ``reset`` in structure, shapes or dtypes; or for an option that
+            ``make`` refuses.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> def reset(key):
@@ -78,7 +78,7 @@ def batch(
 
 @dataclasses.dataclass(frozen=True)
 class Lane:
-    """Functions of one lane that fit each other, with what was found by tracing them.
+    """A ``reset`` and a ``step`` of one lane that fit each other, with the results of tracing them.
 
     Attributes:
         reset: the function that starts an episode.
@@ -104,7 +104,7 @@ class State:
 
 
 class SingleLane(Task):
-    """A task whose hooks vmap functions of one lane. Elsewhere in this library code is written over the batch."""
+    """A task whose hooks vmap functions of one lane. All other code of this library is written over the batch."""
 
     lane: Lane = tree.static()
 
@@ -130,14 +130,14 @@ class SingleLane(Task):
 
 
 def _over_lanes(function: Callable[..., Any], *arguments: Tree) -> tuple[Any, ...]:
-    """The results of a function of one lane for all lanes, the state with the words of its keys."""
-    # Weak types are dropped under the same settings: others would read a weak int32 as an int64.
+    """Maps a function of one lane over all lanes; typed keys in its state become words."""
+    # Weak types are dropped under the same settings: under others a weak int32 would become int64.
     with default_types():
         state, *rest = jax.vmap(lambda *arguments: function(*arguments))(*arguments)
         return tree.strong((to_words(state), *rest))
 
 
-# --- checks of the functions, in their own terms ----------------------------------------------------------------------
+# --- checks of the functions, in the user's terms ---------------------------------------------------------------------
 
 _ORDER = "reset returns (state, observation)"
 
@@ -166,12 +166,12 @@ def _checked_lane(
 
 
 def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, Tree]:
-    """The kinds of the keys in the state, and the shapes of state and observation."""
+    """Checks ``reset``; returns the kinds of the keys in the state, and the shapes of state and observation."""
     kinds = None
 
     def checked(key: jax.Array) -> Any:
         nonlocal kinds
-        with _noted("in reset(key), which batch calls under vmap for one lane"):
+        with _with_note("in reset(key), which batch calls under vmap for one lane"):
             out = reset(key)
         state, observation = _values(owner, "reset", out, "(state, observation)", 2)
         check_returned(owner, "reset", "state", state)
@@ -188,7 +188,7 @@ def _checked_reset(owner: str, reset: Callable[..., Any]) -> tuple[Tree, Tree, T
 def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: Tree, action: Tree) -> None:
     def checked(state: Tree, action: Tree, key: jax.Array) -> Any:
         values = "(state, observation, reward, terminated), or these and a dict"
-        with _noted(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
+        with _with_note(f"in step(state, action, key), which batch calls under vmap for one lane; {_ORDER}"):
             out = step(state, action, key)
         out = _values(owner, "step", out, values, 4, 5)
         for name, x in zip(("state", "observation"), out, strict=False):
@@ -215,7 +215,7 @@ def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: 
 
 
 def _shapes(function: Callable[..., Any], *arguments: Tree) -> Tree:
-    """Shapes and dtypes of the results, without weak types, for further arguments and a key."""
+    """Returns shapes and dtypes of the results, without weak types, for further arguments and a key."""
     with default_types():
         found = jax.eval_shape(lambda *given: function(*given, jax.random.key(0, impl="threefry2x32")), *arguments)
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), found)
@@ -229,7 +229,7 @@ def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> t
 
 
 @contextlib.contextmanager
-def _noted(note: str) -> Iterator[None]:
+def _with_note(note: str) -> Iterator[None]:
     """Adds a note to errors of the user's functions."""
     try:
         yield
@@ -239,7 +239,7 @@ def _noted(note: str) -> Iterator[None]:
 
 
 def _alike(a: Tree, b: Tree) -> bool:
-    """Whether structures, shapes and dtypes of two trees of specs or shapes are equal."""
+    """Returns whether structures, shapes and dtypes of two trees of specs or shapes are equal."""
     leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False)
     return tree.structure(a) == tree.structure(b) and all((x.shape, x.dtype) == (y.shape, y.dtype) for x, y in leaves)
 

@@ -8,12 +8,12 @@ from jaxenv.wrappers.stack._make import load
 
 
 def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: dict[str, Any]) -> Environment:
-    """The environment of an id with the options of `jaxenv.load`, or the given one.
+    """Loads the environment of an id with the options of `jaxenv.load`, or returns the given one.
 
     Args:
         owner: the start of error messages.
         env_or_id: an id, a sequence of ids, an `EnvSpec`, or an environment.
-        num_envs: number of lanes, ``None`` for 1 or those of the environment.
+        num_envs: number of lanes, ``None`` for 1 or the environment's number.
         options: options of `jaxenv.load`.
 
     Raises:
@@ -26,7 +26,7 @@ def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: di
     if options:
         raise ValueError(f"{owner}: options belong to an id, but env is {env_or_id}, got {', '.join(options)}")
     if num_envs is not None and num_envs != env_or_id.num_envs:
-        raise ValueError(f"{owner}: num_envs must be that of env, {env_or_id.num_envs}, got {num_envs}")
+        raise ValueError(f"{owner}: num_envs must be {env_or_id.num_envs}, as in env, got {num_envs}")
     return env_or_id
 
 
@@ -41,7 +41,7 @@ def refuse_num_envs(owner: str, options: dict[str, Any], why: str) -> None:
     """Removes ``num_envs`` from the options of one lane.
 
     Raises:
-        ValueError: unless it is 1; ``why`` says what makes the lanes.
+        ValueError: unless it is 1; ``why`` explains who makes the lanes.
     """
     if (num_envs := options.pop("num_envs", 1)) != 1:
         raise ValueError(f"{owner}: leave out num_envs, {why}, got {num_envs}")

@@ -11,9 +11,9 @@ _OF_OTHERS = ("_elapsed_steps", "_max_episode_steps")
 
 
 class Fixed:
-    """Once ``_is_fixed`` is set, refuses new attributes and new values of public ones: the step would ignore them.
+    """Refuses new attributes, and new values of public ones, once ``_is_fixed`` is set: the step would ignore them.
 
-    Methods may be replaced, and private attributes are those of the class itself.
+    Methods may be replaced; private attributes belong to the class itself.
     """
 
     _owner: ClassVar[str]
@@ -30,7 +30,7 @@ class Fixed:
 
 
 def not_settable(owner: str, env: Environment, name: str, value: Any) -> str:
-    """The message about an attribute that a program sets."""
+    """Returns the message about an attribute that a program tries to set."""
     options = {field.name for field in dataclasses.fields(env.unwrapped)} - {"num_envs", "name"}
     if hasattr(params_of(env), name) or name in options:
         how = f"give it where the environment is made: {owner}({env.name!r}, {name}={value!r})"

@@ -1,4 +1,4 @@
-"""What the adapters for Gymnasium show of a TimeStep, and NumPy observations in the types of a space."""
+"""Conversion of a TimeStep for the Gymnasium adapters, and of NumPy observations to the types of a space."""
 
 import dataclasses
 import functools
@@ -41,8 +41,8 @@ class Rows:
 
     Attributes:
         same_step: whether the row that ends an episode shows the next one.
-        of_state: in ``same_step`` mode, the names of the infos that describe the state, which is that of the next
-            episode. All others describe the transition, and so belong to the episode that ended.
+        of_state: in ``same_step`` mode, the names of infos that describe the state, which belongs to the next episode.
+            All others describe the transition and belong to the episode that ended.
     """
 
     same_step: bool
@@ -65,7 +65,7 @@ class Rows:
 
 
 def rows_of(env: Environment) -> Rows:
-    """The `Rows` of an environment."""
+    """Builds the `Rows` of an environment."""
     if env.autoreset != "same_step":
         return Rows(False, frozenset())
     state, _ = env.start_shapes()
@@ -88,7 +88,7 @@ def check_render_mode(owner: str, render_mode: Any) -> None:
 
 
 def frames(owner: str, stepper: Stepper, render_mode: str | None, error: type[Exception]) -> np.ndarray:
-    """The pictures of all lanes, uint8 ``[B, 256, 256, 3]``.
+    """Renders all lanes, uint8 ``[B, 256, 256, 3]``.
 
     Raises:
         ValueError: without the render mode, or for an environment without pictures.
@@ -113,7 +113,7 @@ def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any]) -> Any:
 
 
 def caster(space: Any, spec: Tree) -> Callable[[Tree], Tree] | None:
-    """A function that casts NumPy observations to the dtypes of a space, ``None`` if they have them."""
+    """Returns a function that casts NumPy observations to the dtypes of a space, ``None`` if they have them."""
     dtypes = [leaf.dtype for leaf in leaf_spaces(space)]
     if all(dtype == leaf.dtype for dtype, leaf in zip(dtypes, jax.tree.leaves(spec), strict=True)):
         return None
@@ -125,7 +125,7 @@ def _cast(dtypes: Tree, observation: Tree) -> Tree:
 
 
 def leaf_spaces(space: Any) -> list[Any]:
-    """The spaces of arrays in a space, in the order of the leaves of its samples."""
+    """Returns the array spaces in a space, in the order of the leaves of its samples."""
     if hasattr(space, "spaces"):
         inside = space.spaces
         inside = [inside[name] for name in sorted(inside)] if hasattr(inside, "keys") else inside

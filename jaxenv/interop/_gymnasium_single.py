@@ -34,7 +34,7 @@ _OWNER = "to_gymnasium"
 def to_gymnasium(
     env_or_id: Environment | str, *, render_mode: Literal["rgb_array"] | None = None, **options: Any
 ) -> "JaxenvEnv":
-    """One lane as a ``gymnasium.Env``.
+    """Exports one lane as a ``gymnasium.Env``.
 
     Args:
         env_or_id: an environment of one lane made with ``autoreset=None``, or an id.
@@ -165,7 +165,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
             self._mask = flat_masks(row.info)[0]
 
     def render(self) -> np.ndarray:
-        """The picture of the state, uint8 ``[256, 256, 3]``.
+        """Renders the state, uint8 ``[256, 256, 3]``.
 
         Raises:
             ValueError: without ``render_mode="rgb_array"``, or for an environment without pictures.
@@ -183,7 +183,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
             self.env.close()
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        """As ``setattr``, which refuses: wrappers would keep the value to themselves, where nothing reads it."""
+        """Refuses, like ``setattr``: a wrapper would keep the value to itself, where nothing reads it."""
         setattr(self, name, value)
         return True
 
@@ -191,7 +191,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         return f"<JaxenvEnv{self.env!r}>"
 
     def _observation(self, row: StepResult) -> Tree:
-        """The observation as a sample of the space: Discrete spaces have integers, others arrays of their dtype."""
+        """Returns the observation as a sample of the space: integers for Discrete, else arrays of the space's dtype."""
         if isinstance(row.observation, np.ndarray):
             return _sample(row.observation, self._leaves[0])
         leaves, structure = tree.flatten(row.observation)

@@ -47,7 +47,7 @@ def to_gymnasium_vector(
     render_mode: Literal["rgb_array"] | None = None,
     **options: Any,
 ) -> "JaxenvVectorEnv":
-    """A batch as a ``gymnasium.vector.VectorEnv``.
+    """Exports a batch as a ``gymnasium.vector.VectorEnv``.
 
     Args:
         env_or_id: an environment, or an id.
@@ -61,7 +61,7 @@ def to_gymnasium_vector(
 
     Raises:
         ImportError: without Gymnasium.
-        ValueError: for an environment with vector rewards, or whose specs are no spaces.
+        ValueError: for vector rewards, or specs that cannot be spaces.
 
     >>> envs = to_gymnasium_vector("CartPole-v1", num_envs=3)
     >>> observations, infos = envs.reset(seed=0)
@@ -89,7 +89,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
     _settable = frozenset({"closed", "metadata", "np_random", "render_mode", "spec"})
 
     def __init__(self, env: Environment, arrays: str, render_mode: str | None = None):
-        self.closed = True  # versions before 1.2 close what is deleted, also if the constructor failed
+        self.closed = True  # versions before 1.2 close deleted objects, even if the constructor failed
         check_reward(_OWNER, env)
         check_infos(_OWNER, env, ON_HOST)
         self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
@@ -111,7 +111,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         self._is_fixed = True
 
     def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
-        """Starts an episode in every lane, or in those of ``options["reset_mask"]``.
+        """Starts an episode in every lane, or in the lanes of ``options["reset_mask"]``.
 
         Args:
             seed: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
@@ -148,7 +148,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
 
         Args:
             actions: ``[num_envs, ...]``, NumPy or JAX. Other dtypes of the same kind are cast. Discrete actions of
-                NumPy must lie within the space; those of JAX, and continuous ones, are clipped to it.
+                NumPy must lie within the space; JAX actions and continuous ones are clipped to it.
 
         Raises:
             ValueError: for actions of another shape or kind, or discrete ones out of range.
@@ -173,11 +173,11 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         return self._observation(row), reward, row.terminated, row.truncated, infos
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Always raises an ``AttributeError``: environments do not change."""
+        """Raises an ``AttributeError``: environments never change."""
         raise AttributeError(not_settable(_OWNER, self.env, name, values), name=name, obj=self)
 
     def render(self) -> tuple[np.ndarray, ...]:
-        """The picture of each lane, uint8 ``[256, 256, 3]``.
+        """Renders each lane, uint8 ``[256, 256, 3]``.
 
         Raises:
             ValueError: without ``render_mode="rgb_array"``, or for an environment without pictures.
@@ -200,7 +200,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
             self._ended = row.ended
 
     def _final(self, row: StepResult) -> dict[str, Any]:
-        """The last observations and infos, in the form of ``SyncVectorEnv``; with arrays of JAX, those of all lanes."""
+        """Returns the last observations and infos like ``SyncVectorEnv``; with JAX arrays, of all lanes."""
         if not self._numpy:
             return {
                 "final_obs": row.final_observation,
@@ -218,7 +218,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         return {"final_obs": final, "final_info": info, "_final_obs": row.ended.copy(), "_final_info": row.ended.copy()}
 
     def _episode(self, row: StepResult) -> dict[str, Any]:
-        """The statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
+        """Returns statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
         if not row.episode or (self._numpy and not row.ended.any()):
             return {}
         episode = {**row.episode, "t": self._times.ended(row.ended)}
@@ -255,7 +255,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
 
 
 def _infos(info: dict[str, Tree], mask: Any) -> dict[str, Any]:
-    """Infos in Gymnasium's form: each entry, and the lanes that have it under the same name with a leading ``_``."""
+    """Converts infos to Gymnasium's form: each entry, and under ``_NAME`` the lanes that have it."""
     infos: dict[str, Any] = {}
     for name, value in info.items():
         infos[name] = _infos(value, mask) if isinstance(value, dict) else value

@@ -26,21 +26,21 @@ def host(
     fields: Sequence[str] | None = None,
     **options: Any,
 ) -> "Host":
-    """A batch with its state inside, which Python steps call by call.
+    """Wraps a batch together with its state, for Python code that steps it call by call.
 
-    ``reset`` and ``step`` are compiled once, at their first call. The state stays inside and its memory is reused; the
-    TimeSteps that are returned are never overwritten. Where the whole loop can be compiled, `jaxenv.unroll` is faster.
+    ``reset`` and ``step`` are compiled once, at their first call. The state stays inside and its memory is reused;
+    returned TimeSteps are never overwritten. If the whole loop can be compiled, `jaxenv.unroll` is faster.
 
     Args:
         env_or_id: an environment, or an id.
         num_envs: number of lanes of an id, 1 by default.
-        seed: of the first episodes: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane.
+        seed: seed of the first episodes: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane.
         fields: names of the TimeStep's fields to return, all by default; the others hold ``()``. Each array that is
             returned costs about a microsecond.
         **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
 
     Raises:
-        ValueError: for an unknown field, a wrong seed, or what `jaxenv.load` refuses.
+        ValueError: for an unknown field, a wrong seed, or arguments that `jaxenv.load` refuses.
 
     >>> import numpy as np
     >>> env = host("CartPole-v1", num_envs=4, seed=0)
@@ -94,13 +94,13 @@ class Host(Fixed):
         return self.env.num_envs
 
     def reset(self, seed: Seeds | None = None, mask: Any = None) -> TimeStep:
-        """Starts an episode in every lane, or in those of ``mask``.
+        """Starts an episode in every lane, or in the lanes of ``mask``.
 
         The first reset takes the seed of `host`. A later one without ``seed`` starts the next episodes of the lanes'
         own streams, so that the first seed determines all episodes.
 
         Args:
-            seed: an integer, or one per lane; with a mask, those of other lanes are ignored.
+            seed: an integer, or one per lane; with a mask, seeds of other lanes are ignored.
             mask: bool ``[num_envs]``.
 
         Raises:

@@ -14,7 +14,7 @@ from jaxenv.tree._structure import mismatch
 # float from stable-baselines3.
 _KINDS = {"b": "biuf", "i": "iu", "u": "iu"}
 _NAMES = {"b": "a bool or 0 or 1", "i": "an integer", "u": "an integer"}
-# What `_Leaf` looks up, without flags, which equal integers.
+# The keys that `_Leaf` looks up, without flags, which equal integers.
 _INTEGERS = (int, np.int64, np.int32)
 _MOST_KNOWN = 1024
 _UNSIGNED = {size: np.dtype(f"uint{8 * size}") for size in (1, 2, 4, 8)}
@@ -41,7 +41,7 @@ class HostActions:
         return HostActions, (self._spec, self._num_lanes, self._owner)  # structures of trees cannot all be pickled
 
     def __call__(self, action: Tree) -> Tree:
-        """The cast actions, with the axis of the lanes.
+        """Returns the cast actions, with the axis of the lanes.
 
         Raises:
             ValueError: for another structure, shape or kind of dtype, or for a discrete action out of range.

@@ -11,20 +11,20 @@ from jaxenv import specs
 from jaxenv.core.environment import Environment
 from jaxenv.tree import Tree
 
-# What programs on the host read in the infos of Gymnasium and stable-baselines3, which hand environments to each other.
+# Names that host programs read in infos of Gymnasium and stable-baselines3, which exchange environments.
 ON_HOST = (
     *("episode", "final_info", "final_obs", "final_observation"),
     *("is_success", "terminal_observation", "TimeLimit.truncated"),
 )
-# What `EpisodeStatistics` reports.
+# The entries that `EpisodeStatistics` reports.
 _STATISTICS = {"return", "length", "terminated", "truncated", "valid"}
 
 
 def check_infos(owner: str, env: Environment, reserved: Iterable[str]) -> None:
-    """Raises a ``ValueError`` for an entry of ``env_info`` under a name by which clients read something else.
+    """Raises a ``ValueError`` for an entry of ``env_info`` with a name that means something else to clients.
 
-    ``"episode"`` may be that of ``EpisodeStatistics`` for a reward of one number, ``"is_success"`` one number per lane,
-    and ``"final_observation"`` that of ``same_step`` mode.
+    Allowed are ``"episode"`` from ``EpisodeStatistics`` with a scalar reward, ``"is_success"`` with one number per
+    lane, and ``"final_observation"`` in ``same_step`` mode.
 
     Args:
         owner: the start of the message.
@@ -60,7 +60,7 @@ def _check_masks(owner: str, place: str, found: Mapping[str, Tree]) -> None:
 
 
 def without_episode(env_info: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict[str, Any]]:
-    """The other entries, and return and length of the episodes that ended under the names that clients read.
+    """Splits off return and length of the episodes that ended, under the names that clients read.
 
     The second is empty without ``EpisodeStatistics``; it is 0 in other lanes.
     """
@@ -70,12 +70,12 @@ def without_episode(env_info: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict
 
 
 def has_action_mask(env: Environment) -> bool:
-    """Whether ``env_info["action_mask"]`` is one array of flags."""
+    """Returns whether ``env_info["action_mask"]`` is one array of flags."""
     return specs.is_spec(env.env_info_spec().get("action_mask"))
 
 
 def flat_masks(info: Mapping[str, Any]) -> np.ndarray:
-    """A copy of the masks of actions, bool ``[B, n]``."""
+    """Copies the action masks, bool ``[B, n]``."""
     mask = info["action_mask"]
     return mask.reshape(len(mask), -1).astype(bool)
 
@@ -85,7 +85,7 @@ class EpisodeTimes:
 
     Args:
         num_lanes: the number of lanes.
-        jax: whether masks and results are arrays of JAX, which are never waited for.
+        jax: whether masks and results are JAX arrays; they are never waited for.
     """
 
     def __init__(self, num_lanes: int, jax: bool = False):
@@ -93,11 +93,11 @@ class EpisodeTimes:
         self._starts: Any = jnp.zeros(num_lanes, np.float32) if jax else np.zeros(num_lanes)
 
     def start(self, mask: Any) -> None:
-        """Notes that episodes start in the lanes of ``mask``."""
+        """Records that episodes start in the lanes of ``mask``."""
         self._starts = self._where(mask, self._now(), self._starts)
 
     def ended(self, mask: Any) -> Any:
-        """The seconds of the episodes that end in the lanes of ``mask``, 0 in others; the next ones start."""
+        """Returns the seconds of the episodes that end in the lanes of ``mask``, 0 in others; starts the next ones."""
         seconds = self._where(mask, self._now() - self._starts, self._starts.dtype.type(0))
         self.start(mask)
         return seconds

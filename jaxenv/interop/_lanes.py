@@ -26,18 +26,18 @@ def one_lane(
     restarts: str,
     lanes: str = "a batch of keys makes the lanes",
 ) -> Environment:
-    """The stack of one lane, without restarts, of an id, several ids or an environment.
+    """Builds the stack of one lane, without restarts, from an id, several ids or an environment.
 
     Args:
         owner: the start of error messages.
         env: an id, a sequence of ids, or an environment.
         options: options of `jaxenv.load`, for an id.
-        restarts: what starts the next episode, for the error about an environment that does it itself.
-        lanes: what makes the lanes, for the error about ``num_envs``.
+        restarts: a description of who starts the next episode, for the error about an environment that does.
+        lanes: a description of who makes the lanes, for the error about ``num_envs``.
 
     Raises:
-        ValueError: for anything else than an id or an environment, options with an environment, an environment that
-            restarts its lanes, carries state of the whole batch or has params per lane.
+        ValueError: for anything but an id or an environment, options with an environment, an environment that restarts
+            its lanes, carries state of the whole batch or has params per lane.
     """
     if isinstance(env, str | list | tuple):
         for id in [env] if isinstance(env, str) else env:
@@ -46,7 +46,7 @@ def one_lane(
         if options.setdefault("autoreset", None) is not None:
             raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
         if options.get("reset_strategy") is not None:
-            raise ValueError(f"{owner}: reset_strategy is that of the environment, leave it out")
+            raise ValueError(f"{owner}: reset_strategy must be left out, the environment declares it")
     env = environment_of(owner, env, None, options)
     if env.autoreset is not None:
         raise ValueError(f"{owner}: {restarts}, make {env} with autoreset=None")
@@ -64,13 +64,13 @@ def one_lane(
 
 
 def not_one_number(owner: str, name: str, rank: int, value: Any) -> str:
-    """The message about a number of one lane that has an axis of lanes, or other axes than ``rank``."""
+    """Returns the message about a number of one lane whose axes are not ``rank``, such as an axis of lanes."""
     rule = f"have rank {rank}" if rank else "be one number"
     return f"{owner}: {name} must {rule}, got shape {jnp.shape(value)}: jax.vmap over params gives each lane its own"
 
 
 def params_of(env: Environment) -> Any:
-    """The params of the task; ``None`` if it has none, or if there are several tasks."""
+    """Returns the params of the task; ``None`` if it has none, or if there are several tasks."""
     params = getattr(env, "params", None)
     return None if isinstance(params, tuple) else params
 
@@ -87,23 +87,23 @@ def check_action(owner: str, spec: Tree, action: Tree) -> None:
 
 
 def typed(key: Any) -> Any:
-    """Typed keys of legacy ``uint32`` ones; other values pass through."""
+    """Converts legacy ``uint32`` keys to typed ones; other values pass through."""
     if getattr(key, "dtype", None) == np.uint32 and key.ndim:
         return jax.random.wrap_key_data(key)
     return key
 
 
 def kind(value: Any) -> str:
-    """The type of a value that is no key, with its article; tracers have that of their numbers."""
+    """Names the type of a value that is not a key, with its article; a tracer has the type of its numbers."""
     name = f"{value.dtype}{list(value.shape) or ''}" if hasattr(value, "dtype") else type(value).__name__
     return f"{'an' if name[0] in 'aeiou' and not name.startswith('uint') else 'a'} {name}"
 
 
 def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
-    """The key words of one lane for one key, typed or legacy.
+    """Returns the key words of one lane for one key, typed or legacy.
 
     Raises:
-        ValueError: for anything else than one key.
+        ValueError: for anything but one key.
     """
     key = typed(key)
     if not is_key(key) or key.ndim:

@@ -12,7 +12,7 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 # The largest tree that is packed, in bytes. XLA:CPU runs a program whose arrays have at most 512 bytes on the calling
-# thread. It hands parts of other programs to more threads, which takes longer than what packing saves.
+# thread. It distributes other programs over more threads, which costs more than packing saves.
 _LARGEST = 512
 
 
@@ -38,7 +38,7 @@ class Packing:
             ends[array] += math.prod(leaf.shape)
 
     def pack(self, values: Tree) -> tuple[jax.Array, ...]:
-        """The arrays of a tree, in a traced function."""
+        """Packs a tree into its arrays, in a traced function."""
         leaves = jax.tree.leaves(values)
         if not self._flat:
             return tuple(leaves)
@@ -46,7 +46,7 @@ class Packing:
         return tuple(map(jnp.concatenate, sizes))
 
     def unpack(self, arrays: Sequence[jax.Array]) -> Tree:
-        """The tree of the arrays, in a traced function."""
+        """Unpacks the arrays to a tree, in a traced function."""
         if not self._flat:
             return self._structure.unflatten(arrays)
         leaves = []
@@ -56,7 +56,7 @@ class Packing:
         return self._structure.unflatten(leaves)
 
     def views(self, arrays: Sequence[np.ndarray]) -> Tree:
-        """The tree of NumPy arrays: its leaves are views of them."""
+        """Unpacks NumPy arrays to a tree whose leaves are views of them."""
         if not self._flat:
             return self._structure.unflatten(arrays)
         return self._structure.unflatten(
@@ -65,7 +65,7 @@ class Packing:
 
 
 def _bits(leaf: jax.Array) -> jax.Array:
-    # Integers of the same size: cutting elements into bytes is arithmetic, which makes XLA:CPU take the program for an
+    # Integers of the same size: splitting elements into bytes is arithmetic, so XLA:CPU would take the program for an
     # expensive one and run it on another thread.
     unsigned = np.dtype(f"uint{8 * leaf.dtype.itemsize}")
     bits = leaf.astype(unsigned) if leaf.dtype.kind == "b" else jax.lax.bitcast_convert_type(leaf, unsigned)

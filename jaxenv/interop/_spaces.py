@@ -49,5 +49,5 @@ def space_of(spec: Tree, spaces: ModuleType, owner: str) -> Any:
 
 
 def _is_free(spec: specs.Array) -> bool:
-    """Whether every element of a spec of bools may be both."""
+    """Returns whether every element of a spec of bools may take both values."""
     return not isinstance(spec, specs.Bounded) or bool(np.all(~spec.minimum & spec.maximum))

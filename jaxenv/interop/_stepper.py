@@ -26,15 +26,15 @@ _FEW = 64
 
 
 class Stepper:
-    """The state of a batch, and compiled functions that replace it. The state is donated: nobody else sees it.
+    """The state of a batch, and compiled functions that replace it. The state is donated and never shared.
 
-    ``start``, ``restart`` and ``step`` return what ``shown`` makes of the TimeStep. Each is compiled once; steppers of
-    equal environments share the programs.
+    ``start``, ``restart`` and ``step`` return ``shown`` of the TimeStep. Each is compiled once; steppers of equal
+    environments share the programs.
 
     Args:
         env: any environment.
         shown: a hashable function from a TimeStep to a tree of arrays ``[B, ...]``. It must equal other instances that
-            do the same, as a frozen dataclass does.
+            do the same, like a frozen dataclass.
         numpy: whether to return NumPy arrays, which are writable, instead of arrays of JAX.
         owner: the start of error messages.
     """
@@ -61,7 +61,7 @@ class Stepper:
     def __getstate__(self) -> dict[str, Any]:
         if self._is_outside_jax and self.started:
             raise TypeError(f"{self._owner}: the state of {self._arguments[0]} is in its engine and cannot be copied")
-        # Programs are left out: a copy has those of its arguments.
+        # Programs are left out: a copy finds them by its arguments.
         names = ("_arguments", "_state", "_row", "_key", "_starts")
         return {name: getattr(self, name) for name in names}
 
@@ -75,19 +75,19 @@ class Stepper:
         return self._state is not None
 
     def start(self, seed: Seeds) -> Tree:
-        """``env.reset`` with the keys of ``seed``."""
+        """Calls ``env.reset`` with the keys of ``seed``."""
         self._key, self._starts = self.key(seed), 0
         return self._begin(self._key)
 
     def restart(self, mask: Any, seed: Seeds | None = None) -> Tree:
-        """``jaxenv.reset_where``: the lanes outside of ``mask`` keep their rows.
+        """Calls ``jaxenv.reset_where``: the lanes outside of ``mask`` keep their rows.
 
         Raises:
             ValueError: if ``mask`` is not bool ``[num_envs]``, or leaves out lanes of an engine outside JAX.
         """
         check_mask(self._owner, mask, self._num_envs)
         if self._is_outside_jax and np.all(mask):
-            # The engine has no restart but a reset with new keys.
+            # The only restart of the engine is a reset with new keys.
             if seed is not None:
                 return self.start(seed)
             self._starts += 1
@@ -102,12 +102,12 @@ class Stepper:
         return self._result()
 
     def step(self, action: Tree) -> Tree:
-        """``env.step``."""
+        """Calls ``env.step``."""
         self._state, self._row = self._programs.step(self._leaves, self._state, action)
         return self._result()
 
     def render(self, size: int) -> np.ndarray:
-        """Pictures of all lanes, uint8 ``[num_envs, size, size, 3]``."""
+        """Renders all lanes, uint8 ``[num_envs, size, size, 3]``."""
         return np.array(self._programs.render(self._leaves, self._state, size))
 
     def _result(self) -> Tree:
@@ -120,7 +120,7 @@ class Stepper:
         forget(self._arguments[0])
 
     def key(self, seed: Seeds) -> jax.Array:
-        """The key of a seed, or those of one seed per lane.
+        """Returns the key of a seed, or the keys of one seed per lane.
 
         Raises:
             ValueError: unless the seeds are integers in [0, 2**32), one or ``num_envs`` of them.
@@ -149,7 +149,7 @@ def check_seed(owner: str, seed: Any) -> None:
 
 @functools.cache
 def _first_process() -> int:
-    """The process that made the first stepper. Forked ones inherit the number, and JAX's threads do not survive."""
+    """Returns the id of the process that made the first stepper, also in forks, in which JAX's threads are gone."""
     return os.getpid()
 
 
@@ -170,7 +170,7 @@ def _programs(
     numpy: bool,
     device: jax.Device,
 ) -> _Programs:
-    """The programs of environments of one structure. Their leaves are arguments, so that other values compile nothing.
+    """Returns the programs of environments of one structure. Leaves are arguments, so other values compile nothing.
 
     An argument costs time in every call, so the leaves are packed, once for all calls.
     """
@@ -218,6 +218,6 @@ def _programs(
 
 
 def _device() -> jax.Device:
-    """The device on which JAX puts new arrays."""
+    """Returns the device on which JAX puts new arrays."""
     (device,) = jnp.zeros(()).devices()
     return device

@@ -27,17 +27,17 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset, NormalizeAction
 
-# What Brax's AutoResetWrapper restores at the end of an episode.
+# The entries that Brax's AutoResetWrapper restores at the end of an episode.
 _FIRST = ("first_pipeline_state", "first_obs")
 
 
 def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
-    """An environment with Brax's methods, for ``train`` of its agents.
+    """Exports an environment with Brax's methods, for ``train`` of its agents.
 
     Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
-    is the trainer's ``episode_length``, which replaces that of the environment, unless the limit is a part of the task,
-    as in MetaMaze. Every episode has a start of its own, although Brax's ``AutoResetWrapper`` on its own replays the
-    first one.
+    is the trainer's ``episode_length``, which replaces the environment's limit, unless the limit is a part of the task,
+    as in MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay the first
+    one.
 
     With ``train(..., wrap_env=False)`` a batch of keys makes a batch of lanes with the environment's own episodes: its
     time limit is reported as ``info["truncation"]``, the step that ends an episode starts the next one, and
@@ -64,7 +64,7 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
 
 
 class BraxEnv(Fixed):
-    """The environment that `to_brax` returns; its methods are those of ``brax.envs.Env``."""
+    """The environment that `to_brax` returns, with the methods of ``brax.envs.Env``."""
 
     _owner = "to_brax"
     _settable = frozenset({"sys"})
@@ -72,7 +72,7 @@ class BraxEnv(Fixed):
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
             raise ValueError(f"to_brax: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
-        check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # which its wrappers add to the metrics
+        check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # Brax's wrappers add these to the metrics
         leaves = jax.tree.leaves(env.action_spec())
         for spec in leaves:
             if not (spec.is_bounded and (spec.is_continuous or _is_choice(spec))):
@@ -139,7 +139,7 @@ class BraxEnv(Fixed):
         return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
 
     def step(self, state: Any, action: jax.Array) -> Any:
-        """Advances by one step. One lane that is done stays done without reward; a batch starts the next episodes.
+        """Advances by one step. A single lane that is done stays done without reward; a batch starts the next episodes.
 
         Raises:
             ValueError: at trace time, if the action is not made of ``action_size`` floats per lane, or if Brax's
@@ -219,14 +219,14 @@ def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> Any:
 @for_one_lane
 def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree, first: Any) -> Any:
     stepped, timestep = env.step(state, specs.unflatten(env.action_spec(), action))
-    # The time limit is that of Brax's EpisodeWrapper, which calls every other end a termination.
+    # Brax's EpisodeWrapper applies the time limit and calls every other end a termination.
     limited = timestep.truncated & timestep.env_info.get("time_limit_reached", np.False_)
     ended = (timestep.is_last() & ~limited).astype(jnp.float32)
     return stepped, _fields(env, timestep), ended, _next_start(env, first, stepped, timestep) if first else ()
 
 
 def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) -> Tree:
-    """State and observation of the next episode, given what AutoResetWrapper would restore.
+    """Returns state and observation of the next episode, given the values that AutoResetWrapper would restore.
 
     The inner environment does not know which step is the last one, so it starts the next episode ahead of time, on the
     first step of the current one.
@@ -236,11 +236,11 @@ def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) 
     return tree.where(used, (fresh, _vectors(env.observation_spec(), row.observation)), first)
 
 
-# --- what Brax sees ---------------------------------------------------------------------------------------------------
+# --- Brax's view -----------------------------------------------------------------------------------------------------
 
 
 def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict[str, jax.Array]]:
-    """Observation, reward and metrics of a batch of rows; metrics are the entries of ``env_info`` of one number."""
+    """Returns observation, reward and metrics of rows; metrics are the ``env_info`` entries of one number."""
     numbers = {
         name: value.astype(jnp.float32)
         for name, value in timestep.env_info.items()
@@ -250,7 +250,7 @@ def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict
 
 
 def _vectors(spec: Tree, observation: Tree) -> Any:
-    """An observation ``[B, ...]`` as float32 vectors ``[B, n]``."""
+    """Converts an observation ``[B, ...]`` to float32 vectors ``[B, n]``."""
     if isinstance(spec, Mapping):
         return {name: _entry(name, spec[name], observation[name]) for name in spec}
     return specs.flatten(spec, observation, dtype=np.float32)

@@ -21,19 +21,19 @@ from jaxenv.wrappers import AutoReset
 
 
 def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
-    """One lane as a ``dm_env.Environment``, with NumPy arrays.
+    """Exports one lane as a ``dm_env.Environment``, with NumPy arrays.
 
-    Rows, episodes and rewards are those of a batch of one lane. A ``FIRST`` row has no reward and no discount, as
-    dm_env demands. A time limit ends an episode with discount 1.
+    Rows, episodes and rewards equal a batch of one lane. A ``FIRST`` row has no reward and no discount, as dm_env
+    demands. A time limit ends an episode with discount 1.
 
     Args:
         env: an id, or an environment. One without ``AutoReset`` gets it.
-        seed: the episodes, and so the key ``jax.random.key(seed)``.
+        seed: seed of the episodes: the key is ``jax.random.key(seed)``.
         **options: options of `jaxenv.load`, if ``env`` is an id.
 
     Raises:
         ImportError: without dm_env.
-        ValueError: for an environment in mode ``"same_step"`` or with params per lane, or whose specs dm_env does not
+        ValueError: for an environment in mode ``"same_step"`` with params per lane, or with specs that dm_env does not
             have.
 
     >>> env = to_dm_env("CartPole-v1", seed=3)
@@ -55,7 +55,7 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
 
 
 def to_dm_timestep(timestep: TimeStep) -> Any:
-    """The row of one lane as a ``dm_env.TimeStep`` of NumPy arrays; ``FIRST`` has no reward and no discount.
+    """Converts the row of one lane to a ``dm_env.TimeStep`` of NumPy arrays; ``FIRST`` has no reward and no discount.
 
     ``prev_action``, ``env_id`` and ``env_info`` have no place there.
 
@@ -71,12 +71,12 @@ def to_dm_timestep(timestep: TimeStep) -> Any:
 
 
 def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> TimeStep:
-    """The row of a ``dm_env.TimeStep``: reward 0 and discount 1 at ``FIRST``.
+    """Converts a ``dm_env.TimeStep`` to a row: reward 0 and discount 1 at ``FIRST``.
 
     A LAST row with discount 0 is a termination, one with another discount a truncation.
 
     Args:
-        timestep: of any environment of dm_env, with a reward and a discount of one number each.
+        timestep: a row of any dm_env environment, with a reward and a discount of one number each.
         prev_action: the action that led to it, which a ``dm_env.TimeStep`` does not hold.
         env_id: the number of the lane.
 
@@ -115,7 +115,7 @@ def _dm_env() -> ModuleType:
 
 
 class DmEnv(Fixed):
-    """The environment that `to_dm_env` returns; its methods are those of ``dm_env.Environment``."""
+    """The environment that `to_dm_env` returns, with the methods of ``dm_env.Environment``."""
 
     _owner = "to_dm_env"
 
@@ -140,8 +140,8 @@ class DmEnv(Fixed):
         """Advances by one step. Without an episode, or after its LAST row, it starts one and ignores the action.
 
         Raises:
-            ValueError: after ``close``, or for an action whose structure, shape or kind of dtype is not that of the
-                spec, or a discrete one out of range.
+            ValueError: after ``close``, for an action that differs from the spec in structure, shape or kind of dtype,
+                or for a discrete one out of range.
         """
         stepper = self._open()
         if not stepper.started:
@@ -151,23 +151,23 @@ class DmEnv(Fixed):
         return self._row(stepper.step(self._actions(action)))
 
     def observation_spec(self) -> Any:
-        """Specs of dm_env for the arrays of an observation."""
+        """Returns dm_env's specs for the arrays of an observation."""
         return self._specs["observation"]
 
     def action_spec(self) -> Any:
-        """Specs of dm_env for the arrays of an action: ``DiscreteArray`` for one integer that starts at 0."""
+        """Returns dm_env's specs for the arrays of an action: ``DiscreteArray`` for one integer that starts at 0."""
         return self._specs["action"]
 
     def reward_spec(self) -> Any:
-        """The spec of the reward, float32."""
+        """Returns the spec of the reward, float32."""
         return _dm_spec("to_dm_env: reward", self._env.reward_spec())
 
     def discount_spec(self) -> Any:
-        """The spec of the discount, float32 in [0, 1]."""
+        """Returns the spec of the discount, float32 in [0, 1]."""
         return _dm_spec("to_dm_env: discount", self._env.discount_spec())
 
     def close(self) -> None:
-        """Frees the state and the environment; nothing can be stepped after it."""
+        """Frees the state and the environment, which cannot be stepped afterwards."""
         self._stepper = None
         self._env.close()
 
@@ -192,7 +192,7 @@ class DmEnv(Fixed):
 
 
 def _dm_spec(owner: str, spec: Tree) -> Any:
-    """A tree of specs as specs of dm_env."""
+    """Converts a tree of specs to specs of dm_env."""
     if isinstance(spec, Mapping):
         return {name: _dm_spec(owner, inner) for name, inner in spec.items()}
     if isinstance(spec, list):

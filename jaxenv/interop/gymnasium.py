@@ -22,7 +22,7 @@ from jaxenv.wrappers.stack._make import OPTIONS
 
 
 def to_spec(space: Any) -> Tree:
-    """The tree of specs of a space of Gymnasium; dtypes of 64 bits become those of 32 unless JAX has x64 enabled.
+    """Converts a space of Gymnasium to specs; dtypes of 64 bits become 32 bits unless JAX has x64 enabled.
 
     Raises:
         ValueError: for a space whose samples are not arrays of one shape, such as ``Text`` or ``Sequence``.
@@ -35,7 +35,7 @@ def to_spec(space: Any) -> Tree:
 
 
 def to_space(spec: Tree) -> Any:
-    """The space of Gymnasium of a tree of specs.
+    """Converts a tree of specs to a space of Gymnasium.
 
     Raises:
         ValueError: for trees of other nodes than dicts, tuples and lists.
@@ -44,17 +44,16 @@ def to_space(spec: Tree) -> Any:
 
 
 def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options: Any) -> JaxenvEnv:
-    """The entry point of ``gymnasium.make``, which puts its own ``TimeLimit`` around it unless the limit is the task's.
+    """Makes the environment for ``gymnasium.make``, which adds its own ``TimeLimit`` unless the limit is the task's.
 
-    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as it does for other environments. A limit that ends
-    the task or follows from its params is not its own: N truncates earlier and does not move it, which
-    ``max_episode_steps`` of `to_gymnasium` and of ``make_vec`` does. Wrappers that must see where episodes end, such as
-    ``EpisodeStatistics``, have the registered limit inside as well, and do not see another one: give it to
-    `to_gymnasium`.
+    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as for other environments. If the limit ends the task
+    or follows from its params, it stays inside: N truncates earlier and does not move it; ``max_episode_steps`` of
+    `to_gymnasium` and of ``make_vec`` does. Wrappers that must see where episodes end, such as ``EpisodeStatistics``,
+    also have the registered limit inside and do not see another one: pass it to `to_gymnasium`.
 
     Raises:
         TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
-            ``render_mode`` or ``frameskip``, and leave out those that raise this error.
+            ``render_mode`` or ``frameskip``, and drop the ones that raise this error.
     """
     try:
         check_render_mode("to_gymnasium", render_mode)
@@ -73,12 +72,12 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
 
 
 def _is_tasks_own(spec: registry.EnvSpec) -> bool:
-    """Whether the time limit belongs to the task and so stays inside."""
+    """Returns whether the time limit belongs to the task and so stays inside."""
     return spec.terminal_limit or spec.limit_follows_params
 
 
 def _register(spec: registry.EnvSpec) -> None:
-    """Registers an id. Those that Gymnasium does not accept, such as names with spaces, stay out."""
+    """Registers an id, unless Gymnasium does not accept it, such as a name with spaces."""
     _gymnasium.registry.pop(f"jaxenv/{spec.id}", None)
     with contextlib.suppress(_gymnasium.error.Error):
         _gymnasium.register(

@@ -65,7 +65,7 @@ def _compiled(method: F) -> F:
 
         def jitted() -> Callable[..., Any]:
             def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
-                return method(cls._of(structure.unflatten(leaves), *settings), *args, **kwargs)
+                return method(cls._unchecked(structure.unflatten(leaves), *settings), *args, **kwargs)
 
             return jax.jit(on_leaves)
 
@@ -81,7 +81,7 @@ def _compiled(method: F) -> F:
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "GymnaxEnv":
-    """An environment with gymnax's methods, for one lane: ``jax.vmap`` over keys and states makes a batch of it.
+    """Exports one lane with gymnax's methods: ``jax.vmap`` over keys and states makes a batch of it.
 
     The vmapped ``reset`` and ``step`` run this library's batched code. As in gymnax, ``step`` starts the next episode
     in the step that ends one, ``step_env`` does not, and all randomness comes from the keys that are passed in; legacy
@@ -96,7 +96,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
     Raises:
         ImportError: without gymnax.
         ValueError: for an environment that already restarts its lanes, that carries batch state, that has params per
-            lane, or whose specs are no spaces of gymnax.
+            lane, or specs that gymnax has no spaces for.
 
     >>> import jax
     >>> env = to_gymnax("CartPole-v1")
@@ -116,13 +116,13 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
 
 
 def make(id: str, **options: Any) -> tuple["GymnaxEnv", Any]:
-    """As ``gymnax.make``: the environment of an id and its default params. Takes the arguments of `to_gymnax`."""
+    """Makes the environment of an id and its default params, like ``gymnax.make``; arguments as for `to_gymnax`."""
     env = to_gymnax(id, **options)
     return env, env.default_params
 
 
 def __getattr__(name: str) -> Any:
-    """The other names of the module ``gymnax``: the ids that `make` takes, and gymnax's own spaces and wrappers."""
+    """Returns other names of the module ``gymnax``: the ids that `make` takes, and gymnax's spaces and wrappers."""
     if name == "registered_envs":
         return ids()
     if name in ("environments", "wrappers"):
@@ -146,7 +146,7 @@ class GymnaxState:
 
 
 class GymnaxEnv(Fixed):
-    """The environment that `to_gymnax` returns; its methods are those of ``gymnax.environments.Environment``."""
+    """The environment that `to_gymnax` returns, with the methods of ``gymnax.environments.Environment``."""
 
     _owner = "to_gymnax"
 
@@ -159,8 +159,8 @@ class GymnaxEnv(Fixed):
         self._is_fixed = True
 
     @classmethod
-    def _of(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
-        """One that needs no checks."""
+    def _unchecked(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
+        """Makes one without checks."""
         made = object.__new__(cls)
         made._env, made._api, made._gradients = env, api, gradients
         return made
@@ -182,11 +182,11 @@ class GymnaxEnv(Fixed):
         return self.observation_space().shape
 
     def observation_space(self, params: Any = None) -> Any:
-        """The space of one observation; params never change it."""
+        """Returns the space of one observation; params never change it."""
         return space_of(self._env.observation_spec(), _spaces(), f"to_gymnax: {self._env}: observation")
 
     def action_space(self, params: Any = None) -> Any:
-        """The space of one action; params never change it."""
+        """Returns the space of one action; params never change it."""
         return space_of(self._env.action_spec(), _spaces(), f"to_gymnax: {self._env}: action")
 
     @property
@@ -209,7 +209,7 @@ class GymnaxEnv(Fixed):
         """Advances by one step, and starts the next episode if this one ends.
 
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
-        trainers of that time keep every ``info``.
+        trainers written for it keep every ``info``.
         """
         inner, row = self._stepped(_step_and_restart, key, state, action, params)
         obs, reward, terminated, truncated, info = row
@@ -218,7 +218,7 @@ class GymnaxEnv(Fixed):
         return obs, self._state(inner), reward, terminated, truncated, info
 
     def reset_env(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
-        """The same as `reset`."""
+        """Does the same as `reset`."""
         return self.reset(key, params)
 
     @_compiled
@@ -243,7 +243,7 @@ class GymnaxEnv(Fixed):
         return self._gradients
 
     def with_transition_gradients(self) -> "GymnaxEnv":
-        """A copy whose observations and states let gradients pass, up to the end of an episode.
+        """Returns a copy whose observations and states let gradients pass, up to the end of an episode.
 
         Raises:
             ValueError: if all of an action is discrete.
@@ -255,7 +255,7 @@ class GymnaxEnv(Fixed):
         return changed
 
     def is_truncated(self, state: GymnaxState, params: Any = None) -> jax.Array:
-        """Whether the time limit is reached in a state that ``step_env`` returned."""
+        """Returns whether the time limit is reached in a state that ``step_env`` returned."""
         return state.time >= _limits(self._with(params))[0].duration
 
     def __getattr__(self, name: str) -> Any:
@@ -275,7 +275,7 @@ class GymnaxEnv(Fixed):
         return *(dataclasses.replace(d, path=self._gymnax_name(d.path), value=None) for d in declared), _LIMIT
 
     def _with(self, params: Any) -> Environment:
-        """The environment with gymnax's params.
+        """Returns the environment with gymnax's params.
 
         Raises:
             ValueError: for a param with an axis of lanes.
@@ -344,7 +344,7 @@ def _step_and_restart(
 
 
 def _with_words(state: Tree, words: KeyWords) -> Tree:
-    """The state with other key words in its clock: everything that is drawn from now on depends on them."""
+    """Puts other key words in the clock of a state: everything drawn from now on depends on them."""
     words = xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
 
     def changed(node: Any) -> Any:
@@ -354,7 +354,7 @@ def _with_words(state: Tree, words: KeyWords) -> Tree:
 
 
 def _fields(timestep: TimeStep) -> tuple[Any, ...]:
-    """Observation, reward, terminated, truncated and info of a batch of rows."""
+    """Returns observation, reward, terminated, truncated and info of a batch of rows."""
     terminated, truncated = timestep.terminated, timestep.truncated
     own = {"terminated": terminated, "truncated": truncated, "discount": timestep.discount}
     info = {"final_observation": timestep.observation, **timestep.env_info, **own}
@@ -366,7 +366,7 @@ def _fields(timestep: TimeStep) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=256)
 def _params_class(declared: tuple[Declared, ...]) -> type:
-    """A struct of params with gymnax's ``replace``."""
+    """Makes a struct class of params with gymnax's ``replace``."""
     known = {d.path: d for d in declared}
 
     def replace(self: Any, **changes: Any) -> Any:
@@ -403,7 +403,7 @@ def _check_param(declared: Declared, value: Any) -> None:
 
 
 def _with_our_names(id: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of `jaxenv.load` for options of which some have gymnax's names."""
+    """Translates options that have gymnax's names to options of `jaxenv.load`."""
     ours = {theirs: name for name, theirs in CONSTANT_NAMES.get(id, {}).items()}
     if twice := [name for name in options if ours.get(name) in options]:
         raise ValueError(f"to_gymnax: {twice[0]} and {ours[twice[0]]} are the same, give one of them")
@@ -411,18 +411,18 @@ def _with_our_names(id: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _params(env: Environment) -> dict[str, Any]:
-    """The params of the environment below all wrappers, by name."""
+    """Returns the params of the environment below all wrappers, by name."""
     params = params_of(env)
     return {} if params is None else {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
 
 
 def _limits(env: Environment) -> list[TimeLimit]:
-    """The time limits of a stack, outermost first."""
+    """Returns the time limits of a stack, outermost first."""
     return [layer for layer in layers(env) if isinstance(layer, TimeLimit)]
 
 
 def _elapsed(env: Any, state: Tree) -> jax.Array:
-    """The steps that the outermost time limit has counted."""
+    """Returns the steps that the outermost time limit has counted."""
     return env.elapsed(state) if isinstance(env, TimeLimit) else _elapsed(env.env, env.inner(state))
 
 

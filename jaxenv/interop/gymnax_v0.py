@@ -12,10 +12,10 @@ make = functools.partial(gymnax.make, api="0.x")
 
 
 def __getattr__(name: str) -> Any:
-    """The other names of the module ``gymnax``, without its wrappers: those of gymnax 1.x take six values."""
+    """Returns other names of the module ``gymnax``, without its wrappers, which take six values in gymnax 1.x."""
     if name == "wrappers":
         raise AttributeError(
-            "gymnax_v0: the wrappers of gymnax 1.x take six values, use those that the trainer brings, or "
+            "gymnax_v0: the wrappers of gymnax 1.x take six values, use the trainer's own, or "
             "`from jaxenv.interop import gymnax` and LegacyStepAPIWrapper(LogWrapper(env))"
         )
     return getattr(gymnax, name)

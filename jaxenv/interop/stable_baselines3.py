@@ -32,7 +32,7 @@ def to_stable_baselines3(
     render_mode: Literal["rgb_array"] | None = None,
     **options: Any,
 ) -> Any:
-    """A ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are the lanes of a batch.
+    """Exports a batch as a ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are its lanes.
 
     A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: those
     of ``env_info``, ``"TimeLimit.truncated"``, and where an episode ended ``"terminal_observation"`` and, with
@@ -49,8 +49,8 @@ def to_stable_baselines3(
 
     Raises:
         ImportError: without stable-baselines3.
-        ValueError: for another autoreset mode, for vector rewards, for specs that are no spaces, for actions or
-            integers that stable-baselines3 does not know.
+        ValueError: for another autoreset mode, vector rewards, specs that cannot be spaces, or actions or integers that
+            stable-baselines3 does not know.
     """
     vec_env = _vec_env_class()
     refuse_outside_jax(_OWNER, env_or_id)
@@ -72,7 +72,7 @@ def _vec_env_class() -> type:
 
 
 def _copied(state: dict[str, Any]) -> Any:
-    """A copy of a ``LanesVecEnv`` from its attributes."""
+    """Copies a ``LanesVecEnv`` from its attributes."""
     copied: Any = object.__new__(_vec_env_class())
     copied.__dict__.update(state)
     return copied
@@ -127,7 +127,7 @@ class _VecEnvMethods(Fixed):
         self._is_fixed = True
 
     def __reduce__(self) -> Any:
-        return _copied, (self.__dict__,)  # pickle does not find a class that is made when it is needed
+        return _copied, (self.__dict__,)  # pickle cannot find a class that is made on demand
 
     def reset(self) -> Tree:
         self._check_open()
@@ -167,7 +167,7 @@ class _VecEnvMethods(Fixed):
         return self._cast(row.observation), row.reward, row.ended, infos
 
     def get_images(self) -> list[np.ndarray]:
-        """The pictures of all lanes, uint8 ``[256, 256, 3]`` each; of lanes that ended, of their next episode.
+        """Renders all lanes, uint8 ``[256, 256, 3]`` each; a lane that ended shows its next episode.
 
         Raises:
             ValueError: without ``render_mode="rgb_array"``, before ``reset``, or for an environment without pictures.
@@ -235,13 +235,13 @@ def _unchanged(observation: Tree) -> Tree:
 
 
 def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict[str, Any]]:
-    """One dict per lane from a dict of arrays ``[B, ...]``."""
+    """Splits a dict of arrays ``[B, ...]`` into one dict per lane."""
     rows = zip(*map(_rows, info.values()), strict=True) if info else [()] * num_lanes
     return [dict(zip(info, row, strict=True)) for row in rows]
 
 
 def _rows(values: Tree) -> list[Any]:
-    """The values of single lanes from arrays ``[B, ...]``."""
+    """Splits arrays ``[B, ...]`` into the values of single lanes."""
     if isinstance(values, np.ndarray):
         return values.tolist() if values.ndim == 1 else list(values)
     leaves, structure = tree.flatten(values)

@@ -27,7 +27,7 @@ from jaxenv.wrappers import AutoReset
 
 
 def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
-    """An environment with the methods of ``stoa.Environment``.
+    """Exports an environment with the methods of ``stoa.Environment``.
 
     For one key ``reset`` makes one lane, and Stoa's wrappers do the rest: ``AddRNGKey``, ``RecordEpisodeMetrics``,
     ``AutoResetWrapper``, ``VmapWrapper``. Under ``vmap`` the functions run this library's batched code.
@@ -43,14 +43,14 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     Raises:
         ImportError: without stoa.
         ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane or a
-            vector reward, or whose specs are no spaces of Stoa.
+            vector reward, or specs that Stoa has no spaces for.
     """
     return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
 
 
 @tree.struct
 class StoaState:
-    """The state of a batch of lanes: that of the environment, and the sums over the current episodes, ``[B]``."""
+    """The state of a batch of lanes: the environment's state, and sums over the current episodes, ``[B]``."""
 
     inner: Tree
     running_count_episode_return: jax.Array
@@ -58,14 +58,14 @@ class StoaState:
 
 
 class StoaEnv(Fixed):
-    """The environment that `to_stoa` returns; its methods are those of ``stoa.Environment``."""
+    """The environment that `to_stoa` returns, with the methods of ``stoa.Environment``."""
 
     _owner = "to_stoa"
 
     def __init__(self, env: Environment):
         if env.reward_spec().shape:
             raise ValueError(f"to_stoa: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
-        check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # which its wrappers fill
+        check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # Stoa's wrappers fill these
         self._env = env
         with outside_traces():  # spaces compute with their bounds
             self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())
@@ -74,7 +74,7 @@ class StoaEnv(Fixed):
 
     @property
     def params(self) -> Any:
-        """The params of the task: what ``env_params`` may replace.
+        """The params of the task, which ``env_params`` may replace.
 
         ``None`` if it has none or there are several tasks.
         """
@@ -102,27 +102,27 @@ class StoaEnv(Fixed):
         return state, _row(timestep)
 
     def observation_space(self, env_params: Any = None) -> Any:
-        """The space of one observation; params never change it."""
+        """Returns the space of one observation; params never change it."""
         return self._observation_space
 
     def action_space(self, env_params: Any = None) -> Any:
-        """The space of one action; params never change it."""
+        """Returns the space of one action; params never change it."""
         return self._action_space
 
     def reward_space(self, env_params: Any = None) -> Any:
-        """The space of the reward, float32."""
+        """Returns the space of the reward, float32."""
         return _spaces().BoundedArraySpace((), np.float32, name="reward")
 
     def discount_space(self, env_params: Any = None) -> Any:
-        """The space of the discount, float32 in [0, 1]."""
+        """Returns the space of the discount, float32 in [0, 1]."""
         return _spaces().BoundedArraySpace((), np.float32, 0.0, 1.0, name="discount")
 
     def state_space(self, env_params: Any = None) -> Any:
-        """Not available: a state is a tree of arrays without bounds."""
+        """Raises an error: a state is a tree of arrays without bounds."""
         raise NotImplementedError(f"{self}: states have no space")
 
     def environment_space(self, env_params: Any = None) -> Any:
-        """Not available, because it includes the space of states."""
+        """Raises an error: it would include the space of states."""
         return self.state_space(env_params)
 
     @property
@@ -131,7 +131,7 @@ class StoaEnv(Fixed):
         return self
 
     def close(self) -> None:
-        """Frees what the environment holds outside JAX."""
+        """Frees resources outside JAX."""
         self._env.close()
 
     def __repr__(self) -> str:
@@ -171,7 +171,7 @@ def _spaces() -> ModuleType:
 
 # --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
 # jit keeps constants such as lookup tables inside the functions. AutoResetWrapper calls them in a lax.cond, whose rule
-# for vmap would batch them, which functions with a rule of their own do not allow.
+# for vmap would batch them, which functions with their own rule do not allow.
 
 
 @jitted
@@ -186,11 +186,11 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree) -> Any
     return env.step(state, action)
 
 
-# --- what Stoa sees ---------------------------------------------------------------------------------------------------
+# --- Stoa's view -----------------------------------------------------------------------------------------------------
 
 
 def _row(timestep: TimeStep, **extras: Any) -> Any:
-    """A ``stoa.TimeStep``, whose step type tells a termination (2) from a truncation (3)."""
+    """Makes a ``stoa.TimeStep``, whose step type tells a termination (2) from a truncation (3)."""
     step_type = (timestep.step_type + timestep.truncated.astype(jnp.int32)).astype(jnp.int8)
     return _stoa().TimeStep(
         step_type=step_type,
@@ -202,7 +202,7 @@ def _row(timestep: TimeStep, **extras: Any) -> Any:
 
 
 def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: jax.Array) -> Any:
-    """A ``stoa.TimeStep`` of a batch with what Stoa's wrappers add; the metrics are 0 but on the last row."""
+    """Makes a ``stoa.TimeStep`` of a batch with the entries of Stoa's wrappers; metrics are 0 before the last row."""
     info = dict(timestep.env_info)
     final = info.pop("final_observation")
     metrics = {
@@ -214,19 +214,19 @@ def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: ja
 
 
 def _countable(spec: specs.Array) -> specs.Array:
-    """The spec of an action with integers 0 and 1 in place of flags, of which Stoa has no space to sample from."""
+    """Replaces flags in the spec of an action by integers 0 and 1: Stoa cannot sample from a space of flags."""
     return specs.Bounded(spec.shape, np.int32, 0, 1, spec.name) if spec.dtype == np.bool_ else spec
 
 
 def _with_flags(spec: Tree, action: Tree) -> Tree:
-    """An action with flags where the spec has them. An action of another structure passes: ``step`` refuses it."""
+    """Restores flags in an action where the spec has them. Another structure passes: ``step`` refuses it."""
     if mismatch(spec, action, "action") is not None:
         return action
     return jax.tree.map(lambda s, a: a != 0 if s.dtype == np.bool_ and a.dtype.kind in "iu" else a, spec, action)
 
 
 def _space(owner: str, spec: Tree) -> Any:
-    """The space of a tree of specs."""
+    """Converts a tree of specs to a space."""
     spaces = _spaces()
     if isinstance(spec, Mapping):
         return spaces.DictSpace({name: _space(owner, inner) for name, inner in spec.items()})

@@ -1,4 +1,4 @@
-"""Rollouts: a policy in an environment for many steps, in one compiled loop."""
+"""Rollouts: run a policy in an environment for many steps, in one compiled loop."""
 
 from jaxenv.core._count import Count as Count
 from jaxenv.rollout._evaluate import Evaluation as Evaluation

@@ -1,4 +1,4 @@
-"""Evaluation of a policy on whole episodes, the same number in every lane, so that short ones are not favoured."""
+"""Evaluates a policy on whole episodes, the same number in every lane, so that short ones are not favoured."""
 
 import dataclasses
 import warnings
@@ -49,9 +49,9 @@ class Evaluation:
     def summary(
         self, key: jax.Array | None = None, *, num_resamples: int = 10_000, level: float = 0.95
     ) -> dict[str, Any]:
-        """Statistics of the finished episodes, scalars; those of returns are ``[R]`` for a vector reward.
+        """Returns statistics of the finished episodes: scalars, or ``[R]`` for returns of a vector reward.
 
-        Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones, so if there are any,
+        Episodes that ``max_steps`` cut off count only as ``unfinished``. They are the long ones. If there are any,
         raise ``max_steps`` or give the environment a time limit. Episodes that ended on an abnormal row count only as
         ``abnormal``, as in `jaxenv.rollout.Metrics`.
 
@@ -70,7 +70,7 @@ class Evaluation:
 
         Raises:
             ValueError: if ``key`` is not typed, ``level`` is not in (0, 1), ``num_resamples`` is less than 1, or the
-                episodes are those of several calls (under ``jax.vmap``).
+                episodes come from several calls (under ``jax.vmap``).
 
         >>> returns = np.array([1, 2, 3, 6], np.float32)
         >>> ended = np.array([True, True, False, True])
@@ -93,7 +93,7 @@ class Evaluation:
         number = _count(valid)
         moments = _moments.from_batch(returns, valid)
 
-        def of_at_least(minimum: Any, x: Any) -> Any:
+        def if_at_least(minimum: Any, x: Any) -> Any:
             return Statistic.where(number >= minimum, x)
 
         counted = tree.expand(valid, returns.ndim)
@@ -104,12 +104,12 @@ class Evaluation:
             "truncated": _count(valid & ~terminated),
             "abnormal": _count(finished & ~valid),
             "unfinished": _count(~finished),
-            "return_mean": of_at_least(1, moments.mean),
-            "return_std": of_at_least(1, jnp.sqrt(moments.variance)),
-            "return_max": of_at_least(1, jnp.max(jnp.where(counted, returns, -LARGEST), axis=0)),
-            "return_min": of_at_least(1, jnp.min(jnp.where(counted, returns, LARGEST), axis=0)),
-            "return_standard_error": of_at_least(2, standard_error),
-            "length_mean": of_at_least(
+            "return_mean": if_at_least(1, moments.mean),
+            "return_std": if_at_least(1, jnp.sqrt(moments.variance)),
+            "return_max": if_at_least(1, jnp.max(jnp.where(counted, returns, -LARGEST), axis=0)),
+            "return_min": if_at_least(1, jnp.min(jnp.where(counted, returns, LARGEST), axis=0)),
+            "return_standard_error": if_at_least(2, standard_error),
+            "length_mean": if_at_least(
                 1, _moments.from_batch(jnp.asarray(self.lengths).astype(jnp.float32), valid).mean
             ),
         }
@@ -117,7 +117,7 @@ class Evaluation:
             random.check_one("summary", key)
             means = _resampled_means(key, returns - moments.mean[None], valid, number, num_resamples)
             for name, quantile in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
-                summary[name] = of_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
+                summary[name] = if_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
         return summary
 
 
@@ -148,8 +148,8 @@ def evaluate(
         key: one typed key, or one per lane ``Key[B]``.
         num_episodes: a multiple of the number of lanes B; one per lane by default.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
-        max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1. By default what
-            the episodes of a lane take up to the time limit, and 100,000 for each where a lane has no limit.
+        max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1. By default
+            enough for all episodes of a lane, each up to the time limit, or up to 100,000 steps where there is none.
         env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
             default.
 
@@ -174,7 +174,7 @@ def evaluate(
     loop = PolicyLoop.create("evaluate", env, policy, (state, timestep), None, initial_memory, None)
 
     kinds = (timestep.reward, jnp.float32), (timestep.step_type, jnp.int32), (timestep.step_type, bool)
-    # On the devices of the lanes from the start, as the carry of a loop must be.
+    # The carry of a loop must be on the devices of the lanes from the start.
     zeros = tree.vary_like(timestep.step_type, [jnp.zeros(x.shape, dtype) for x, dtype in kinds])
     reward, count, flags = xla.sharded_like(loop.words[0], zeros)
     none = Sum(reward, reward)
@@ -230,21 +230,21 @@ def evaluate(
 
 
 def _default_bound(env: Environment, quota: int) -> jax.Array:
-    """The number of steps in which a lane ends ``quota`` episodes, restarts included; int32 ``()``."""
+    """Returns the number of steps in which a lane ends ``quota`` episodes, restarts included; int32 ``()``."""
     longest = jnp.asarray(env._longest_episode, jnp.int32)
     steps = jnp.max(jnp.where(longest == INT32_MAX, np.int32(_WITHOUT_LIMIT), longest))
     return jnp.where(steps >= INT32_MAX // quota, np.int32(INT32_MAX), quota * (steps + 1))
 
 
 def _count(mask: jax.Array) -> jax.Array:
-    """How many of ``bool[N]`` are True; int32, also where 64-bit types are enabled."""
+    """Counts the True entries of ``bool[N]``, int32, also where 64-bit types are enabled."""
     return jnp.sum(mask, axis=0, dtype=jnp.int32)
 
 
 def _resampled_means(
     key: jax.Array, x: jax.Array, valid: jax.Array, number: jax.Array, num_resamples: int
 ) -> jax.Array:
-    """Means of ``number`` episodes drawn with replacement from the valid ones of ``x``, ``[num_resamples, ...]``."""
+    """Returns means of ``number`` valid episodes drawn with replacement, ``[num_resamples, ...]``."""
     batch_size = 64  # resamples in memory at a time
     order = jnp.argsort(~valid, stable=True)  # valid episodes first
     drawn = np.arange(x.shape[0], dtype=np.int32) < number

@@ -1,4 +1,4 @@
-"""Films of a policy in an environment as objects, which notebooks play."""
+"""Films a policy in an environment, as an object that notebooks play."""
 
 import dataclasses
 import pathlib
@@ -21,7 +21,7 @@ class Film:
     """The frames of a film. A notebook plays them.
 
     The output is an animated picture, which loads nothing and works in JupyterLab, VS Code and exported pages. It holds
-    at most 256 frames; a longer film shows every second, third, ... frame there, at the same speed. `save` writes all
+    at most 256 frames; a longer film shows every second, third, ... frame, at the same speed. `save` writes all
     of them.
 
     Attributes:

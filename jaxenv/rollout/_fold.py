@@ -1,4 +1,4 @@
-"""Rollouts that keep no trajectory: a function folded over the rows, up to a number of rows, steps or episodes."""
+"""Rollouts that keep no trajectory: fold a function over the rows, up to a number of rows, steps or episodes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -62,8 +62,8 @@ def fold(
         fn: ``fn(value, step, next_timestep)`` returns the next value, of the same structure, shapes and dtypes.
             ``step`` is an `Experience` with leaves ``[B, ...]``, ``next_timestep`` the TimeStep that its action leads
             to; update metrics with the latter. To fold several functions, write one over a tuple of values.
-        value: the initial value. Inside ``jax.shard_map`` each shard has its own; put what the shards share into a
-            `jaxenv.tree.Shared`.
+        value: the initial value. Inside ``jax.shard_map`` each shard has its own; put values common to all shards into
+            a `jaxenv.tree.Shared`.
         state: the environment's state.
         timestep: the TimeStep that belongs to it.
         num_steps: static; the loop is a ``jax.lax.scan`` and can be differentiated.
@@ -192,7 +192,7 @@ def _make_loop(
     initial_memory: Any,
     memory: jax.Array | None,
 ) -> tuple[tuple[Any, ...], Callable[..., Any]]:
-    """The initial carry of a fold, and the loop body from carry to carry."""
+    """Returns the initial carry of a fold, and the loop body from carry to carry."""
     loop = PolicyLoop.create(owner, env, policy, (state, timestep), key, initial_memory, memory)
     check_callable(owner, "fn", fn, "(value, step, next_timestep)")
     check_arrays(owner, "value", value)
@@ -208,7 +208,7 @@ def _make_loop(
         new = tree.vary_like(timestep.step_type, new)
         return *inner, new, rows + 1, steps + _count(~timestep.is_first()), episodes + _count(timestep.is_last())
 
-    # Inside shard_map each shard has its own counts.
+    # Inside shard_map each shard counts separately.
     counts = tree.vary_like(timestep.step_type, (jnp.zeros((), jnp.int32), Count.zeros(), Count.zeros()))
     return (state, timestep, loop.memory, value, *counts), body
 
@@ -234,7 +234,7 @@ def _check_value(owner: str, old: Any, new: Any) -> None:
 
 
 def _limit(owner: str, argument: str, number: Any) -> jax.Array:
-    """The number of steps or episodes after which a loop stops, uint32 ``()``."""
+    """Returns the number of steps or episodes after which a loop stops, uint32 ``()``."""
     if isinstance(number, jax.core.Tracer):
         if number.ndim or not jnp.issubdtype(number.dtype, jnp.integer):
             raise ValueError(f"{owner}: {argument} must be an integer, got {number!r}")

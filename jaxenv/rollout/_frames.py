@@ -1,4 +1,4 @@
-"""The frames of a film: the moments of a rollout, in a grid of lanes."""
+"""Renders the frames of a film: the moments of a rollout, in a grid of lanes."""
 
 import warnings
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.tree import Tree
 
-_MAX_STEPS = 1000  # of a film whose length is not given
+_MAX_STEPS = 1000  # of a film without a given length
 _CHUNK = 32  # steps per call of the compiled function
 
 
@@ -67,7 +67,7 @@ def moments(
     size: tuple[int, int],
     initial_memory: Any,
 ) -> Iterator[Moment]:
-    """The moments of a film as NumPy arrays, drawn in chunks of steps."""
+    """Yields the moments of a film as NumPy arrays, drawn in chunks of steps."""
     start = env.reset(jax.random.key(0) if key is None else key)
     loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
 

@@ -18,7 +18,7 @@ from jaxenv.tree._structure import mismatch
 
 @tree.struct
 class PolicyStep:
-    """What a policy may return instead of a bare action.
+    """A possible result of a policy: an action with a memory or further outputs.
 
     Attributes:
         action: the batch of actions, ``[B, ...]``.
@@ -32,7 +32,7 @@ class PolicyStep:
 
 
 class Policy(Protocol):
-    """What chooses the actions of all lanes: ``policy(timestep, stream)``, or ``policy(timestep, stream, memory)``.
+    """Chooses the actions of all lanes: ``policy(timestep, stream)``, or ``policy(timestep, stream, memory)``.
 
     ``stream`` has one stream per lane. A policy returns the actions ``[B, ...]`` or a `PolicyStep`.
     """
@@ -42,7 +42,7 @@ class Policy(Protocol):
 
 
 def random_policy(env: Environment) -> Policy:
-    """A policy that samples the action spec, restricted to legal actions if there is an ``env_info["action_mask"]``.
+    """Returns a policy that samples the action spec, or only legal actions with an ``env_info["action_mask"]``.
 
     Returns:
         A function ``policy(timestep, stream)``, with a stream per lane, that returns the actions ``[B, ...]``.
@@ -59,14 +59,14 @@ def random_policy(env: Environment) -> Policy:
 
 
 def policy_stream(env: Environment, state: Any, words: KeyWords | None = None) -> Stream:
-    """The stream that a policy draws from in a state, one per lane.
+    """Returns the stream that a policy draws from in a state, one per lane.
 
     Two salts separate it from the streams of the environment, which never draws the same numbers.
 
     Args:
         env: the environment.
         state: its state.
-        words: two ``uint32[B]`` in place of the lanes' own keys.
+        words: two ``uint32[B]`` to use instead of the lanes' keys.
     """
     check_environment("policy_stream", env)
     with _checks.explained("policy_stream", env, state):
@@ -127,7 +127,7 @@ def act(policy: Policy, timestep: TimeStep, stream: Stream, memory: Any, recurre
 
 
 def memory_fault(initial_memory: Any, memory: Any) -> str | None:
-    """Where a memory differs from the initial one in structure, shape or dtype; ``None`` if it does not."""
+    """Says where a memory differs from the initial one in structure, shape or dtype; ``None`` if it does not."""
     if (fault := mismatch(initial_memory, memory, "memory")) is not None:
         return f"{fault}, as in initial_memory"
     for (path, x), y in zip(tree.flatten_with_path(initial_memory)[0], jax.tree.leaves(memory), strict=True):

@@ -1,4 +1,4 @@
-"""One step of a policy in an environment, shared by every loop of this package."""
+"""Steps a policy in an environment; every loop of this package uses it."""
 
 import dataclasses
 from typing import Any

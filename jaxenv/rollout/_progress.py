@@ -1,4 +1,4 @@
-"""A progress bar for loops on the host."""
+"""Shows a progress bar for loops on the host."""
 
 import contextlib
 import sys
@@ -8,9 +8,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def progress(total: int, unit: str = "steps", done: int = 0) -> Iterator[Callable[..., None]]:
-    """A bar on stderr with the time left, from ``done`` on; nothing if stderr is not a terminal or rich is missing.
+    """Shows a bar on stderr with the time left, from ``done`` on, if stderr is a terminal and rich is installed.
 
-    The yielded function ``advance(count, note="")`` advances it and shows a note behind it.
+    Yields a function ``advance(count, note="")`` that advances the bar and shows a note after it.
     """
     bar: Any = None
     if sys.stderr.isatty():

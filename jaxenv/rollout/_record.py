@@ -1,4 +1,4 @@
-"""Films of a policy in an environment, written to a file: GIF, MP4, or a strip of pictures."""
+"""Films a policy in an environment and writes a file: GIF, MP4, or a strip of pictures."""
 
 import pathlib
 from typing import Any

@@ -30,8 +30,8 @@ def unroll(
 ) -> tuple[tuple[Any, TimeStep, Any], Experience]:
     """Steps all lanes ``num_steps`` times in a ``jax.lax.scan``.
 
-    The trajectory starts with the ``timestep`` passed in. The one returned starts the next unroll, so consecutive
-    unrolls neither lose nor repeat a TimeStep.
+    The trajectory starts with the given ``timestep``. The returned one starts the next unroll, so consecutive unrolls
+    neither lose nor repeat a TimeStep.
 
     Args:
         env: the environment.
@@ -44,9 +44,9 @@ def unroll(
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``; a lane's memory is reset to it
             wherever ``env.episode_starts(timestep)``.
         memory: recurrent state to continue with, ``initial_memory`` by default.
-        fields: what to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
+        fields: fields to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
             such as ``"observation.camera"``. Everything by default. In ``same_step`` mode ``"observation"`` needs
-            ``"env_info.final_observation"`` next to it, the only place of an episode's last observation.
+            ``"env_info.final_observation"`` too, the only place of an episode's last observation.
 
     Returns:
         ``(state, timestep, memory)`` to continue from, and an `Experience`.

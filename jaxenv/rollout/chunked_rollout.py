@@ -1,4 +1,4 @@
-"""Rollouts of any length: compiled in chunks, with metrics on the host after each, in constant memory."""
+"""Rollouts of any length: compiled in chunks, with metrics on the host after each chunk, in constant memory."""
 
 import contextlib
 import dataclasses
@@ -26,9 +26,9 @@ from jaxenv.rollout._progress import progress
 from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
 from jaxenv.rollout.writers import Writer
 
-# Rows that are measured together: the sums over finished episodes are updated once per block.
+# Rows measured together: the sums over finished episodes are updated once per block.
 _BLOCK = 50
-# The mesh axis over which ``devices`` share the lanes.
+# The mesh axis over which the lanes are spread.
 _AXIS = "lanes"
 
 
@@ -58,15 +58,15 @@ class ChunkedRollout:
     Args:
         env: the environment, with an ``AutoReset`` in its stack. Its params are arguments of the compiled program.
         num_steps: rows per lane.
-        key: typed key ``()`` or ``Key[B]`` that lanes are reset with; the policy draws from the lanes' own streams.
+        key: typed key ``()`` or ``Key[B]`` that resets the lanes; the policy draws from the lanes' streams.
         policy: as in `jaxenv.unroll`; random by default.
-        metrics: what to measure. In ``same_step`` mode it cannot name entries of `Task.state_info`, because
-            LAST rows show those of the next episode; by default they are not measured there.
+        metrics: the metrics. In ``same_step`` mode they cannot name entries of `Task.state_info`, which describe the
+            next episode on LAST rows; by default they leave these out.
         chunk_steps: rows per lane of a chunk. The default makes short chunks, at most 10,000 rows, of equal size if
             possible.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
-        devices: how many devices share the lanes, equally many each, with the statistics of wrappers over all lanes.
-            The number changes no result but the rounding of floats.
+        devices: number of devices over which the lanes are spread equally; wrappers keep statistics over all lanes. The
+            number changes only the rounding of floats.
 
     Attributes:
         chunks: rows per lane of each chunk.
@@ -127,7 +127,7 @@ class ChunkedRollout:
         rows = 0
         previous: Any = None
         for length in [*self.chunks, 0]:
-            # The next chunk runs while the previous one is fetched, so the device never waits for the host.
+            # The next chunk runs while the host fetches the previous one, so the device never waits.
             current = None
             if length:
                 carry, metrics = self._advance[length](carry)
@@ -171,7 +171,7 @@ class ChunkedRollout:
 
 
 def chunk_lengths(num_steps: int, num_envs: int, chunk_steps: int | None = None) -> list[int]:
-    """Chunk lengths that add up to ``num_steps``: equal if a divisor allows it, otherwise with a shorter last one."""
+    """Splits ``num_steps`` into chunks, equal if a divisor allows it, otherwise with a shorter last one."""
     most = min(num_steps, chunk_steps or min(10_000, max(200, 2**20 // num_envs)))
     length = next(n for n in range(most, 0, -1) if num_steps % n == 0)
     if chunk_steps or length < most / 4:  # for example, if num_steps is a prime
@@ -181,14 +181,15 @@ def chunk_lengths(num_steps: int, num_envs: int, chunk_steps: int | None = None)
 
 
 def block_lengths(num_steps: int) -> tuple[int, int]:
-    """Rows of each block of a chunk, and of the shorter one at its end; 0 if there is none.
+    """Returns the rows of each block of a chunk, and of the shorter block at its end; 0 if there is none.
 
     >>> block_lengths(200), block_lengths(60), block_lengths(101)
     ((50, 0), (30, 0), (50, 1))
     """
     most = min(num_steps, _BLOCK)
     size = next(n for n in range(most, 0, -1) if num_steps % n == 0)
-    # A shorter block compiles the environment's step a second time: only worth it if all blocks were short otherwise.
+    # A shorter block compiles the environment's step a second time: only worth it if all blocks would be short
+    # otherwise.
     return (size, 0) if size >= most / 4 else (most, num_steps % most)
 
 
@@ -216,7 +217,7 @@ def _check_devices(env: Environment, devices: int) -> None:
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
 ) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
-    """The functions of a program with lanes sharded over devices, and the arguments of ``start`` on these devices."""
+    """Returns a program's functions with lanes sharded over devices, and the arguments of ``start`` there."""
     mesh, env = Mesh(np.array(jax.devices()[:devices]), (_AXIS,)), summed_over(env, _AXIS)
     inputs = env, initial_memory, key, jnp.arange(env.num_envs, dtype=jnp.int32)
     specs = partition_specs((env, initial_memory), _AXIS)
@@ -237,14 +238,14 @@ def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
 
 @dataclasses.dataclass(frozen=True)
 class _Program:
-    """The two functions that are compiled; with an ``axis_name`` for the lanes of one shard of a mesh axis."""
+    """The two functions to compile; with an ``axis_name`` they run on the lanes of one shard of a mesh axis."""
 
     policy: Policy
     metrics: Metrics
     axis_name: str | None
 
     def start(self, env: Environment, initial_memory: Any, key: jax.Array, env_id: Any) -> Any:
-        """The carry before the first chunk."""
+        """Returns the carry before the first chunk."""
         state, timestep = env.reset(key, env_id)
         measured = self.metrics.init(self._measurable(env, state, timestep))
         return state, timestep, tree.strong(initial_memory), measured, self._totals(measured)
@@ -282,12 +283,12 @@ class _Program:
         return (*carry, self.metrics.clear_finished(measured), cumulative), metrics
 
     def _totals(self, measured: Any) -> Totals:
-        """The totals of all lanes, also those of other shards."""
+        """Returns the totals of all lanes, including those of other shards."""
         totals = self.metrics.totals(measured)
         return totals if self.axis_name is None else totals.psum(self.axis_name)
 
     def _measurable(self, env: Environment, state: Any, timestep: TimeStep) -> TimeStep:
-        """The row without the entries that in ``same_step`` mode are not measured unless they are named."""
+        """Removes the entries that in ``same_step`` mode are measured only if they are named."""
         if self.metrics.env_info is not None or env.autoreset != "same_step":
             return timestep
         hidden = {"final_observation", *jax.eval_shape(env.env_info_of, state)}

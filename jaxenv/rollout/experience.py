@@ -1,4 +1,4 @@
-"""The trajectory, with actions, that a rollout returns to a learner."""
+"""The trajectory of a rollout, with actions."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ class Experience:
     Attributes:
         timestep: the TimeSteps that the policy saw.
         action: its actions. The environment ignores those on LAST rows in ``next_step`` mode.
-        policy_info: what the policy returned as ``PolicyStep.info``.
+        policy_info: the policy's ``PolicyStep.info``.
     """
 
     timestep: TimeStep = _UNSET
@@ -41,4 +41,4 @@ class Experience:
         kept = (f"\n    {name}={text}" for name, text in indented)
         return f"Experience({','.join(kept)})"
 
-    _repr_html_ = _rows_html.experience_html  # what notebooks show
+    _repr_html_ = _rows_html.experience_html  # shown by notebooks

@@ -1,4 +1,4 @@
-"""A statistic that is missing where there was nothing to average."""
+"""A statistic, which is missing where there is no data."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class Statistic:
 
     @classmethod
     def where(cls, valid: jax.Array, x: jax.Array) -> "Statistic":
-        """``x`` where ``valid``; missing elsewhere."""
+        """Returns ``x`` where ``valid``; missing elsewhere."""
         return cls(jnp.where(valid, x, np.float32(0)), valid)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:

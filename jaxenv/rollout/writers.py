@@ -1,8 +1,8 @@
-"""Writers of metrics: lines of text, a CSV file, TensorBoard, Weights & Biases.
+"""Writes metrics as lines of text, to a CSV file, TensorBoard or Weights & Biases.
 
-Each is called as ``writer(step, metrics)``. ``metrics`` maps names to numbers, to ``None`` where there is no value, or
-to lists of them (the components of a vector reward), as returned by `jaxenv.rollout.to_host`; arrays are fetched from
-the device. Writers are context managers and close what they open.
+Writers are called as ``writer(step, metrics)``. ``metrics`` maps names to numbers, to ``None`` where there is no value,
+or to lists of them (the components of a vector reward), as returned by `jaxenv.rollout.to_host`; arrays are fetched
+from the device. Writers are context managers and close what they open.
 """
 
 import csv
@@ -20,10 +20,10 @@ COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_s
 
 
 class Writer:
-    """The base of writers, which can be closed by a call or by ``with``."""
+    """Base class of writers. `close` or ``with`` closes them."""
 
     def close(self) -> None:
-        """Closes what the writer has opened; nothing by default."""
+        """Closes files and runs that the writer has opened; nothing by default."""
 
     def __enter__(self) -> "Writer":
         return self
@@ -37,7 +37,7 @@ class Table(Writer):
 
     Args:
         columns: the metrics to print, in this order; all of them if ``None``.
-        file: where to print, stdout by default.
+        file: the file to print to, stdout by default.
 
     >>> table = Table(["episodes", "return_mean"])
     >>> table(1000, {"episodes": 12, "return_mean": 21.52})
@@ -124,7 +124,7 @@ class CSV(Writer):
         return file
 
     def _checked(self, row: dict[str, Any]) -> int:
-        """Removes what is unfinished from the file, and returns the number of bytes that remain."""
+        """Removes an unfinished line from the file, and returns the number of bytes that remain."""
         content = self.path.read_bytes()
         header = _line(list(row))
         complete = content.rfind(b"\n") + 1  # bytes of complete lines
@@ -152,7 +152,7 @@ class TensorBoard(Writer):
     Args:
         path: the folder; it is created if it does not exist.
         against: names of counts among the metrics, such as ``"episodes"``, or ``"calls"``, the number of calls. Every
-            metric is drawn over the sum of each since the first call, too, as ``return_mean_vs_episodes``.
+            metric is also drawn over the sum of each since the first call, as ``return_mean_vs_episodes``.
 
     Raises:
         ValueError: if ``against`` is not a sequence of names.
@@ -172,7 +172,7 @@ class TensorBoard(Writer):
     def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
         """Adds a point to the curves of every metric that has a value.
 
-        Raises a ``ValueError`` if a name of ``against`` is not that of a count among the metrics.
+        Raises a ``ValueError`` if a name of ``against`` does not name a count among the metrics.
         """
         flat, at = _flatten("TensorBoard", step, metrics), int(step)
         counts = {"calls": 1, **flat}
@@ -222,12 +222,12 @@ class WandB(Writer):
 def _flatten(
     writer: str, step: SupportsInt, metrics: Mapping[str, Any], columns: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Metrics on the host; the elements of lists are named ``name.0``, ``name.1``. Checks the arguments of a call."""
+    """Checks the arguments of a call and fetches its metrics; elements of lists are named ``name.0``, ``name.1``."""
     if (
         isinstance(step, bool | str)
         or not isinstance(step, SupportsInt)
         or (isinstance(step, SupportsFloat) and float(step) % 1 != 0)
-    ):  # NaN, too
+    ):  # also NaN
         raise ValueError(f"{writer}: step must be an integer, got {described(step)}")
     if not isinstance(metrics, Mapping):
         raise ValueError(f"{writer}: metrics must be a dict of names and numbers, got {described(metrics)}")

@@ -22,7 +22,7 @@ _UNSET: Any = object()
 class Array:
     """An array of one shape and dtype, without bounds.
 
-    Methods that make arrays take ``outer``, the axes in front of those of the spec: one number or a tuple.
+    Methods that make arrays take ``outer``, further leading axes: one number or a tuple.
 
     Raises:
         ValueError: if ``shape`` does not consist of integers of at least 0, or ``dtype`` is not bool or a dtype of
@@ -62,19 +62,19 @@ class Array:
         return False
 
     def replace(self, shape: Any = _UNSET, dtype: Any = _UNSET, name: Any = _UNSET) -> "Array":
-        """A copy with other attributes; those not given stay the same."""
-        return Array(_or(shape, self.shape), _or(dtype, self.dtype), _or(name, self.name))
+        """Returns a copy with other attributes; omitted ones stay the same."""
+        return Array(_if_set(shape, self.shape), _if_set(dtype, self.dtype), _if_set(name, self.name))
 
     def zeros(self, outer: Outer = ()) -> jax.Array:
-        """Zeros ``[*outer, *shape]``. Zero may lie outside the bounds."""
+        """Returns zeros ``[*outer, *shape]``. Zero may lie outside the bounds."""
         return jnp.zeros(axes_of(outer) + self.shape, self.dtype)
 
     def ones(self, outer: Outer = ()) -> jax.Array:
-        """Ones ``[*outer, *shape]``. One may lie outside the bounds."""
+        """Returns ones ``[*outer, *shape]``. One may lie outside the bounds."""
         return jnp.ones(axes_of(outer) + self.shape, self.dtype)
 
     def full(self, value: Any, outer: Outer = ()) -> jax.Array:
-        """One number everywhere: ``[*outer, *shape]``. It may lie outside the bounds.
+        """Returns ``[*outer, *shape]`` filled with one number. It may lie outside the bounds.
 
         Raises:
             ValueError: if ``value`` is not one number that the dtype can hold: no fraction for integers, no overflow.
@@ -82,11 +82,11 @@ class Array:
         return jnp.full(axes_of(outer) + self.shape, _number(self, value), self.dtype)
 
     def batched(self, outer: Outer) -> "Array":
-        """The spec of a batch: ``outer`` axes in front of the shape."""
+        """Returns the spec of a batch, with ``outer`` axes in front of the shape."""
         return self.replace(shape=axes_of(outer) + self.shape)
 
     def contains(self, value: Any) -> bool:
-        """Whether one concrete array has this shape and dtype and lies within the bounds, if there are any."""
+        """Returns whether one concrete array has this shape and dtype and lies within any bounds."""
         return self._fault(value) is None
 
     def validate(self, value: Any) -> None:
@@ -98,7 +98,7 @@ class Array:
             raise ValueError(f"validate: value does not fit {self}: {fault}")
 
     def sample(self, key: Any, outer: Outer = ()) -> jax.Array:
-        """Random values ``[*key.shape, *outer, *shape]``, always finite.
+        """Draws random values ``[*key.shape, *outer, *shape]``, always finite.
 
         Bounded elements are uniform (integers with both ends), unbounded ones standard normal, half-bounded ones
         exponential from their bound. ``key`` is a stream or a typed JAX key.
@@ -106,7 +106,7 @@ class Array:
         return _sample(self, random.stream(key), axes_of(outer))
 
     def normal(self, key: Any, outer: Outer = ()) -> jax.Array:
-        """Standard normal numbers ``[*key.shape, *outer, *shape]``, whatever the bounds.
+        """Draws standard normal numbers ``[*key.shape, *outer, *shape]``, whatever the bounds.
 
         Raises:
             ValueError: if the spec is discrete.
@@ -114,7 +114,7 @@ class Array:
         return self._floats("normal", random.normal, key, outer)
 
     def uniform(self, key: Any, outer: Outer = ()) -> jax.Array:
-        """Numbers ``[*key.shape, *outer, *shape]``, uniform in [0, 1), whatever the bounds.
+        """Draws numbers ``[*key.shape, *outer, *shape]``, uniform in [0, 1), whatever the bounds.
 
         Raises:
             ValueError: if the spec is discrete.
@@ -196,16 +196,16 @@ class Bounded(Array):
     def replace(  # type: ignore[override]
         self, shape: Any = _UNSET, dtype: Any = _UNSET, minimum: Any = _UNSET, maximum: Any = _UNSET, name: Any = _UNSET
     ) -> "Bounded":
-        """A copy with other attributes; those not given stay the same.
+        """Returns a copy with other attributes; omitted ones stay the same.
 
         A bound that is one number for all elements follows a new shape or dtype; other bounds must be given again.
         """
         return Bounded(
-            _or(shape, self.shape),
-            _or(dtype, self.dtype),
-            _or(minimum, self._loose(self._minimum)),
-            _or(maximum, self._loose(self._maximum)),
-            _or(name, self.name),
+            _if_set(shape, self.shape),
+            _if_set(dtype, self.dtype),
+            _if_set(minimum, self._loose(self._minimum)),
+            _if_set(maximum, self._loose(self._maximum)),
+            _if_set(name, self.name),
         )
 
     def _loose(self, frozen: tuple[Any, ...]) -> Any:
@@ -215,7 +215,7 @@ class Bounded(Array):
         return self.replace(shape=axes_of(outer) + self.shape)
 
     def finite_bounds(self) -> "Bounded":
-        """The spec with infinite bounds replaced by the largest finite numbers of the dtype."""
+        """Replaces infinite bounds by the largest finite numbers of the dtype."""
         if self.is_discrete:
             return self
         limits = jnp.finfo(self.dtype)  # NumPy's finfo does not know bfloat16
@@ -240,14 +240,14 @@ class Bounded(Array):
 
 
 def discrete(n: int, start: int = 0, name: str = "") -> Bounded:
-    """The spec of one integer in ``start`` .. ``start + n - 1``: ``Bounded((), int32, ...)``."""
+    """Returns the spec of one integer in ``start`` .. ``start + n - 1``: ``Bounded((), int32, ...)``."""
     check_integer("discrete", "n", n, 1, INT32_MAX + 1)
     check_integer("discrete", "start", start, -INT32_MAX - 1)
     return Bounded((), np.int32, start, start + n - 1, name)
 
 
 def bounds(spec: Array) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bounds in the spec's shape and dtype; an unbounded spec has the limits of its dtype.
+    """Returns lower and upper bounds in the spec's shape and dtype; an unbounded spec has the limits of its dtype.
 
     The limits of a floating dtype are infinite.
     """
@@ -264,18 +264,18 @@ def _limits(dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def aligned(bound: np.ndarray, ndim: int) -> np.ndarray:
-    """A bound of one lane with axes of length 1 in front, up to ``ndim``: ranks are never promoted implicitly."""
+    """Puts axes of length 1 in front of one lane's bound, up to ``ndim``: ranks are never promoted implicitly."""
     return bound.reshape((1,) * (ndim - bound.ndim) + bound.shape)
 
 
 def _digits(bound: Any) -> Any:
-    """A bound as nested lists of numbers with the digits of its own dtype: 4.8, not 4.800000190734863."""
+    """Converts a bound to nested lists of numbers with the digits of its own dtype: 4.8, not 4.800000190734863."""
     if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fV":
         return bound.tolist() if isinstance(bound, np.ndarray) else bound
     return np.array([float(str(x)) for x in bound.reshape(-1)]).reshape(bound.shape).tolist()
 
 
-def _or(value: Any, default: Any) -> Any:
+def _if_set(value: Any, default: Any) -> Any:
     return default if value is _UNSET else value
 
 
@@ -292,11 +292,11 @@ def check_spec(owner: str, spec: Any, name: str = "spec") -> None:
 
 
 def _is_length(n: Any) -> bool:
-    return is_integer(n) or jax.export.is_symbolic_dim(n)  # an exported function may leave the number of lanes open
+    return is_integer(n) or jax.export.is_symbolic_dim(n)  # an exported function may have a symbolic number of lanes
 
 
 def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
-    """Lengths of axes as a tuple; raises a ``ValueError`` unless they are integers of at least 0."""
+    """Returns lengths of axes as a tuple; raises a ``ValueError`` unless they are integers of at least 0."""
     try:
         shape = tuple(lengths)
     except TypeError:
@@ -309,7 +309,7 @@ def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
 
 
 def _number(spec: Array, value: Any) -> np.ndarray:
-    """``value`` in the dtype of a spec; raises a ``ValueError`` unless it is one number that fits."""
+    """Casts ``value`` to the dtype of a spec; raises a ``ValueError`` unless it is one number that fits."""
     exact = np.asarray(value)
     if exact.shape != () or exact.dtype.kind not in ("b" if spec.dtype.kind == "b" else "iuf"):
         raise ValueError(f"full: value must be one number, got {value!r}")
@@ -322,7 +322,7 @@ def _number(spec: Array, value: Any) -> np.ndarray:
 
 
 def _freeze(spec: Array, attribute: str, bound: Any) -> tuple[Any, ...]:
-    """Bounds as a hashable tuple: one number where all are equal, else one per element."""
+    """Converts bounds to a hashable tuple: one number where all are equal, else one per element."""
     exact = np.asarray(bound)
     kinds = (jnp.bool_, jnp.integer) if spec.dtype.kind == "b" else (jnp.integer, jnp.floating)
     if not any(jnp.issubdtype(exact.dtype, kind) for kind in kinds):
@@ -372,7 +372,7 @@ def _sample(spec: Array, stream: random.Stream, outer: tuple[int, ...]) -> jax.A
 
 
 def _to_float32(bound: np.ndarray) -> np.ndarray:
-    """A bound as float32; a finite one stays finite."""
+    """Casts a bound to float32; a finite one stays finite."""
     largest = np.finfo(np.float32).max
     return np.where(np.isfinite(bound), np.clip(bound, -largest, largest), bound).astype(np.float32)
 

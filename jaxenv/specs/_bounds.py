@@ -14,7 +14,7 @@ from jaxenv.tree import Tree
 
 
 def rearranged(spec: specs.Array, fn: Callable[[Any], Any]) -> specs.Array:
-    """The spec of ``fn(x)`` for a function that moves or drops elements of a batch ``[B, ...]``.
+    """Returns the spec of ``fn(x)`` for a function that moves or drops elements of a batch ``[B, ...]``.
 
     Bounds move with their elements, so ``fn`` must accept NumPy arrays.
     """
@@ -37,7 +37,7 @@ def fit(spec: specs.Array, x: jax.Array) -> jax.Array:
 
 
 def _scalar_if_uniform(bound: np.ndarray, x: jax.Array) -> np.ndarray:
-    """A bound aligned to ``x``, or a scalar if all its elements are equal.
+    """Aligns a bound to ``x``, or returns a scalar if all its elements are equal.
 
     The scalar spares compiled code a constant of the size of an image.
     """
@@ -47,6 +47,6 @@ def _scalar_if_uniform(bound: np.ndarray, x: jax.Array) -> np.ndarray:
 
 
 def mapped_spec(fn: Callable[[Any], Any], spec: Tree, lanes: int) -> Tree:
-    """The specs of ``fn(x)`` for a batch ``x`` that fits ``spec``: shapes and dtypes without bounds."""
+    """Returns the specs of ``fn(x)`` for a batch ``x`` that fits ``spec``: shapes and dtypes without bounds."""
     batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), spec)
     return specs.unbatched(jax.eval_shape(fn, batch))

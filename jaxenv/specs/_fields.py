@@ -11,7 +11,7 @@ from jaxenv.tree import Tree
 
 
 def field_paths(owner: str, fields: Any) -> tuple[str, ...]:
-    """The dotted paths in ``fields``: one path, a sequence of them, or ``None`` for the whole tree (``("",)``).
+    """Returns the dotted paths in ``fields``: one path, a sequence of them, or ``None`` for the whole tree (``("",)``).
 
     Raises:
         ValueError: for anything else, an empty sequence included; the message starts with ``owner``.
@@ -31,8 +31,8 @@ def select(
 ) -> Tree:
     """Marks the leaves that ``fields`` selects: bools in the structure of ``values``.
 
-    ``None`` selects every leaf that ``applies`` accepts. A path selects the leaf or all leaves of the subtree it leads
-    to, and ``applies`` must accept each of them.
+    ``None`` selects every leaf that ``applies`` accepts. A path selects one leaf or all leaves of a subtree, and
+    ``applies`` must accept each of them.
 
     Args:
         owner: class name that error messages start with.
@@ -66,7 +66,7 @@ def select(
 
 
 def select_floats(owner: str, values: Tree, fields: Any) -> Tree:
-    """`select` for the leaves of a floating dtype."""
+    """Calls `select` for the leaves of a floating dtype."""
     return select(owner, values, fields, "an array of floats", lambda x: jnp.issubdtype(x.dtype, jnp.floating))
 
 

@@ -15,11 +15,11 @@ from jaxenv.tree import Tree
 
 
 def flattened(spec: Tree, *, one_hot: bool = True, dtype: Any = None) -> Array:
-    """The spec of the vector that `flatten` returns: shape ``(n,)``, with the bounds of its elements.
+    """Returns the spec of the vector that `flatten` makes: shape ``(n,)``, with the bounds of its elements.
 
     Args:
         spec: a spec or a tree of them.
-        one_hot: whether a bounded integer of shape ``()`` with n values takes n elements, one of which is 1.
+        one_hot: whether a bounded integer of shape ``()`` with n values becomes a one-hot vector of n elements.
         dtype: the dtype of the vector; by default the common dtype of all leaves, or float32 if they differ.
 
     Raises:
@@ -41,11 +41,11 @@ def flattened(spec: Tree, *, one_hot: bool = True, dtype: Any = None) -> Array:
 
 
 def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None) -> jax.Array:
-    """A tree of arrays ``[*outer, ...]`` as one vector ``[*outer, n]``.
+    """Flattens a tree of arrays ``[*outer, ...]`` to one vector ``[*outer, n]``.
 
     The leaves are in tree order (the entries of a dict are sorted by key, as in JAX), each in row-major order. Axes in
-    front of those of the spec, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers
-    beyond 2**24 only approximately.
+    front, such as lanes or time, stay. `unflatten` is the inverse. A float32 vector holds integers beyond 2**24 only
+    approximately.
 
     Args:
         spec: a spec or a tree of them.
@@ -80,7 +80,7 @@ def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None)
 
 
 def unflatten(spec: Tree, vector: jax.Array, *, one_hot: bool = True) -> Tree:
-    """The tree of arrays ``[*outer, ...]`` of a vector ``[*outer, n]`` that `flatten` returned.
+    """Restores the tree of arrays ``[*outer, ...]`` from a vector ``[*outer, n]`` that `flatten` returned.
 
     Elements are cast to the dtype of their leaf. One-hot elements become the value of the largest one; other elements
     of a discrete leaf are rounded to the nearest integer within its bounds if the vector holds floats.
@@ -110,7 +110,7 @@ def unflatten(spec: Tree, vector: jax.Array, *, one_hot: bool = True) -> Tree:
 
 
 def _leaf(spec: Array, part: jax.Array, one_hot: bool) -> jax.Array:
-    """The elements ``[*outer, n]`` of one leaf, in its shape and dtype."""
+    """Reshapes and casts the elements ``[*outer, n]`` of one leaf."""
     if one_hot and _is_choice(spec):
         return jnp.argmax(part, axis=-1).astype(spec.dtype) + aligned(bounds(spec)[0], part.ndim - 1)
     part = part.reshape(*part.shape[:-1], *spec.shape)
@@ -120,7 +120,7 @@ def _leaf(spec: Array, part: jax.Array, one_hot: bool) -> jax.Array:
 
 
 def _is_choice(spec: Array) -> bool:
-    """Whether a spec is that of one bounded integer; raises a ``ValueError`` for more values than a vector can hold."""
+    """Returns whether a spec is one bounded integer; raises a ``ValueError`` for more values than a vector can hold."""
     if not (isinstance(spec, Bounded) and spec.shape == () and spec.dtype.kind in "iu"):
         return False
     if spec.num_values > _MOST_VALUES:

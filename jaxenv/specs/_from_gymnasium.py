@@ -17,7 +17,7 @@ def from_gymnasium(space: Any) -> Tree:
     """Converts a space of Gymnasium to a spec, or to a dict or tuple of specs.
 
     ``Discrete``, ``MultiDiscrete`` and ``MultiBinary`` become bounded integers and bools, a ``Box`` keeps its bounds.
-    Dtypes are those that JAX has: float64 becomes float32 unless x64 is enabled.
+    Dtypes are converted to JAX's: float64 becomes float32 unless x64 is enabled.
 
     Raises:
         ImportError: if Gymnasium is not installed.
@@ -32,7 +32,7 @@ def from_gymnasium(space: Any) -> Tree:
 
 
 def spec_of(space: Any, spaces: ModuleType, owner: str) -> Tree:
-    """As `from_gymnasium`, with the module of the library's spaces and the start of error messages.
+    """Does what `from_gymnasium` does, given the module of the library's spaces and the start of error messages.
 
     Raises:
         ValueError: for a space whose samples are not arrays of one shape.
@@ -67,7 +67,7 @@ def _integer(space: Any) -> np.dtype:
 
 
 def widest(dtype: np.dtype) -> tuple[Any, Any]:
-    """The bounds of an array without bounds: infinite, or those of its integers."""
+    """Returns the widest bounds of a dtype: infinite, or the limits of its integers."""
     if dtype.kind == "b":
         return np.False_, np.True_
     if dtype.kind in "iu":

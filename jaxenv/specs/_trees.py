@@ -15,17 +15,17 @@ from jaxenv.tree._structure import mismatch
 
 
 def is_spec(node: Any) -> bool:
-    """Whether a node of a tree is a spec."""
+    """Returns whether a node of a tree is a spec."""
     return isinstance(node, Array)
 
 
 def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
-    """Random values for a tree of specs; every leaf draws from its own stream.
+    """Draws random values for a tree of specs; every leaf draws from its own stream.
 
     Args:
         spec: a spec or a tree of them.
         key: a stream (values lead with ``[B]``) or a typed JAX key.
-        outer: axes between those of the key and those of the spec.
+        outer: axes between the axes of the key and of the spec.
         mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
             and the minimum where none is marked.
     """
@@ -35,7 +35,7 @@ def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
 
 
 def normal(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
-    """Standard normal numbers ``[*key.shape, *outer, *shape]`` for a tree of continuous specs, whatever the bounds.
+    """Draws standard normal numbers ``[*key.shape, *outer, *shape]`` for continuous specs, whatever the bounds.
 
     Raises:
         ValueError: if a spec is discrete.
@@ -44,7 +44,7 @@ def normal(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
 
 
 def uniform(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
-    """Numbers uniform in [0, 1), ``[*key.shape, *outer, *shape]``, for a tree of continuous specs.
+    """Draws numbers uniform in [0, 1), ``[*key.shape, *outer, *shape]``, for a tree of continuous specs.
 
     Raises:
         ValueError: if a spec is discrete.
@@ -90,14 +90,14 @@ def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:
 
 
 def check_fit(owner: str, spec: Tree, value: Tree, outer: tuple[int, ...]) -> None:
-    """`validate` for the function ``owner``."""
+    """Does what `validate` does, for the function ``owner``."""
     check_spec(owner, spec)
     if (fault := fit_fault(spec, value, outer)) is not None:
         raise ValueError(f"{owner}: {fault}")
 
 
 def fit_fault(spec: Tree, value: Tree, outer: tuple[int, ...] = ()) -> str | None:
-    """The leaf of ``value`` that does not fit ``spec``, with the reason; ``None`` if all fit."""
+    """Describes the first leaf of ``value`` that does not fit ``spec``; ``None`` if all fit."""
     leaf_specs = tree.flatten_with_path(spec)[0]
     if (fault := mismatch(spec, value, "value")) is not None:
         return f"{fault}, as in the spec"
@@ -109,7 +109,7 @@ def fit_fault(spec: Tree, value: Tree, outer: tuple[int, ...] = ()) -> str | Non
 
 
 def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:
-    """Whether a tree of concrete arrays fits a tree of specs."""
+    """Returns whether a tree of concrete arrays fits a tree of specs."""
     check_spec("contains", spec)
     axes_of(outer, "contains")
     try:
@@ -120,22 +120,22 @@ def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:
 
 
 def zeros(spec: Tree, outer: Outer = ()) -> Tree:
-    """Zeros ``[*outer, *shape]`` for a tree of specs."""
+    """Returns zeros ``[*outer, *shape]`` for a tree of specs."""
     return _made("zeros", spec, lambda s: s.zeros(outer))
 
 
 def ones(spec: Tree, outer: Outer = ()) -> Tree:
-    """Ones ``[*outer, *shape]`` for a tree of specs."""
+    """Returns ones ``[*outer, *shape]`` for a tree of specs."""
     return _made("ones", spec, lambda s: s.ones(outer))
 
 
 def full(spec: Tree, value: Any, outer: Outer = ()) -> Tree:
-    """One number everywhere, ``[*outer, *shape]``, for a tree of specs; `Array.full` states which numbers fit."""
+    """Fills a tree of specs with one number, ``[*outer, *shape]``; `Array.full` states which numbers fit."""
     return _made("full", spec, lambda s: s.full(value, outer))
 
 
 def batched(spec: Tree, outer: Outer) -> Tree:
-    """A tree of specs with ``outer`` axes in front of every shape."""
+    """Puts ``outer`` axes in front of every shape in a tree of specs."""
     return _made("batched", spec, lambda s: s.batched(outer))
 
 
@@ -145,7 +145,7 @@ def _made(owner: str, spec: Tree, make: Callable[[Array], Any]) -> Tree:
 
 
 def unbatched(spec: Tree, axes: int = 1) -> Tree:
-    """A tree of specs (or shapes) without its first ``axes`` axes, and without bounds.
+    """Drops the first ``axes`` axes, and the bounds, of a tree of specs or shapes.
 
     Raises:
         ValueError: if a spec has fewer axes.
@@ -158,7 +158,7 @@ def unbatched(spec: Tree, axes: int = 1) -> Tree:
 
 
 def from_array(value: Tree, from_dim: int = 0) -> Tree:
-    """The specs of a tree of arrays without their first ``from_dim`` axes.
+    """Returns the specs of a tree of arrays without their first ``from_dim`` axes.
 
     Raises:
         ValueError: if an array has fewer axes.

@@ -1,4 +1,4 @@
-"""Engines that hold the lanes of a `HostEnvironment` outside JAX: what all of them share."""
+"""The base of engines, which hold the lanes of a `HostEnvironment` outside JAX."""
 
 import abc
 import contextlib
@@ -22,15 +22,15 @@ class Engine(abc.ABC):
     """Lanes of one environment of another library, for one number of lanes, started by the first reset.
 
     It holds the true state of the lanes. The JAX state holds a ``ticket``, ``uint32[B, 2]``: a checksum of the lane's
-    seed and of its actions since the reset, and their number. A step is refused unless its tickets are those of the
-    engine: otherwise the lanes are not in the caller's state. After a failure all workers are gone,
-    and the next reset starts new ones. Copies and unpickled engines start workers of their own.
+    seed and of its actions since the reset, and their number. A step is refused unless its tickets are the engine's:
+    otherwise the lanes are not in the caller's state. A failure ends all workers, and the next reset starts new ones.
+    Copies and unpickled engines start separate workers.
 
     Args:
         id: the library's id.
         arguments: keywords of the library's ``make``.
         num_envs: the number of lanes.
-        **options: how the engine runs them.
+        **options: settings of the engine.
     """
 
     suite: ClassVar[str]
@@ -47,7 +47,7 @@ class Engine(abc.ABC):
         return functools.partial(type(self), **self.options), (self.id, self.arguments, self.num_envs)
 
     def with_lanes(self, num_envs: int) -> "Engine":
-        """The engine of the same environment for another number of lanes, which is closed together with this one."""
+        """Makes the engine of the same environment for another number of lanes; both are closed together."""
         if num_envs == self.num_envs:
             return self
         if num_envs not in self._others:
@@ -68,11 +68,11 @@ class Engine(abc.ABC):
         """Specs of one lane's observation, action and entries of ``env_info``."""
         return self._find_specs()
 
-    # --- what a library implements -----------------------------------------------------------------------------------
+    # --- hooks for a library -----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
-        """The specs, without starting the lanes."""
+        """Finds the specs without starting the lanes."""
 
     @property
     @abc.abstractmethod
@@ -89,14 +89,14 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def _pictures(self) -> Any:
-        """A picture of each lane, uint8 ``[H, W, 3]`` of any size."""
+        """Renders each lane, uint8 ``[H, W, 3]`` of any size."""
 
     @abc.abstractmethod
     def _stop(self) -> None:
-        """Frees the workers, whatever they are doing; nothing if there are none."""
+        """Frees the workers, even while they run, if there are any."""
 
     def _reason(self, error: Exception) -> str:
-        """What went wrong, for an error that the library raised; workers still exist."""
+        """Explains an error that the library raised, while the workers still exist."""
         return f"{type(error).__name__}: {error}"
 
     # --- calls from the JAX side -------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Engine(abc.ABC):
             return ticket, observation, info, np.array(reward, np.float32), *ends
 
     def render(self, size: tuple[int, int], ticket: Any) -> np.ndarray:
-        """The library's own pictures of all lanes, scaled to ``size``: uint8 ``[B, H, W, 3]``."""
+        """Renders all lanes with the library's own renderer, scaled to ``size``: uint8 ``[B, H, W, 3]``."""
         with self._lock:
             self._check_newest("render", np.asarray(ticket))
             with self._failing("render"):
@@ -170,13 +170,13 @@ class Engine(abc.ABC):
             age = newest - steps
             reason = f"is {age} {'step' if age == 1 else 'steps'} old, or of an earlier reset"
         else:
-            reason = "is that of an earlier reset, of another environment or of another process"
+            reason = "belongs to an earlier reset, another environment or another process"
         only = "the lanes live outside JAX, which holds no state of theirs but the newest"
         raise HostEnvironmentError(f"{self.owner}: {what}: the state {reason}: {only}")
 
     @contextlib.contextmanager
     def _failing(self, what: str) -> Iterator[None]:
-        """Ends all workers if the block fails, and says why it did."""
+        """Ends all workers if the block fails, and reports the reason."""
         try:
             yield
         except Exception as error:
@@ -192,7 +192,7 @@ class Engine(abc.ABC):
 
 
 def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
-    """The seeds as Python numbers; one that a lane of another key has already is replaced by the next free one."""
+    """Returns the seeds as Python numbers; a seed that a lane of another key has becomes the next free one."""
     owners: dict[int, tuple[Any, ...]] = {}
     chosen = []
     for seed, *key in zip(seeds.tolist(), *keys, strict=True):
@@ -204,7 +204,7 @@ def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
 
 
 def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:
-    """The tickets after a step with these actions, each ``[B, ...]``."""
+    """Returns the tickets after a step with these actions, each ``[B, ...]``."""
     checksums = ticket[:, 0].tolist()
     for x in actions:
         rows = np.ascontiguousarray(x).reshape(len(ticket), -1)
@@ -215,7 +215,7 @@ def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:
 
 
 def _batch(spec: Tree, values: Any) -> Tree:
-    """A batch of values in the structure and dtypes of the spec, copied out of the engine's buffers."""
+    """Copies a batch of values out of the engine's buffers, in the structure and dtypes of the spec."""
     if isinstance(spec, dict):
         return {name: _batch(inner, values[name]) for name, inner in spec.items()}
     if isinstance(spec, tuple):
@@ -225,7 +225,7 @@ def _batch(spec: Tree, values: Any) -> Tree:
 
 
 def _scaled(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """A picture at another size, by nearest neighbours."""
+    """Scales a picture by nearest neighbours."""
     if frame.ndim != 3 or frame.shape[-1] != 3:
         raise ValueError('render needs pictures, load with render_mode="rgb_array"')
     rows, columns = (np.arange(n) * have // n for n, have in zip(size, frame.shape[:2], strict=True))

@@ -36,7 +36,7 @@ class EnvPoolEngine(Engine):
     """
 
     suite = "envpool"
-    seeds_below = 2**31  # the generators take int32, and -1 is the clock for those of Atari
+    seeds_below = 2**31  # the generators take int32, and -1 means the clock for Atari
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class EnvPoolEngine(Engine):
 
 
 def _without_false_bound(spec: specs.Array) -> specs.Array:
-    """The spec of an observation; EnvPool shows the smallest positive float where it means "no bound"."""
+    """Corrects the spec of an observation: EnvPool shows the smallest positive float where it means "no bound"."""
     if isinstance(spec, specs.Bounded) and spec.dtype.kind == "f":
         tiny = np.finfo(spec.dtype).tiny
         if np.all((spec.minimum >= 0) & (spec.minimum <= tiny) & (spec.maximum >= np.finfo(spec.dtype).max)):

@@ -22,7 +22,7 @@ from jaxenv.suites._engine import Engine
 from jaxenv.suites._objects import Instance
 from jaxenv.tree import Tree
 
-# Seconds that a killed process has to disappear.
+# Seconds until a killed process must be gone.
 _GRACE = 5.0
 # Seconds in which a process must import the script, and those in which it must then make its environment. Both depend
 # on how busy the machine is, so they are generous and no option.
@@ -83,7 +83,7 @@ class GymnasiumEngine(Engine):
     # --- specs -------------------------------------------------------------------------------------------------------
 
     def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
-        """Read from an environment that is made and closed for that; infos have no fixed structure."""
+        """Reads the specs from an environment that is made and closed for it; infos have no fixed structure."""
         native = self.vectorization == "native"
         env = self._native(1) if native else self._single()()
         observation = env.single_observation_space if native else env.observation_space
@@ -100,7 +100,7 @@ class GymnasiumEngine(Engine):
     def _single(self) -> Callable[[], Any]:
         if self.make is not None:
             return self.make
-        # The spec travels to the workers, whose registries lack what this process registered.
+        # The spec travels to the workers, whose registries lack this process's registrations.
         return functools.partial(gymnasium().make, gymnasium().spec(self.id), **self.arguments)
 
     def _native(self, num_envs: int) -> Any:
@@ -177,7 +177,7 @@ class GymnasiumEngine(Engine):
         return str(error) if isinstance(error, _WorkerError) else super()._reason(error)
 
     def _start_fault(self) -> str:
-        """Why the workers did not start, of those that have or have not run so far."""
+        """Explains why the workers did not start."""
         late = [lane for lane, begun in enumerate(self._begun) if begun == _LATE]
         waiting = [lane for lane, begun in enumerate(self._begun) if begun == 0]
         if late:
@@ -220,7 +220,7 @@ class _WorkerError(Exception):
 class _Errors:
     """The queue of the workers' exceptions. ``get`` raises the first one, where Gymnasium logs them as warnings.
 
-    It raises ``queue.Empty`` for one that cannot be pickled, for which Gymnasium waits for ever.
+    It raises ``queue.Empty`` for an exception that cannot be pickled; Gymnasium would wait forever.
     """
 
     def __init__(self, errors: Any):
@@ -272,7 +272,7 @@ def _kill(processes: Any) -> None:
         process.join(_GRACE)
 
 
-# What the shared memory of a start holds for a lane besides 0 and 1, which its worker writes.
+# A value of a lane in the shared memory of a start, besides 0 and 1, which its worker writes.
 _LATE, _NEVER = 2, 3
 
 
@@ -318,7 +318,7 @@ def _watched_start(begun: Any) -> Iterator[None]:
 
 
 def _as_space(space: Any, action: Tree) -> Any:
-    """A batch of actions in the dtypes of the space of one lane."""
+    """Casts a batch of actions to the dtypes of one lane's space."""
     if isinstance(action, dict):
         return {name: _as_space(space[name], inner) for name, inner in action.items()}
     if isinstance(action, tuple):

@@ -12,20 +12,20 @@ from jaxenv.tree import Tree
 
 _CLASSIC = ("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 _GAMES = ("Asterix-MinAtar", "Breakout-MinAtar", "Freeway-MinAtar", "Seaquest-MinAtar", "SpaceInvaders-MinAtar")
-# Id -> the function of gymnax.visualize that draws it. That of PointRobot draws on pyplot's current figure.
+# Id -> the function of gymnax.visualize that draws it. PointRobot's draws on pyplot's current figure.
 _DRAWINGS = {
     **dict.fromkeys(_CLASSIC, "vis_gym.init_gym"),
     **dict.fromkeys((*_GAMES, "Pong-misc"), "vis_minatar.init_minatar"),
     **dict.fromkeys(("FourRooms-misc", "MetaMaze-misc"), "vis_maze.init_maze"),
     "Catch-bsuite": "vis_catch.init_catch",
 }
-# What the drawings read from gymnax's environment.
+# The attributes of gymnax's environment that the drawings read.
 _READ = ("name", "rows", "columns", "obs_shape", "occupied_map")
 _DPI = 100
 
 
 def picture(owner: str, env: Any, env_state: Tree, observation: Tree, params: Tree, size: tuple[int, int]) -> jax.Array:
-    """The pictures of all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host.
+    """Renders all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host.
 
     Args:
         owner: the environment, for errors.

@@ -24,7 +24,7 @@ _STANDARD_INFO = ("terminated", "truncated", "final_observation", "discount")
 
 
 def gymnax() -> Any:
-    """The library itself, imported on first use."""
+    """Imports the library on first use."""
     return import_library("gymnax", install_command("gymnax"))
 
 
@@ -38,7 +38,7 @@ class GymnaxSingle(Single):
         limit: its ``max_steps_in_episode``.
         derived: functions that compute params from other params.
         bounds: corrections of the declared observation bounds, see `_gymnax_tasks.BOUNDS`.
-        truncates: whether the environment has an ``is_truncated`` of its own, which none of gymnax's has.
+        truncates: whether the environment defines ``is_truncated``; gymnax's own environments do not.
         fixed: fields of its ``EnvParams`` that are not numbers or are part of its tree structure; they never change.
     """
 
@@ -77,11 +77,11 @@ class GymnaxSingle(Single):
         return state, observation, reward, terminated, own_info(info)
 
     def is_truncated(self, values: Mapping[str, Any], state: Any) -> Any:
-        """What the environment's own ``is_truncated`` says about a lane's state after a step."""
+        """Calls the environment's own ``is_truncated`` for a lane's state after a step."""
         return self.env.is_truncated(state, self.env_params(values))
 
     def env_params(self, values: Mapping[str, Any]) -> Any:
-        """The ``EnvParams`` of gymnax from numbers by name, ``max_steps_in_episode`` included."""
+        """Builds gymnax's ``EnvParams`` from numbers by name, ``max_steps_in_episode`` included."""
         values = {name: jnp.asarray(value) for name, value in values.items()}
         horizon = values.pop("max_steps_in_episode")
         derived = {name: compute(values) for name, compute in self.derived.items()}
@@ -111,7 +111,7 @@ class GymnaxSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> GymnaxSingle:
-    """The gymnax environment of an id and its options; the same object for equal arguments."""
+    """Returns the gymnax environment of an id and its options; equal arguments give the same object."""
     check_id(id)
     return GymnaxSingle(id, options)
 
@@ -126,7 +126,7 @@ def check_id(id: str) -> None:
 
 
 def own_info(info: Mapping[str, Tree]) -> dict[str, Tree]:
-    """The entries of gymnax's info that are not part of a TimeStep."""
+    """Returns the entries of gymnax's info that are not part of a TimeStep."""
     return {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
 
 

@@ -10,8 +10,8 @@ TERMINAL_HORIZON = (
     *("DiscountingChain-bsuite", "Freeway-MinAtar"),
     *("BernoulliBandit-misc", "GaussianBandit-misc", "MetaMaze-misc"),
 )
-# Fields of the state that outlive episodes in bsuite. gymnax keeps only those of DeepSea, and redraws the arms of the
-# bandit at every step, so that nothing can be learned. COUNTERS are numbers, which env_info shows.
+# Fields of the state that outlive episodes in bsuite. gymnax keeps only DeepSea's, and redraws the arms of the bandit
+# at every step, so that nothing can be learned. COUNTERS are numbers, which env_info shows.
 COUNTERS: dict[str, tuple[str, ...]] = {
     "DeepSea-bsuite": ("total_bad_episodes", "denoised_return"),
     "MemoryChain-bsuite": ("total_perfect", "total_regret"),

@@ -25,10 +25,10 @@ _WHOLE = "one engine holds the whole batch, and every reset seeds and restarts a
 
 @tree.struct
 class HostState:
-    """What JAX holds of the lanes: the number of a state of the engine.
+    """The JAX side of the lanes: the number of a state of the engine.
 
     Attributes:
-        ticket: uint32 ``[B, 2]``, by which the engine recognises the state.
+        ticket: uint32 ``[B, 2]``; identifies the state to the engine.
         ended: bool ``[B]``, lanes whose row was LAST.
     """
 
@@ -40,7 +40,7 @@ class HostEnvironment(Environment):
     """Lanes that an engine outside JAX steps and restarts, in ``next_step`` mode.
 
     Every step is one ordered ``io_callback`` for the whole batch; outside of traces it is a plain call. Observations,
-    rewards and ends come from the engine. Clocks, step types and discounts are those of this library. Gradients are 0.
+    rewards and ends come from the engine. This library computes clocks, step types and discounts. Gradients are 0.
 
     Attributes:
         engine: the engine, which all copies of the environment share; `take` and unpickling make another one.
@@ -146,7 +146,7 @@ class HostEnvironment(Environment):
             return function(*jax.tree.unflatten(structure, [np.ascontiguousarray(lanes[name]) for name in names]))
 
         try:
-            # One array, since JAX takes 40 microseconds for each that it gives to a callback.
+            # One array, since JAX takes 40 microseconds for each argument of a callback.
             return io_callback(unpacked, shapes, _to_bytes(leaves), ordered=True)
         except ValueError as error:
             if "vmap" not in str(error):
@@ -154,7 +154,7 @@ class HostEnvironment(Environment):
             raise ValueError(f"{self} cannot run under vmap: {_WHOLE}; load more lanes instead") from None
 
     def _shapes(self, batch: tuple[int, ...]) -> tuple[Tree, dict[str, Tree]]:
-        """Shapes of a batch of observations and of the entries of ``env_info``."""
+        """Returns the shapes of a batch of observations and of the ``env_info`` entries."""
         observation, _, info = self.engine.specs
         return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), (observation, info))
 
@@ -228,7 +228,7 @@ class HostEnvironment(Environment):
 
 
 def _to_bytes(leaves: list[jax.Array]) -> jax.Array:
-    """Arrays ``[B, ...]`` as one array of bytes, uint8 ``[B, N]``."""
+    """Concatenates arrays ``[B, ...]`` to one array of bytes, uint8 ``[B, N]``."""
 
     def rows(x: jax.Array) -> jax.Array:
         x = x.astype(np.uint8) if x.dtype == bool else x

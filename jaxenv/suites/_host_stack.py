@@ -1,4 +1,4 @@
-"""What ``load`` shares in the suites outside JAX: checks of its keywords, and the stack around an engine."""
+"""Shared parts of ``load`` for suites outside JAX: checks of its keywords, and the stack around an engine."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from jaxenv.wrappers import ClipAction, stack
 from jaxenv.wrappers.stack import _make
 from jaxenv.wrappers.stack._make import OPTIONS
 
-# What engines do themselves.
+# Options that engines take over.
 _OWN = {
     "reset_strategy": "the engine restarts lanes",
     "fixed_reset_key": "the engine seeds a lane once, at a reset",
@@ -24,7 +24,7 @@ _OWN = {
 def engine_keywords(
     owner: str, num_envs: Any, limit: Any, autoreset: Any, clip_action: Any, mode: Any, further: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The keywords in ``further`` that are the engine's: all but options of ``make``, which may only be ``None``.
+    """Returns the keywords in ``further`` that are for the engine; options of ``make`` among them must be ``None``.
 
     Raises:
         ValueError: for an option that an engine cannot follow.
@@ -45,7 +45,7 @@ def engine_keywords(
 
 
 def stack_around(engine: Engine, wrappers: Any, clip_action: bool, mode: str) -> Environment:
-    """The environment of an engine with the wrappers of ``load``; specs of the engine have been found."""
+    """Builds the stack around an engine whose specs have been found, with the wrappers of ``load``."""
     env: Environment = HostEnvironment(engine, num_envs=engine.num_envs, name=engine.owner)
     actions = jax.tree.leaves(env.action_spec())
     if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded and s.is_continuous for s in actions):

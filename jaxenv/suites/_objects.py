@@ -1,4 +1,4 @@
-"""Environments that a program made itself, of Gymnasium or dm_env, as what makes the lanes of a `GymnasiumEngine`."""
+"""Makers of lanes for a `GymnasiumEngine` from environments of Gymnasium or dm_env that a program made itself."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from jaxenv.tree import Tree
 
 
 def is_object(value: Any) -> bool:
-    """Whether ``value`` is an environment of Gymnasium or dm_env."""
+    """Returns whether ``value`` is an environment of Gymnasium or dm_env."""
     return any(_is_of(value, library, name) for library, name in (("gymnasium", "Env"), ("dm_env", "Environment")))
 
 
@@ -24,7 +24,7 @@ def _is_of(value: Any, library: str, name: str) -> bool:
 
 
 class Instance:
-    """Makes the one environment that there is; it cannot travel to another process."""
+    """Returns the one existing environment, which cannot travel to another process."""
 
     def __init__(self, env: Any):
         self.env = env
@@ -52,7 +52,7 @@ class Maker:
 
 
 def _adapter(env: Any) -> Any:
-    """An environment of dm_env with the methods of Gymnasium. It has no seeds; step types and ends map one to one."""
+    """Wraps a dm_env environment in Gymnasium's methods. It has no seeds; step types and ends map one to one."""
     gymnasium = import_library("gymnasium", install_command("gymnasium"))
 
     class FromDmEnv(gymnasium.Env):  # type: ignore[name-defined]
@@ -78,7 +78,7 @@ def _adapter(env: Any) -> Any:
 
 
 def _space(spec: Any, spaces: Any) -> Any:
-    """The space of a dm_env spec, or of a dict, list or tuple of them."""
+    """Converts a dm_env spec, or a dict, list or tuple of them, to a space."""
     if isinstance(spec, dict):
         return spaces.Dict({name: _space(inner, spaces) for name, inner in spec.items()})
     if isinstance(spec, list | tuple):

@@ -27,14 +27,14 @@ def check_known(suite: str, id: str, known: Iterable[str]) -> None:
 
 
 def arguments_of(function: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
-    """The named parameters of a function with their defaults, and whether it takes arbitrary keywords."""
+    """Returns the named parameters of a function with their defaults, and whether it takes arbitrary keywords."""
     parameters = inspect.signature(function).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return {p.name: p.default for p in named}, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def checked_option(owner: str, name: str, value: Any, default: Any) -> Any:
-    """A constructor argument in hashable form, checked against the type of its default.
+    """Checks a constructor argument against the type of its default; returns it in hashable form.
 
     Raises:
         ValueError: if it cannot be hashed or has another type than a default that is a number, a bool or text.
@@ -55,7 +55,7 @@ def check_unknown(owner: str, given: Iterable[str], params: Iterable[str], const
             raise ValueError(unknown_keyword(owner, name, groups))
 
 
-# What suites raise for arguments that they do not accept.
+# The exceptions that suites raise for arguments that they do not accept.
 _REJECTIONS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError),
 )
@@ -82,7 +82,7 @@ class _FrozenKey:
 
 
 def freeze(value: Any) -> Any:
-    """A constructor argument in hashable form."""
+    """Converts a constructor argument to hashable form."""
     if is_key(value):
         return _FrozenKey(tuple(np.asarray(jax.random.key_data(value)).tolist()), str(jax.random.key_impl(value)))
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -91,7 +91,7 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The argument that was frozen; lists and arrays come back as tuples."""
+    """Restores an argument that was frozen; lists and arrays come back as tuples."""
     if not isinstance(value, _FrozenKey):
         return value
     return jax.random.wrap_key_data(jnp.array(value.words, jnp.uint32), impl=value.implementation)

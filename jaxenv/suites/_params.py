@@ -1,4 +1,4 @@
-"""Params of environments that are written for one lane: structs of numbers, and calls with params per lane."""
+"""Params of environments written for one lane: structs of numbers, and calls with params per lane."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ _DTYPES = {"b": np.bool_, "i": np.int32, "u": np.int32, "f": np.float32}
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether ``value`` is a number or an array that can be a param."""
+    """Returns whether ``value`` is a number or an array that can be a param."""
     numeric = isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array)
     return numeric and np.dtype(jnp.result_type(value)).kind in _DTYPES
 
@@ -28,7 +28,7 @@ def params_struct(
 
     Args:
         doc: the docstring of the struct's class.
-        values: the default of each field; its rank and kind of dtype become those of the field.
+        values: the default of each field; it determines rank and kind of dtype of the field.
         restore: a function of a module. Pickle cannot find a class made at run time by its name, so it calls
             ``restore(*arguments, values)`` instead.
         arguments: the first arguments of ``restore``.
@@ -41,19 +41,19 @@ def params_struct(
 
 
 def _field(value: np.ndarray) -> Any:
-    """A numeric field; integers of fewer than 32 bits keep their range, since the suite's code gets them as such."""
+    """Declares a numeric field; integers of fewer than 32 bits keep their range, which the suite's code expects."""
     narrow = value.dtype.kind in "iu" and value.dtype.itemsize < 4
     low, high = (np.iinfo(value.dtype).min, np.iinfo(value.dtype).max) if narrow else (None, None)
     return tree.leaf(rank=value.ndim, dtype=_DTYPES[value.dtype.kind], low=low, high=high)
 
 
 def values_of(params: Any) -> dict[str, Any]:
-    """The fields of a struct of params by name."""
+    """Returns the fields of a struct of params by name."""
     return {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
 
 
 def ranks_of(params: Any) -> dict[str, int]:
-    """The number of axes that each field has if its value is the same for all lanes."""
+    """Returns the number of axes of each field whose value is the same for all lanes."""
     return {field.name: field.metadata["rank"] for field in dataclasses.fields(params)}
 
 

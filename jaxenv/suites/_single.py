@@ -35,7 +35,7 @@ class Shapes:
 
 
 class Single(abc.ABC):
-    """One environment of a suite, which is written for one lane.
+    """One environment of a suite, written for one lane.
 
     A suite builds each configuration once, because jit caches by the object's identity. ``reset`` and ``step`` hold the
     physics and nothing else: they neither restart episodes nor end them at the time limit, which is ``limit``.
@@ -45,7 +45,7 @@ class Single(abc.ABC):
         params: a struct of the numeric params with their defaults.
         limit: the suite's own time limit in steps, ``None`` for none.
         reset_strategy: the fastest way to restart lanes.
-        opt_outs: properties of the conformance kit that the suite's code does not have, with the reasons.
+        opt_outs: properties of the conformance kit that the suite's code lacks, with the reasons.
         unbounded: names of entries of observations whose declared bounds do not hold.
     """
 
@@ -58,20 +58,20 @@ class Single(abc.ABC):
 
     @abc.abstractmethod
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
-        """State and observation of a new episode, for params by name and a typed key."""
+        """Returns state and observation of a new episode, for params by name and a typed key."""
 
     @abc.abstractmethod
     def step(
         self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
     ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
-        """State, observation, reward, whether the task itself ended, and entries of ``env_info``."""
+        """Returns state, observation, reward, whether the task itself ended, and entries of ``env_info``."""
 
     @abc.abstractmethod
     def declared_action(self) -> Tree:
-        """The action spec."""
+        """Returns the action spec."""
 
     def declared_observation(self) -> Tree:
-        """The observation spec that the suite declares, ``None`` if it declares none."""
+        """Returns the observation spec that the suite declares, ``None`` if it declares none."""
         return None
 
     def state_info(self, state: Tree, observation: Tree) -> dict[str, Tree]:
@@ -79,7 +79,7 @@ class Single(abc.ABC):
         return {}
 
     def example_values(self) -> dict[str, Any]:
-        """Values of all params, for shapes."""
+        """Returns values of all params, for tracing shapes."""
         return values_of(self.params)
 
     @functools.cached_property
@@ -105,12 +105,12 @@ class Single(abc.ABC):
         return self.bounded(observed, low, high)
 
     def bounded(self, observed: jax.ShapeDtypeStruct, low: np.ndarray, high: np.ndarray) -> specs.Array:
-        """A bounded spec; a suite may correct bounds that its observations exceed."""
+        """Returns a bounded spec; a suite may override it to correct bounds that its observations exceed."""
         return specs.Bounded(observed.shape, observed.dtype, low, high, "observation")
 
     @functools.cached_property
     def shapes(self) -> Shapes:
-        """Shapes and dtypes of the results of a step. Those of a reset may differ in dtype."""
+        """Shapes and dtypes of the results of a step. A reset may return other dtypes."""
         found: dict[str, Tree] = {}
 
         def first(values: Any, key: jax.Array) -> Any:

@@ -1,11 +1,11 @@
-"""Pipes between `AsyncVectorEnv` and its workers on which a step costs a few bytes.
+"""Pipes between `AsyncVectorEnv` and its workers that transfer a few bytes per step.
 
-Gymnasium pickles each action and each answer, infos included. On these pipes the numbers of a step travel as they lie
-in memory; the observation is in shared memory, and infos, which are not shown, stay in the worker. Everything else, an
-exception included, travels as it does in Gymnasium.
+Gymnasium pickles each action and each answer, infos included. These pipes send the numbers of a step as raw bytes; the
+observation is in shared memory, and infos, which are not shown, stay in the worker. Everything else, including
+exceptions, is pickled as in Gymnasium.
 
-``docs/suites/gymnasium.md`` has what that gains. A worker gets this module by value, so that it need not import jaxenv
-and with it JAX: import nothing of either here.
+``docs/suites/gymnasium.md`` has the gain. A worker receives this module by value, so that it need not import jaxenv and
+JAX: import neither of them here.
 """
 
 import functools
@@ -88,7 +88,7 @@ class _WorkerPipe:
 
 
 def worker(begun: Any) -> Any:
-    """The ``worker`` of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`.
+    """Returns the ``worker`` function of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`.
 
     Args:
         begun: shared memory of a number per lane, 1 once its worker runs: it has imported the script by then.

@@ -25,8 +25,8 @@ from jaxenv.wrappers.stack._make import OPTIONS, make
 class State:
     """The state of the suite, typed keys as their words, and the last observation, every leaf ``[B, ...]``.
 
-    The observation is stored because those of suites are not always functions of the state: some are drawn, others
-    belong to the state before the step.
+    The observation is stored because a suite's observations are not always functions of the state: some are random,
+    others belong to the state before the step.
     """
 
     env_state: Tree
@@ -36,12 +36,12 @@ class State:
 class SuiteTask(Task):
     """Lanes of one environment of a suite.
 
-    The suite's functions of one lane run under ``jax.vmap`` and JAX's default types. Each call of them gets a key of
-    its own, derived from the lane's stream. Results are cast to fixed dtypes, rewards to float32.
+    The suite's functions of one lane run under ``jax.vmap`` and JAX's default types. Each call gets a separate key,
+    derived from the lane's stream. Results are cast to fixed dtypes, rewards to float32.
 
     Attributes:
         params: a struct of the suite's numeric params, one number or one per lane.
-        suite: the prefix of the id, whose module has a function ``single(id, options)``.
+        suite: the prefix of the id; its module has a function ``single(id, options)``.
         id: the suite's id.
         options: constructor arguments as sorted pairs of name and value.
     """
@@ -94,7 +94,7 @@ class SuiteTask(Task):
         return importlib.import_module(registry.SUITES[self.suite]).single(self.id, self.options)
 
     def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """The numbers that the suite's functions get, by name, and the ranks of those that all lanes share."""
+        """Returns the numbers that the suite's functions receive, by name, and the ranks of the shared ones."""
         return values_of(self.params), ranks_of(self.params)
 
     def _map_lanes(self, function: Callable[..., Any], *arguments: Tree) -> Tree:
@@ -109,7 +109,7 @@ class SuiteTask(Task):
 
 
 def _cast(shapes: Tree, arrays: Tree) -> Tree:
-    """The arrays in the dtypes of ``shapes``."""
+    """Casts the arrays to the dtypes of ``shapes``."""
     return jax.tree.map(lambda s, x: jax.lax.convert_element_type(x, s.dtype), shapes, arrays)
 
 

@@ -1,8 +1,8 @@
 """Brax's environments as batched environments: ``jaxenv.load("brax:ant", num_envs=8)``.
 
-Physics, observations and rewards are computed by Brax, written for one lane. Its environments are taken without Brax's
-own wrappers: the time limit of 1000 steps, restarts and discounts are those of this library. Brax's wrappers restart
-every episode of a lane in the same state.
+Physics, observations and rewards are computed by Brax, written for one lane. Its environments are used without Brax's
+wrappers: this library adds the time limit of 1000 steps, restarts and discounts. Brax's wrappers would restart every
+episode of a lane in the same state.
 
 ``tests/suites/test_brax.py`` compares episodes with Brax's own loop; ``docs/suites/brax.md`` lists the mapping.
 """
@@ -30,19 +30,19 @@ _PASSED_ON = {"n_frames": 0, "debug": False}
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with Brax."""
+    """Returns the ids that ``load`` accepts: all ids registered with Brax."""
     return sorted(_brax()._envs)
 
 
 def docstring(name: str) -> str:
-    """What Brax says about one of its environments."""
+    """Returns Brax's docstring of an environment."""
     check_known("brax", name, _brax()._envs)
     text = inspect.cleandoc(vars(_brax()._envs[name]).get("__doc__") or "")
     return text.removeprefix("### Description").strip()
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     return single(name, ()).action_spec.value, _LIMIT
 
 
@@ -106,7 +106,7 @@ class BraxSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> BraxSingle:
-    """The Brax environment of a name and its options; the same object for equal arguments."""
+    """Returns the Brax environment of a name and its options; equal arguments give the same object."""
     check_known("brax", id, _brax()._envs)
     return BraxSingle(id, options)
 

@@ -28,8 +28,7 @@ class Experiment:
 
     Attributes:
         env_id: the environment of this library.
-        settings: params and options of each setting; ``noise_scale`` and ``reward_scale`` are those of bsuite's
-            wrappers.
+        settings: params and options of each setting; ``noise_scale`` and ``reward_scale`` belong to bsuite's wrappers.
         num_episodes: the length of a run, in episodes.
         tags: the capabilities that bsuite counts its score for; the first is its type.
     """
@@ -47,7 +46,7 @@ _ALIKE: tuple[dict[str, Any], ...] = ({},) * 20  # bsuite's differ in their seed
 
 
 def _swept(**settings: Any) -> tuple[dict[str, Any], ...]:
-    """A setting for each value of one of the settings, which is a sequence."""
+    """Returns one setting for each value of the setting that is a sequence."""
     ((name, values),) = [(name, values) for name, values in settings.items() if isinstance(values, range | tuple)]
     return tuple({**settings, name: value} for value in values)
 
@@ -94,12 +93,12 @@ for _name, _basic in list(EXPERIMENTS.items())[:5]:
 
 
 def ids() -> list[str]:
-    """The 468 ids that ``load`` accepts, ``experiment/setting``."""
+    """Returns the 468 ids that ``load`` accepts, ``experiment/setting``."""
     return [f"{name}/{i}" for name, experiment in EXPERIMENTS.items() for i in range(len(experiment.settings))]
 
 
 def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
-    """The experiment of an id, and its setting.
+    """Returns the experiment of an id, and its setting.
 
     Raises:
         ValueError: for an unknown id.
@@ -119,7 +118,7 @@ def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
 
 
 def docstring(name: str) -> str:
-    """The setting, and the first sentence of its environment's own docstring."""
+    """Returns the setting, and the first sentence of its environment's docstring."""
     found, setting = experiment(name)
     given = ", ".join(f"{key}={value}" for key, value in setting.items()) or "default settings"
     summary = f"{found.env_id} with {given}; a run has {found.num_episodes:,} episodes."
@@ -128,7 +127,7 @@ def docstring(name: str) -> str:
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment."""
+    """Returns the action spec and the time limit of an environment."""
     found, _ = experiment(name)
     return registry.spec(found.env_id).make().action_spec(), registry.spec(found.env_id).max_episode_steps
 
@@ -158,7 +157,7 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     if (scale := setting.pop("reward_scale", None)) is not None:
         own.append(("TransformReward", {"fn": functools.partial(operator.mul, np.float32(scale))}))
     given = kwargs.pop("wrappers", ())
-    if not isinstance(given, str):  # otherwise `make` says what it has to be
+    if not isinstance(given, str):  # otherwise `make` raises the error
         given = [*own, *given]
     spec = dataclasses.replace(registry.spec(found.env_id), id=f"bsuite:{name}")
     return make(spec, num_envs, wrappers=given, **setting, **kwargs)

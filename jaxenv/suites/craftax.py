@@ -1,7 +1,7 @@
 """Craftax's environments as batched environments: ``jaxenv.load("craftax:Craftax-Symbolic-v1", num_envs=8)``.
 
-Worlds, rules, observations and rewards are computed by Craftax, written for one lane. Time limits and restarts are
-those of this library: Craftax reports its time limit as a termination, and its auto-reset hides the last observation.
+Worlds, rules, observations and rewards are computed by Craftax, written for one lane. This library adds time limits and
+restarts: Craftax reports its time limit as a termination, and its auto-reset hides the last observation.
 
 ``tests/suites/test_craftax.py`` compares episodes with Craftax's own loop; ``docs/suites/craftax.md`` lists the
 mapping.
@@ -33,19 +33,19 @@ _IDS = ("Craftax-Classic-Pixels-v1", "Craftax-Classic-Symbolic-v1", "Craftax-Pix
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: those of Craftax without auto-reset."""
+    """Returns the ids that ``load`` accepts: Craftax's environments without auto-reset."""
     _craftax()
     return list(_IDS)
 
 
 def docstring(name: str) -> str:
-    """What Craftax says about one of its environments: nothing."""
+    """Returns an empty text: Craftax documents no environment."""
     check_known("craftax", name, ids())
     return ""
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step or loading textures."""
+    """Returns the action spec and the time limit of an environment without tracing a step or loading textures."""
     check_known("craftax", name, ids())
     built = single(name.replace("Pixels", "Symbolic"), ())
     return built.action_spec.value, built.limit
@@ -106,7 +106,7 @@ class CraftaxSingle(Single):
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         # XLA:CPU (jaxlib 0.10.2) compiles the noise of a batch of more than 8 worlds wrongly, and one world at a time
-        # is several times faster there. A loop over vmapped lanes has no gradient; that of a start is 0 anyway.
+        # is several times faster there. A loop over vmapped lanes has no gradient; the gradient of a start is 0 anyway.
         one_by_one = jax.custom_batching.sequential_vmap(self._start)
         values = jax.lax.stop_gradient(values)
         return jax.lax.platform_dependent(values, key, cpu=one_by_one, default=self._start)
@@ -136,7 +136,7 @@ class CraftaxSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> CraftaxSingle:
-    """The environment of an id and its options; the same object for equal arguments."""
+    """Returns the environment of an id and its options; equal arguments give the same object."""
     check_known("craftax", id, ids())
     return CraftaxSingle(id, options)
 

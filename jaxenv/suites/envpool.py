@@ -21,12 +21,12 @@ _NO_LIMIT = 2**31 - 1
 _OWN_ENDS = {"highway", "jumanji", "pgx", "Blackjack", "Catch", "CliffWalking", "CliffWalkingSlippery"}
 # Tasks of highway that show a limit and never end.
 _ENDLESS = {"LaneKeeping", "lane-keeping"}
-# Those of jumanji with a time limit of their own. All others end by the task; EnvPool shows the longest game.
+# Jumanji's tasks with a time limit. All others end by the task; EnvPool shows the longest game.
 _JUMANJI_LIMITS = {
     *("Cleaner", "Connector", "LevelBasedForaging", "MMST", "Maze", "PacMan", "RobotWarehouse", "RubiksCube"),
     *("RubiksCube-partly-scrambled", "SlidingTilePuzzle", "Snake", "Sokoban", "Tetris"),
 }
-# Arguments of EnvPool that would move what is decided here.
+# Arguments of EnvPool that this module decides.
 _OWN = {
     "batch_size": "all lanes are stepped together",
     "env_seed": "lanes are seeded by the key of reset",
@@ -35,18 +35,18 @@ _OWN = {
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with EnvPool."""
+    """Returns the ids that ``load`` accepts: all ids registered with EnvPool."""
     return sorted(envpool().list_all_envs())
 
 
 def docstring(name: str) -> str:
-    """The family that an environment belongs to, such as ``"atari"``: EnvPool says no more in Python."""
+    """Returns the family of an environment, such as ``"atari"``: EnvPool says no more in Python."""
     check_known("envpool", name, envpool().list_all_envs())
     return _family(name)
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without making it."""
+    """Returns the action spec and the time limit of an environment without making it."""
     return _engine(name, 1, {}).specs[1], _limit(name)
 
 
@@ -99,24 +99,24 @@ def _family(name: str) -> str:
 
 
 def _task(name: str) -> str:
-    """The id without a namespace and a version."""
+    """Returns the id without namespace and version."""
     return name.rpartition("/")[2].rpartition("-v")[0]
 
 
 def _follows_limit(name: str) -> bool:
-    """Whether EnvPool ends episodes at ``max_episode_steps``."""
+    """Returns whether EnvPool ends episodes at ``max_episode_steps``."""
     return _task(name) == "Sokoban" or not {_family(name), _task(name)} & _OWN_ENDS
 
 
 def _limit(name: str) -> int | None:
-    """The time limit of an id."""
+    """Returns the time limit of an id."""
     limit = envpool().make_spec(name).config.max_episode_steps
     endless = _task(name) in _ENDLESS or (_family(name) == "jumanji" and _task(name) not in _JUMANJI_LIMITS)
     return limit if 0 < limit < _NO_LIMIT and not endless else None
 
 
 def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> EnvPoolEngine:
-    """An engine whose specs have been found."""
+    """Makes an engine and finds its specs."""
     truncates_at = _limit(name) if _family(name) == "jumanji" and not _follows_limit(name) else None
     given = arguments.get("max_episode_steps", _limit(name) if _follows_limit(name) else truncates_at)
     engine = EnvPoolEngine(name, arguments, num_envs, truncates_at, None if given == _NO_LIMIT else given)

@@ -27,24 +27,24 @@ Vectorization = Literal["async", "sync", "native"]
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with Gymnasium, but for this library's own."""
+    """Returns the ids that ``load`` accepts: all ids registered with Gymnasium except this library's own."""
     return sorted(id for id in gymnasium().registry if not id.startswith("jaxenv/"))
 
 
 def docstring(name: str) -> str:
-    """What Gymnasium says about one of its environments; empty if its package is not installed."""
+    """Returns Gymnasium's docstring of an environment; empty if its package is not installed."""
     spec = _spec(name)
     entry = spec.entry_point
     try:
         entry = gymnasium().envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
-    except Exception:  # of the missing package
+    except Exception:  # the package is missing
         return ""
     text = inspect.cleandoc(getattr(entry, "__doc__", None) or "")
     return text.removeprefix("## Description").strip()
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment.
+    """Returns the action spec and the time limit of an environment.
 
     The environment is made and closed for that. The spec is ``None`` if this fails, as where its package is missing.
     """
@@ -54,7 +54,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
         warnings.simplefilter("ignore")  # Gymnasium's, about ids that have a later version
         try:
             return engine.specs[1], limit
-        except Exception:  # of the environment's own code
+        except Exception:  # the environment's own code may raise anything
             return None, limit
 
 

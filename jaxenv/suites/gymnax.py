@@ -1,12 +1,12 @@
 """gymnax's environments as batched environments: ``jaxenv.load("gymnax:Asterix-MinAtar", num_envs=8)``.
 
 Dynamics, observations and rewards are computed by gymnax: its ``reset_env`` and ``step_env`` are written for one lane
-and run under ``jax.vmap``. Time limits, restarts and discounts are those of this library, because gymnax's ``step``
-resets at every step, hides the last observation, and reports some ends as both terminated and truncated. State that
-outlives episodes in bsuite is carried over.
+and run under ``jax.vmap``. This library adds time limits, restarts and discounts, because gymnax's ``step`` resets at
+every step, hides the last observation, and reports some ends as both terminated and truncated. State that outlives
+episodes in bsuite is carried over.
 
 ``tests/suites/test_gymnax.py`` compares steps with gymnax's own and with the native environments of the same name;
-``docs/suites/gymnax.md`` lists the differences by id.
+``docs/evidence/gymnax.md`` lists the differences by id.
 """
 
 import dataclasses
@@ -34,17 +34,17 @@ from jaxenv.wrappers.stack._make import OPTIONS, make
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with gymnax."""
+    """Returns the ids that ``load`` accepts: all ids registered with gymnax."""
     return sorted(_gymnax_single.gymnax().registered_envs)
 
 
 def docstring(name: str) -> str:
-    """What gymnax says about one of its environments."""
+    """Returns gymnax's docstring of an environment."""
     return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -100,7 +100,7 @@ def _checked_limit(owner: str, limit: Any, num_envs: int) -> Any:
 def _is_terminal(
     owner: str, id: str, horizon_terminates: bool | None, limit: Any, unlimited: bool, own_limit: int
 ) -> bool:
-    """Whether the time limit is a termination."""
+    """Returns whether the time limit is a termination."""
     if not isinstance(horizon_terminates, bool | None):
         raise ValueError(f"{owner}: horizon_terminates must be True, False or None, got {horizon_terminates!r}")
     if horizon_terminates and unlimited:
@@ -114,8 +114,8 @@ def _is_terminal(
 class GymnaxEnvironment(SuiteTask):
     """Lanes of one gymnax environment, made by `load`.
 
-    ``params`` are the fields of gymnax's ``EnvParams`` except for the time limit, for those computed from others, and
-    for those that determine a spec, which are ``options``.
+    ``params`` are the fields of gymnax's ``EnvParams`` except for the time limit, for the ones computed from others,
+    and for the ones that determine a spec, which are ``options``.
 
     Attributes:
         max_steps_in_episode: the limit that gymnax's code sees, a number or one per lane. It does not end episodes;

@@ -1,8 +1,8 @@
 """Jumanji's environments as batched environments: ``jaxenv.load("jumanji:Snake-v1", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by Jumanji, written for one lane. Time limits, restarts and
-discounts are those of this library: Jumanji reports most time limits as terminations, and its auto-reset wrappers hide
-the last observation.
+Starts, transitions, observations and rewards are computed by Jumanji, written for one lane. This library adds time
+limits, restarts and discounts: Jumanji reports most time limits as terminations, and its auto-reset wrappers hide the
+last observation.
 
 ``tests/suites/test_jumanji.py`` compares episodes with Jumanji's own loop; ``docs/suites/jumanji.md`` lists the
 mapping.
@@ -45,24 +45,24 @@ _CHEAP_RESETS = (
     "Sudoku-very-easy-v0",
     "Tetris-v0",
 )
-# Tasks with loops that run until the last lane has finished, of those that were checked.
+# Checked tasks with loops that run until the last lane has finished.
 _LOOPING = ("Maze-v0",)
-# Arguments that load does not take: time limits are those of the stack, and nothing is drawn.
+# Arguments that load does not take: the stack adds the time limit, and Jumanji's viewer is not used.
 _LEFT_OUT = ("time_limit", "viewer")
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with Jumanji."""
+    """Returns the ids that ``load`` accepts: all ids registered with Jumanji."""
     return sorted(_registry())
 
 
 def docstring(name: str) -> str:
-    """What Jumanji says about one of its environments."""
+    """Returns Jumanji's docstring of an environment."""
     return inspect.cleandoc(vars(_constructor(name)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -137,7 +137,7 @@ class JumanjiSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> JumanjiSingle:
-    """The Jumanji environment of an id and its options; the same object for equal arguments."""
+    """Returns the Jumanji environment of an id and its options; equal arguments give the same object."""
     check_known("jumanji", id, _registry())
     return JumanjiSingle(id, options)
 
@@ -156,7 +156,7 @@ def _constructor(name: str) -> type:
 
 
 def _as_dicts(value: Any) -> Tree:
-    """Named tuples and dataclasses as dicts, at every depth."""
+    """Converts named tuples and dataclasses to dicts, at every depth."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     elif dataclasses.is_dataclass(value):

@@ -1,7 +1,7 @@
 """NAVIX's environments as batched environments: ``jaxenv.load("navix:Navix-DoorKey-8x8-v0", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. Time limits and restarts are
-those of this library.
+Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. This library adds time limits
+and restarts.
 
 ``tests/suites/test_navix.py`` compares episodes with NAVIX's own loop; ``docs/suites/navix.md`` lists the mapping.
 """
@@ -35,19 +35,19 @@ _KEYS_REUSED = tuple(
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with NAVIX."""
+    """Returns the ids that ``load`` accepts: all ids registered with NAVIX."""
     return sorted(_navix().registry())
 
 
 def docstring(name: str) -> str:
-    """What NAVIX says about one of its environments; dataclasses without a text of their own show their signature."""
+    """Returns NAVIX's docstring of an environment; empty for a dataclass that only shows its signature."""
     cls = type(single(name, ()).env)
     text = inspect.cleandoc(vars(cls).get("__doc__") or "")
     return "" if text.startswith(f"{cls.__name__}(") else text
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -90,7 +90,7 @@ class NavixSingle(Single):
             self.opt_outs["no_word_reused"] = f"several draws of {id}'s starts share one key"
         arguments = {name: thaw(value) for name, value in options}
         with outside_traces(), reporting(self.owner, arguments):
-            # NAVIX knows the spaces of its own observation functions only; the spec is that of the actual observations.
+            # NAVIX only knows the spaces of its own observation functions; the spec describes the actual observations.
             self.env = _navix().make(id, observation_space=(), **arguments)
         check_integer(self.owner, "max_steps", self.env.max_steps, 1)
         self.limit = int(self.env.max_steps)
@@ -125,7 +125,7 @@ class NavixSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> NavixSingle:
-    """The environment of an id and its options; the same object for equal arguments."""
+    """Returns the environment of an id and its options; equal arguments give the same object."""
     check_known("navix", id, _navix().registry())
     return NavixSingle(id, options)
 

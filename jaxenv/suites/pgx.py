@@ -2,7 +2,7 @@
 
 Rules, observations and rewards are computed by Pgx, written for one lane. The agent is player 0 of a game. The other
 players move inside of its step: at random, or by a given policy. With ``opponent="self"`` every step is the move of the
-player whose turn it is. Restarts are those of this library.
+player whose turn it is. This library restarts games.
 
 ``tests/suites/test_pgx.py`` compares games with Pgx's own loop; ``docs/suites/pgx.md`` lists the mapping.
 """
@@ -29,17 +29,17 @@ _AGENT = np.int32(0)
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that ``pgx.make`` does."""
+    """Returns the ids that ``load`` accepts: all ids of ``pgx.make``."""
     return sorted(_pgx().available_envs())
 
 
 def docstring(name: str) -> str:
-    """What Pgx says about one of its games."""
+    """Returns Pgx's docstring of a game."""
     return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit, which no game has, found without tracing a step."""
+    """Returns the action spec without tracing a step, and no time limit."""
     return single(name, ()).action_spec.value, None
 
 
@@ -50,8 +50,8 @@ def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs:
         name: an id of Pgx.
         num_envs: the number of lanes that ``reset(key)`` makes.
         opponent: how the other players move: ``"random"`` chooses legal actions uniformly; a function
-            ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given what the player sees
-            and its legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
+            ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given the player's
+            observation and legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
         **kwargs: keywords of `jaxenv.make`.
 
     Raises:
@@ -89,7 +89,7 @@ class PgxSingle(Single):
         first, key = jax.random.split(key)
         state = self.env.init(first)
         if not self.alone:
-            # What the others' first moves pay is due on the agent's first step: a FIRST row has no reward. They can
+            # Rewards of the others' first moves are paid on the agent's first step: a FIRST row has no reward. They can
             # even end the game, which that step then reports.
             state, due = self._others_move(state, key)
             state = state.replace(rewards=due)
@@ -121,11 +121,11 @@ class PgxSingle(Single):
         return specs.discrete(self.env.num_actions, name="action")
 
     def _observed(self, state: Any) -> jax.Array:
-        """What the agent sees, also where another player would move next because the game is over."""
+        """Observes as the agent, even if another player would move next because the game is over."""
         return state.observation if self.alone else self.env._observe(state, _AGENT)
 
     def _others_move(self, state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
-        """The state at the agent's turn or at the end of the game, and the rewards ``[players]`` until then."""
+        """Plays until the agent's turn or the end of the game; returns the state and the rewards ``[players]``."""
 
         def others_turn(carry: Any) -> Any:
             state, _, _ = carry
@@ -159,7 +159,7 @@ def _is_one_integer(x: Any) -> bool:
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> PgxSingle:
-    """The game of an id and its options; the same object for equal arguments."""
+    """Returns the game of an id and its options; equal arguments give the same object."""
     check_known("pgx", id, _pgx().available_envs())
     return PgxSingle(id, options)
 

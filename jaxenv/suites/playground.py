@@ -1,8 +1,7 @@
 """MuJoCo Playground's environments as batched environments: ``jaxenv.load("playground:CartpoleBalance", num_envs=8)``.
 
-Physics (MJX), observations and rewards are computed by Playground, written for one lane. Its environments are taken
-without its wrappers for training: the time limit, restarts and discounts are those of this library. Nothing is
-downloaded.
+Physics (MJX), observations and rewards are computed by Playground, written for one lane. Its environments are used
+without its wrappers for training: this library adds the time limit, restarts and discounts. Nothing is downloaded.
 
 ``tests/suites/test_playground.py`` compares episodes with Playground's own loop; ``docs/suites/playground.md`` lists
 the mapping.
@@ -34,32 +33,32 @@ _KEYS_REUSED = ("Cartpole", "Finger")
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with Playground."""
+    """Returns the ids that ``load`` accepts: all ids registered with Playground."""
     registry = _registry()
     parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
     return sorted(name for part in parts for name in part.ALL_ENVS)
 
 
 def docstring(name: str) -> str:
-    """What Playground says about one of its environments."""
+    """Returns Playground's docstring of an environment."""
     check_known("playground", name, ids())
     entry = _part(name)._envs[name]
     return inspect.cleandoc(vars(getattr(entry, "func", entry)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
 
 def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
-    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for those of this library.
+    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for native ones.
 
     Args:
         name: a name that is registered with Playground.
         num_envs: the number of lanes that ``reset(key)`` makes.
-        **kwargs: keywords of `jaxenv.make`; entries of the environment's config, such as ``sim_dt=0.005``, those of
+        **kwargs: keywords of `jaxenv.make`; entries of the environment's config, such as ``sim_dt=0.005``, entries of
             inner configs with dots: ``**{"reward_config.scales.energy": 0.0}``. ``impl`` is ``"jax"`` by default.
             ``max_episode_steps`` is the config's ``episode_length``.
 
@@ -115,7 +114,7 @@ class PlaygroundSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> PlaygroundSingle:
-    """The Playground environment of a name and its options; the same object for equal arguments."""
+    """Returns the Playground environment of a name and its options; equal arguments give the same object."""
     check_known("playground", id, ids())
     return PlaygroundSingle(id, options)
 
@@ -124,20 +123,20 @@ def _check_models(name: str) -> None:
     """Raises a ``ValueError`` if Playground would download models to load an environment."""
     path = _registry().mjx_env.MENAGERIE_PATH
     if _part(name) is not _registry().dm_control_suite and not path.exists():
-        rule = "its models are those of mujoco_menagerie, which jaxenv does not download"
+        rule = "its models are in mujoco_menagerie, which jaxenv does not download"
         fetch = f'python -c "from mujoco_playground import registry; registry.load({name!r})" does'
         raise ValueError(f"playground:{name}: {rule}: {fetch}, to {path}")
 
 
 def _part(name: str) -> Any:
-    """The module of Playground with the environment's entry."""
+    """Returns Playground's module that holds the environment's entry."""
     registry = _registry()
     parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
     return next(part for part in parts if name in part.ALL_ENVS)
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The entries of a config by dotted names."""
+    """Flattens a config to dotted names."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         inner = isinstance(value, Mapping) or hasattr(value, "items")

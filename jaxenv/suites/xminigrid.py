@@ -1,7 +1,7 @@
 """XLand-MiniGrid's environments as batched environments: ``jaxenv.load("xminigrid:MiniGrid-DoorKey-8x8", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by XLand-MiniGrid, written for one lane. Time limits and
-restarts are those of this library. Rulesets are params: one for all lanes, or one per lane.
+Starts, transitions, observations and rewards are computed by XLand-MiniGrid, written for one lane. This library adds
+time limits and restarts. Rulesets are params: one for all lanes, or one per lane.
 
 ``tests/suites/test_xminigrid.py`` compares episodes with XLand-MiniGrid's own loop; ``docs/suites/xminigrid.md`` lists
 the mapping.
@@ -32,17 +32,17 @@ _RULESET = ("goal", "rules", "init_tiles")
 
 
 def ids() -> list[str]:
-    """The ids that ``load`` accepts: all that are registered with XLand-MiniGrid."""
+    """Returns the ids that ``load`` accepts: all ids registered with XLand-MiniGrid."""
     return sorted(_registry())
 
 
 def docstring(name: str) -> str:
-    """What XLand-MiniGrid says about one of its environments."""
+    """Returns XLand-MiniGrid's docstring of an environment."""
     return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """The action spec and the time limit of an environment, found without tracing a step."""
+    """Returns the action spec and the time limit of an environment without tracing a step."""
     built = single(name, ())
     return built.action_spec.value, built.limit
 
@@ -137,7 +137,7 @@ class XMiniGridSingle(Single):
 
 @one_per_arguments
 def single(id: str, options: tuple[Any, ...]) -> XMiniGridSingle:
-    """The environment of an id and its options; the same object for equal arguments."""
+    """Returns the environment of an id and its options; equal arguments give the same object."""
     check_known("xminigrid", id, _registry())
     return XMiniGridSingle(id, options)
 

@@ -44,7 +44,7 @@ class _Node(NamedTuple):
         return name if self.metadata is None else f"{name}({self.metadata!r})"
 
 
-# What determines whether JAX traces a function again: one entry per node of the arguments, by path.
+# JAX traces a function again if this changes: one entry per node of the arguments, by path.
 _Signature: TypeAlias = dict[str, _Array | _Static | _Node]
 
 
@@ -117,7 +117,7 @@ def _signature(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The arguments with the names of the function's parameters."""
+    """Returns the arguments with the names of the function's parameters."""
     try:
         bound = inspect.signature(fn).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):  # a builtin, or a wrong call, which raises its own error
@@ -149,7 +149,7 @@ def _leaf(x: Any) -> _Array | _Static:
 
 
 def _metadata(node: Any) -> Any:
-    """The metadata of a custom container; None for built-in containers, whose keys are part of the paths."""
+    """Returns the metadata of a custom container; None for built-in containers, whose keys are part of the paths."""
     if node is None or isinstance(node, dict | list | tuple):
         return None
     structure: Any = jax.tree.structure(node, is_leaf=lambda x: x is not node)
@@ -206,6 +206,6 @@ def _or_missing(entry: Any) -> str:
 
 
 def _name(fn: Any) -> str:
-    """The name of a function; that of a method includes its owner: ``<CartPole-v1>.step``."""
+    """Returns the name of a function; a method's name includes its owner: ``<CartPole-v1>.step``."""
     name = getattr(fn, "__name__", repr(fn))
     return f"{fn.__self__!r}.{name}" if inspect.ismethod(fn) else name

@@ -59,7 +59,7 @@ def check_wrapper(
 
 
 def _around_toys(wrapper: Callable[[Environment], Environment]) -> list[Environment]:
-    """The wrapper around every toy environment that it accepts."""
+    """Puts the wrapper around every toy environment that it accepts."""
     wrapped, refusals = [], []
     for env in every_kind():
         try:

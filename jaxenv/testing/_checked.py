@@ -17,21 +17,21 @@ from jaxenv.core.wrapper import Wrapper
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 
-_MAX_RANK = 8  # of a leaf, the lanes included
+_MAX_RANK = 8  # axes of a leaf, lanes included
 
 
 def checked(env: Environment) -> "Checked":
-    """An environment that steps like ``env`` and raises at the first invalid action, reward or observation.
+    """Wraps an environment so that it raises at the first invalid action, reward or observation.
 
     Jitted code cannot raise errors, so environments contain invalid values: they clip actions, and they end lanes
     whose values diverge. This suits training but hides mistakes. The checked environment raises an error if
 
     - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
       The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
-      LAST in ``next_step`` mode, and those of lanes that wait in ``jaxenv.step_where``) are not checked;
+      LAST in ``next_step`` mode, and of lanes that wait in ``jaxenv.step_where``) are not checked;
     - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
-    - a lane steps past LAST, in a stack without ``AutoReset``: such a step goes on paying rewards. Restart the lane
+    - a lane steps past LAST, in a stack without ``AutoReset``: such a step would keep paying rewards. Restart the lane
       with ``jaxenv.reset_where``.
 
     It belongs outermost in a stack. Called directly, ``reset`` and ``step`` are compiled and raise immediately. In
@@ -39,8 +39,8 @@ def checked(env: Environment) -> "Checked":
     example, and call ``error.throw()``; otherwise JAX refuses to compile it.
 
     Returns:
-        A wrapper that owns nothing: its rows and specs are those of ``env``, and so is its state; without ``AutoReset``
-        it also holds which lanes ended.
+        A wrapper that owns nothing: rows, specs and state equal those of ``env``. Without ``AutoReset`` the state also
+        holds which lanes ended.
 
     Raises:
         ValueError: from ``reset`` and ``step``, with the leaf, the lane, the episode, the step within it (FIRST is
@@ -173,7 +173,7 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Arr
 
 
 def _within(spec: specs.Array, x: jax.Array) -> jax.Array:
-    """Whether ``x`` (``[B, ...]``, with the dtype of the spec) is finite and within bounds, with the shape of ``x``."""
+    """Returns where ``x`` (``[B, ...]``, in the dtype of the spec) is finite and within bounds, in its shape."""
     holds = jnp.isfinite(x) if spec.is_continuous else jnp.ones(x.shape, bool)
     if isinstance(spec, specs.Bounded):
         holds &= (x >= specs.aligned(spec.minimum, x.ndim)) & (x <= specs.aligned(spec.maximum, x.ndim))
@@ -222,5 +222,5 @@ def _check(
 
 
 def _escaped(part: object) -> str:
-    """Text with braces escaped for ``str.format``."""
+    """Escapes braces for ``str.format``."""
     return str(part).replace("{", "{{").replace("}", "}}")

@@ -18,17 +18,17 @@ ROUNDING = 1e-5
 
 
 def to_numpy(values: Tree) -> Tree:
-    """The tree with NumPy arrays; typed keys, which NumPy does not support, stay JAX arrays."""
+    """Converts a tree to NumPy arrays; typed keys, which NumPy does not support, stay JAX arrays."""
     return jax.tree.map(lambda x: x if is_key(x) else np.asarray(x), values)
 
 
 def stack(trees: Sequence[Tree]) -> Tree:
-    """One tree with the leaves of several, stacked on a new leading axis."""
+    """Stacks the leaves of several trees on a new leading axis."""
     return jax.tree.map(lambda *x: jnp.stack(x) if is_key(x[0]) else np.stack(x), *trees)
 
 
 def take_lanes(values: Tree, index: Any, axis: int = 1) -> Tree:
-    """The lanes ``index`` of every leaf, whose lane axis is ``axis``; leaves shared by the batch stay whole."""
+    """Returns the lanes ``index`` of every leaf, whose lane axis is ``axis``; leaves shared by the batch stay whole."""
     at = (slice(None),) * axis + (index,)
     return jax.tree.map(
         lambda x: x if isinstance(x, tree.Shared) else x[at], values, is_leaf=lambda x: isinstance(x, tree.Shared)
@@ -36,7 +36,7 @@ def take_lanes(values: Tree, index: Any, axis: int = 1) -> Tree:
 
 
 def take_steps(values: Tree, index: Any) -> Tree:
-    """The steps ``index`` of every leaf ``[T, ...]``."""
+    """Returns the steps ``index`` of every leaf ``[T, ...]``."""
     return jax.tree.map(lambda x: x[index], values)
 
 
@@ -59,7 +59,7 @@ def require_equal(
         actual: the tree to check.
         labels: how the two were computed, for the evidence: ``reward is 1.0 alone and 0.5 in a batch``.
         name: the name of the tree, for the evidence.
-        context: what is compared, for the evidence.
+        context: the subject of the comparison, for the evidence.
         tolerance: largest absolute and relative difference of floats; 0 requires equal bits. Bytes, which hold the
             brightness of pixels, may differ by this fraction of 255. Other integers and flags must be equal.
         axes: names of the leading axes, for the evidence.
@@ -114,12 +114,12 @@ def require_finite(
 
 
 def first(flags: np.ndarray) -> tuple[int, ...]:
-    """The index of the first true element."""
+    """Returns the index of the first true element."""
     return tuple(int(i) for i in np.argwhere(flags)[0])
 
 
 def location(at: Sequence[int], axes: Sequence[str] = ("step", "lane"), first_step: int = 0) -> str:
-    """An index as text: `` at step 3, lane 1, element (2,)``."""
+    """Formats an index: `` at step 3, lane 1, element (2,)``."""
     named = [f"{axis} {i + first_step * (axis == 'step')}" for axis, i in zip(axes, at, strict=False)]
     if rest := tuple(at[len(axes) :]):
         named.append(f"element {rest}")
@@ -127,7 +127,7 @@ def location(at: Sequence[int], axes: Sequence[str] = ("step", "lane"), first_st
 
 
 def leaf_name(values: Tree, path: tuple[Any, ...]) -> str:
-    """The name of a leaf; in a pair of state and TimeStep it starts with ``state`` or ``timestep``."""
+    """Returns the name of a leaf; in a pair of state and TimeStep it starts with ``state`` or ``timestep``."""
     name = tree.path_name(path)
     if isinstance(values, tuple) and len(values) == 2 and isinstance(values[1], TimeStep):
         return ("state", "timestep")[int(name[0])] + name[1:]

@@ -10,7 +10,7 @@ from jaxenv.testing.counting import Counting
 
 
 def every_kind(num_envs: int = 1) -> list[Environment]:
-    """Toy environments with integers, with floats, and with trees of spaces and a vector reward.
+    """Makes toy environments with integers, with floats, and with trees of spaces and a vector reward.
 
     Args:
         num_envs: number of lanes.

@@ -23,7 +23,7 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 _TIMEOUT = 120  # seconds
-# Settings that change what is traced.
+# Settings that affect tracing.
 _SETTINGS = (
     "jax_enable_x64",
     "jax_default_prng_impl",
@@ -35,7 +35,7 @@ _SETTINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the other process is to do.
+    """The task of the other process.
 
     Attributes:
         modules: the modules to import.
@@ -58,7 +58,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """What the other process found.
+    """The findings of the other process.
 
     Attributes:
         import_error: the exception that an import raised; empty if all succeeded.
@@ -66,7 +66,7 @@ class Reply:
         imported: names of all modules that the imports loaded.
         not_run: why the environment did not run there; empty if it did.
         defaults: `defaults` of the environment.
-        values: the leaves of `first_rows`, if the programs differ from those of the asking process; else None.
+        values: the leaves of `first_rows`, if the programs differ from the asking process's; else None.
     """
 
     import_error: str = ""
@@ -78,7 +78,7 @@ class Reply:
 
 
 def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) -> Reply:
-    """The reply of another process about ``env`` (its modules are ``modules``), lane keys ``[B]`` and actions."""
+    """Asks another process about ``env`` (defined in ``modules``), lane keys ``[B]`` and actions; returns its reply."""
     try:
         pickled, known, reason = _pickled(env), digests(env, keys), ""
     except Exception as error:
@@ -129,7 +129,7 @@ def _pickled(env: Environment) -> bytes:
 
 
 def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
-    """Digests of the programs of ``reset`` and ``step``, with all constants in them; nothing is compiled."""
+    """Digests the programs of ``reset`` and ``step``, including constants; nothing is compiled."""
     state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
     traced = {
         "reset": jax.jit(_reset).trace(env, keys),
@@ -148,7 +148,7 @@ def _step(env: Wrapper, state: Tree, action: Tree) -> tuple[Any, TimeStep]:
 
 
 def defaults(env: Environment) -> dict[str, str]:
-    """The numeric defaults of the fields of all layers and their params, by class and field, as text."""
+    """Returns the numeric defaults of the fields of all layers and their params, by class and field, as text."""
     found: dict[str, str] = {}
 
     def collect(obj: Any) -> None:
@@ -165,7 +165,7 @@ def defaults(env: Environment) -> dict[str, str]:
 
 
 def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndarray]:
-    """The leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
+    """Returns the leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
     state, timestep = start(env, keys, lane_numbers(len(keys)))
     rollout = run(env, state, timestep, actions)
     return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(rollout)]

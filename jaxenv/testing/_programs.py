@@ -1,4 +1,4 @@
-"""The compiled programs that the checks share, and the shapes of what they return."""
+"""The compiled programs that the checks share, and the shapes of their results."""
 
 import functools
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ from jaxenv.tree._typed_keys import is_key
 
 @jitted
 def start(env: Environment, keys: jax.Array, env_id: jax.Array) -> tuple[Tree, TimeStep]:
-    """``reset`` with one key per lane."""
+    """Calls ``reset`` with one key per lane."""
     return env.reset(keys, env_id)
 
 
 @jitted
 def step(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
-    """``step``."""
+    """Calls ``step``."""
     return env.step(state, action)
 
 
 @jitted
 def seeded_start(env: Environment, key: jax.Array, env_id: jax.Array) -> tuple[Tree, TimeStep]:
-    """``reset`` with one key for all lanes."""
+    """Calls ``reset`` with one key for all lanes."""
     return env.reset(key, env_id)
 
 
@@ -50,14 +50,14 @@ def run(env: Environment, state: Tree, timestep: TimeStep, actions: Tree) -> tup
 
 
 def replay(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeStep]:
-    """One step from each of ``states`` ``[T, B, ...]``: the next states and rows, ``[T, B, ...]``."""
+    """Takes one step from each of ``states`` ``[T, B, ...]``: returns the next states and rows, ``[T, B, ...]``."""
     num_steps = len(jax.tree.leaves(actions)[0])
     return _steps(env, jax.tree.map(lambda x: x[0], states), states, np.ones(num_steps, bool), actions)
 
 
 @jitted
 def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, actions: Tree) -> tuple[Tree, TimeStep]:
-    """Steps from ``given[t]`` where ``uses_given[t]``, else from the state before: what `run` and `replay` compile.
+    """Steps from ``given[t]`` where ``uses_given[t]``, else from the previous state; `run` and `replay` compile it.
 
     One program serves both, since compilation takes most of the time of the checks.
     """
@@ -71,22 +71,22 @@ def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, ac
 
 
 def _numbers(x: Any) -> Any:
-    """The module whose functions apply to an array: JAX for typed keys, otherwise NumPy."""
+    """Returns the module whose functions apply to an array: JAX for typed keys, otherwise NumPy."""
     return jnp if is_key(x) else np
 
 
 def lane_numbers(count: int) -> jax.Array:
-    """0 to count - 1, int32: the ``env_id`` of the lanes."""
+    """Returns 0 to count - 1, int32: the ``env_id`` of the lanes."""
     return jnp.arange(count, dtype=jnp.int32)
 
 
 def sample_actions(env: Environment, key: jax.Array, num_steps: int) -> Tree:
-    """Random actions ``[T, B, ...]`` from the action spec, as NumPy arrays."""
+    """Draws random actions ``[T, B, ...]`` from the action spec, as NumPy arrays."""
     return sample(env.action_spec(), key, (num_steps, env.num_envs))
 
 
 def sample(spec: Tree, key: jax.Array, shape: tuple[int, ...]) -> Tree:
-    """Random values from a tree of specs, as NumPy arrays."""
+    """Draws random values from a tree of specs, as NumPy arrays."""
     return to_numpy(_sample(tree.Static(spec), key, shape))
 
 
@@ -96,19 +96,19 @@ def _sample(spec: tree.Static, key: jax.Array, shape: tuple[int, ...]) -> Tree:
 
 
 def output_shapes(env: Environment) -> tuple[Tree, Tree]:
-    """Shapes and dtypes of the outputs of ``reset`` and ``step``, as two trees; nothing is compiled."""
+    """Returns shapes and dtypes of the outputs of ``reset`` and ``step``, as two trees; nothing is compiled."""
     of_reset = eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
     of_step = eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
     return of_reset, of_step
 
 
 def action_shapes(env: Environment) -> Tree:
-    """Shapes and dtypes of a batch of actions."""
+    """Returns shapes and dtypes of a batch of actions."""
     return jax.tree.map(lambda s: jax.ShapeDtypeStruct((env.num_envs, *s.shape), s.dtype), env.action_spec())
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations of a jaxpr and of the jaxprs nested in it."""
+    """Yields all equations of a jaxpr and of the jaxprs nested in it."""
     for equation in jaxpr.eqns:
         yield equation
         for value in jax.tree.leaves(equation.params, is_leaf=_is_jaxpr):

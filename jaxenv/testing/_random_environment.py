@@ -76,7 +76,7 @@ def random_environment(
     max_steps: Any = 0,
     reward_fn: Callable[[Any, Any], jax.Array] | None = None,
 ) -> RandomEnvironment:
-    """A `RandomEnvironment` for any trees of specs.
+    """Makes a `RandomEnvironment` for any trees of specs.
 
     Args:
         observation_spec: tree of specs to sample observations from.
@@ -90,8 +90,8 @@ def random_environment(
             to, in place of a sampled one.
 
     Raises:
-        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, what is no spec or no function, or a
-            ``reward_fn`` together with a ``reward_spec``.
+        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, an argument that is not a spec or
+            function, or a ``reward_fn`` together with a ``reward_spec``.
     """
     for name, spec in (("observation_spec", observation_spec), ("action_spec", action_spec)):
         leaves = jax.tree.leaves(spec)

@@ -77,7 +77,7 @@ class EagerRun:
     steps: list[tuple[Tree, TimeStep]]
 
     @classmethod
-    def of(cls, env: Environment, key: jax.Array, action: Tree) -> "EagerRun":
+    def record(cls, env: Environment, key: jax.Array, action: Tree) -> "EagerRun":
         """Runs ``env`` with one key and one batch of actions."""
         before = attributes(env)
         with one_by_one():
@@ -91,6 +91,6 @@ class EagerRun:
 
 
 def attributes(env: Environment) -> list[dict[str, Any]]:
-    """The current attributes of every layer and of its class, without caches."""
+    """Returns the current attributes of every layer and of its class, without caches."""
     every = [{**vars(type(layer)), **vars(layer)} for layer in layers(env)]
     return [{name: x for name, x in found.items() if name not in CACHES} for found in every]

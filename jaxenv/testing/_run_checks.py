@@ -28,7 +28,7 @@ def run_checks(
     raise_on_failure: bool,
     progress: Callable[[Result], None] | None,
 ) -> Report:
-    """Checks ``envs``; the arguments are those of `check_env`, whose name is ``caller``."""
+    """Checks ``envs`` with the arguments of `check_env`; errors start with ``caller``."""
     try:
         names = select_properties(properties)
     except ValueError as error:
@@ -57,7 +57,7 @@ def _skip(name: str, broken: str) -> Result:
 
 
 def _check_all(name: str, subjects: list[Subject]) -> Result:
-    """The first failure if there is one, otherwise the first pass, otherwise the first other result."""
+    """Returns the first failure, else the first pass, else the first other result."""
     results = [(_check(name, subject), subject) for subject in subjects]
     for status in (Status.FAILED, Status.PASSED):
         for result, subject in results:

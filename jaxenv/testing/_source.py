@@ -16,7 +16,7 @@ _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
 def described(error: BaseException) -> str:
-    """The exception as text: its class, message and notes, and the author's line that raised it, if there is one."""
+    """Formats an exception: its class, message and notes, and the author's line that raised it, if there is one."""
     notes = (note for note in getattr(error, "__notes__", ()) if "\n" not in note)  # JAX's own one spans lines
     message = f"{type(error).__name__}: {'. '.join([str(error), *notes])}"
     line = source_line(error)
@@ -24,7 +24,7 @@ def described(error: BaseException) -> str:
 
 
 def source_line(error: BaseException) -> str:
-    """``file:line, in function`` of the innermost frame outside of this library and JAX; empty if there is none.
+    """Returns ``file:line, in function`` of the innermost frame outside this library and JAX; empty if there is none.
 
     The environments of this library count as the author's code.
     """
@@ -33,12 +33,12 @@ def source_line(error: BaseException) -> str:
 
 
 def place(frame: types.FrameType, line: int) -> str:
-    """``file:line, in function``."""
+    """Formats ``file:line, in function``."""
     return f"{_relative(frame.f_code.co_filename)}:{line}, in {frame.f_code.co_name}"
 
 
 def is_authors(frame: types.FrameType) -> bool:
-    """Whether a frame is outside of this library and JAX, or of an environment of this library."""
+    """Returns whether a frame is outside of this library and JAX, or of an environment of this library."""
     file, name = frame.f_code.co_filename, frame.f_code.co_name
     if file.startswith(_ENVIRONMENTS):
         return True
@@ -48,6 +48,6 @@ def is_authors(frame: types.FrameType) -> bool:
 
 
 def _relative(file: str) -> str:
-    """The path below the working directory, or the whole path if it lies elsewhere."""
+    """Returns the path relative to the working directory, or the whole path if it lies elsewhere."""
     inside = os.path.isabs(file) and pathlib.Path(file).is_relative_to(pathlib.Path.cwd())
     return os.path.relpath(file) if inside else file

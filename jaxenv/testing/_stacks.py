@@ -25,14 +25,14 @@ LIMITS = np.array([1, NO_LIMIT, 4, NO_LIMIT, 7, NO_LIMIT, 10], np.int32)
 
 
 def with_restarts(env: Environment, limits: np.ndarray = LIMITS) -> Environment:
-    """The stack with one time limit per lane and an ``AutoReset``, added where `jaxenv.stack` places them."""
+    """Adds one time limit per lane and an ``AutoReset`` where `jaxenv.stack` places them."""
     if env.autoreset is not None:
         return _map_autoreset(env, lambda layer: tree.rebuild(layer, env=with_limits(layer.env, limits)), tree.rebuild)
     return stack.assemble(*_task_and_wrappers(with_limits(env, limits)))
 
 
 def with_limits(env: Environment, limits: np.ndarray) -> Environment:
-    """The stack with these limits in its outermost ``TimeLimit``, or in one added where `jaxenv.stack` places it."""
+    """Puts these limits in the outermost ``TimeLimit``, or in one added where `jaxenv.stack` places it."""
     task, added = _task_and_wrappers(env)
     if places := [place for place, wrapper in enumerate(added) if isinstance(wrapper, TimeLimit)]:
         added[places[-1]] = tree.rebuild(added[places[-1]], duration=limits, follows_params=False)
@@ -45,38 +45,38 @@ def _task_and_wrappers(env: Environment) -> tuple[Environment, list[Wrapper]]:
 
 
 def with_strategy(env: Environment, strategy: str | None) -> Environment:
-    """The stack with another restart strategy."""
+    """Sets the restart strategy of a stack."""
     return _map_autoreset(env, lambda layer: tree.rebuild(layer, reset_strategy=strategy), tree.rebuild)
 
 
 def in_mode(env: Environment, mode: str) -> Environment:
-    """The stack with another mode of ``AutoReset``; a wrapper outside of it may raise a ``ValueError``."""
+    """Sets the mode of ``AutoReset`` in a stack; a wrapper outside of it may raise a ``ValueError``."""
     return _map_autoreset(env, lambda layer: tree.rebuild(layer, mode=mode), dataclasses.replace)
 
 
 def without_restarts(env: Environment) -> Environment:
-    """The stack without its ``AutoReset``."""
+    """Removes the ``AutoReset`` from a stack."""
     return _map_autoreset(env, lambda layer: layer.env, tree.rebuild)
 
 
 def _map_autoreset(
     env: Environment, change: Callable[[AutoReset], Environment], rebuild: Callable[..., Any]
 ) -> Environment:
-    """The stack with its ``AutoReset`` changed; ``rebuild`` rebuilds the wrappers outside, with or without checks."""
+    """Changes the ``AutoReset`` of a stack; ``rebuild`` rebuilds the wrappers outside, with or without checks."""
     if isinstance(env, AutoReset):
         return change(env)
     return rebuild(env, env=_map_autoreset(env.env, change, rebuild)) if isinstance(env, Wrapper) else env
 
 
 def without_batch_state(env: Environment) -> Environment:
-    """The stack without its ``AutoReset`` and wrappers with batch state."""
+    """Removes the ``AutoReset`` and the wrappers with batch state from a stack."""
     if isinstance(env, AutoReset | BatchWrapper):
         return without_batch_state(env.env)
     return tree.rebuild(env, env=without_batch_state(env.env)) if isinstance(env, Wrapper) else env
 
 
 def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[str]]:
-    """The stack with every shared value (or ``only`` those of one name) given per lane, and the names of these values.
+    """Gives shared values (all, or ``only`` one name) per lane; returns the stack and the names of the values.
 
     With ``varied`` the values differ between lanes: floats by up to a tenth, integers by one if the
     classes accept that.
@@ -102,7 +102,7 @@ def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[
 
 
 def _with_varied_integer(env: E, path: str) -> E:
-    """The stack with one added to an integer in every other lane, unless a class refuses that."""
+    """Adds one to an integer in every other lane, unless a class refuses that."""
 
     def add(d: Declared) -> Any:
         return d.value + tree.expand(np.arange(LANES, dtype=np.int32) % 2, d.value.ndim) if d.path == path else d.value
@@ -117,12 +117,12 @@ def _with_varied_integer(env: E, path: str) -> E:
 
 
 def takes_multiple_steps(env: Environment) -> bool:
-    """Whether a wrapper takes several steps of the environment in one, so that rows do not count them."""
+    """Returns whether a wrapper takes several steps of the environment at once, so that rows do not count them."""
     return any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(env))
 
 
 def carries(env: Environment) -> bool:
-    """Whether the task, or one of several, keeps part of its state across episodes."""
+    """Returns whether the task, or one of several, keeps part of its state across episodes."""
     task = env.unwrapped
     if isinstance(task, Multitask):
         return any(carries(one) for one in task.envs)

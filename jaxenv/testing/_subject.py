@@ -20,11 +20,11 @@ from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 
-OTHER_STEPS = 4  # of the rollout in another process
+OTHER_STEPS = 4  # steps of the rollout in another process
 
 
 class Subject:
-    """An environment under test. Whatever needs a compilation is computed on first use and cached.
+    """An environment under test. Compiled results are computed on first use and cached.
 
     Args:
         original: the environment as passed by the caller: with or without ``AutoReset``, of any number of lanes.
@@ -45,11 +45,11 @@ class Subject:
         return self.with_lanes(LANES)
 
     def with_lanes(self, count: int) -> Environment:
-        """The environment with ``count`` lanes; the original lanes are repeated."""
+        """Returns the environment with ``count`` lanes; the original lanes are repeated."""
         return self.with_numbers(np.arange(count, dtype=np.int32))
 
     def with_numbers(self, numbers: np.ndarray) -> Environment:
-        """The environment with the lanes ``numbers``, int32 ``[K]``; the original lanes are repeated."""
+        """Returns the environment with the lanes ``numbers``, int32 ``[K]``; the original lanes are repeated."""
         return self.original.take(jnp.asarray(numbers % self.original.num_envs))
 
     @functools.cached_property
@@ -72,11 +72,11 @@ class Subject:
         return declared if isinstance(declared, str) else declared.get(jax.default_backend(), declared["default"])
 
     def variant(self, mode: str, strategy: str | None = None) -> AutoReset:
-        """The ``AutoReset`` in `stack` in another mode, and with another strategy if one is given."""
+        """Returns the ``AutoReset`` in `stack` in another mode, and with another strategy if one is given."""
         return tree.rebuild(self.auto_reset, mode=mode, reset_strategy=strategy or self.auto_reset.reset_strategy)
 
     def varied(self, env: E) -> tuple[E, list[str]]:
-        """An environment whose shared values differ between lanes, and the names of these values.
+        """Returns an environment whose shared values differ between lanes, and the names of these values.
 
         It is ``env`` itself if ``env`` refuses values per lane, which ``scalar_equals_per_lane`` reports.
         """
@@ -140,24 +140,24 @@ class Subject:
         return self.roll(self.keys[1], self.actions[1])
 
     def roll(self, keys: jax.Array, actions: Tree, env: Environment | None = None) -> Rollout:
-        """A rollout of `stack`, or of another environment with as many lanes, compiled once per structure."""
+        """Returns a rollout of `stack`, or of another environment with as many lanes, compiled once per structure."""
         env = self.stack if env is None else env
         state, timestep = start(env, keys, lane_numbers(len(keys)))
         states, rows = run(env, state, timestep, actions)
         return Rollout(states, rows, actions)
 
     def roll_randomly(self, env: Environment) -> Rollout:
-        """A rollout of another environment with as many lanes: the first keys, random actions."""
+        """Returns a rollout of another environment with as many lanes: the first keys, random actions."""
         return self.roll(self.keys[0], sample_actions(env, self.key, self.num_steps), env)
 
     def roll_in(self, mode: str) -> Rollout:
-        """A rollout of the ``AutoReset`` in `stack` in another mode."""
+        """Returns a rollout of the ``AutoReset`` in `stack` in another mode."""
         return self.roll_randomly(self.variant(mode))
 
     @functools.cached_property
     def eager(self) -> EagerRun:
         """One eager run of `env`, shared by all checks because it is slow."""
-        return EagerRun.of(self.env, self.key, take_steps(self.actions[0], 0))
+        return EagerRun.record(self.env, self.key, take_steps(self.actions[0], 0))
 
     @property
     def modules(self) -> list[str]:
@@ -167,13 +167,13 @@ class Subject:
 
     @functools.cached_property
     def other_process(self) -> Reply:
-        """What another process finds about `stack`, the first keys and the first few actions."""
+        """The findings of another process about `stack`, the first keys and the first few actions."""
         return ask(self.modules, self.stack, self.keys[0], take_steps(self.actions[0], slice(OTHER_STEPS)))
 
     # --- parts of states ---------------------------------------------------------------------------------------------
 
     def state_of(self, layer: Environment, state: Tree) -> Tree:
-        """The part of a state of `stack` that belongs to one of its layers."""
+        """Returns the part of a state of `stack` that belongs to one of its layers."""
         for outer in layers(self.stack):
             if outer is layer:
                 break
@@ -181,9 +181,9 @@ class Subject:
         return state
 
     def clock(self, rollout: Rollout) -> Clock:
-        """The clock of the lanes, leaves ``[T + 1, B]``."""
+        """Returns the clock of the lanes, leaves ``[T + 1, B]``."""
         return self.stack.clock(rollout.states)
 
     def task(self, rollout: Rollout) -> Tree:
-        """The state of the task, leaves ``[T + 1, B, ...]``."""
+        """Returns the state of the task, leaves ``[T + 1, B, ...]``."""
         return self.state_of(self.stack.unwrapped, rollout.states).task

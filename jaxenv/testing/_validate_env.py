@@ -24,7 +24,7 @@ _MIN_LANES = 64
 _CHUNK = 32  # steps per call of the compiled rollout
 
 _FIRST, _LAST = np.int32(StepType.FIRST), np.int32(StepType.LAST)
-_BEFORE_RESET = np.int32(-1)  # takes the place of a step type before the row of a reset
+_BEFORE_RESET = np.int32(-1)  # stands for the step type before the row of a reset
 
 
 def validate_env(env: Environment, key: jax.Array | None = None, episodes: int = 5, max_steps: int = 10_000) -> None:
@@ -81,7 +81,7 @@ def _num_lanes(env: Environment) -> int:
 
 
 def _env_id(keys: jax.Array) -> jax.Array:
-    """The number of lanes may differ from that of the environment."""
+    """Returns the lane numbers of as many lanes as keys, which may be more than ``env.num_envs``."""
     return jnp.arange(keys.shape[0], dtype=jnp.int32)
 
 
@@ -96,7 +96,7 @@ def _play(env: Environment, state: Any, timestep: TimeStep) -> Any:
 
 
 def _spec(env: Environment) -> TimeStep:
-    """The specs that rows must match: ``prev_action`` without bounds, the final observation with bounds."""
+    """Returns the specs that rows must match: ``prev_action`` without bounds, the final observation with bounds."""
     spec = env.time_step_spec()
     env_info = dict(spec.env_info)
     if env.autoreset == "same_step" and "final_observation" in env_info:
@@ -125,17 +125,17 @@ def _check_shapes(env: Environment, spec: TimeStep, keys: jax.Array) -> None:
 class _Fault(NamedTuple):
     """A broken rule and its first location: row of the chunk, lane, element of the leaf."""
 
-    at: tuple[int, ...]
+    position: tuple[int, ...]
     path: str
     value: str
     rule: str
 
 
 def _raise_first(env: Environment, faults: Iterator[_Fault], steps_before: int) -> None:
-    found = min(faults, key=lambda fault: fault.at[:2], default=None)
+    found = min(faults, key=lambda fault: fault.position[:2], default=None)
     if found is None:
         return
-    row, lane, *element = found.at
+    row, lane, *element = found.position
     where = f"{found.path}{element or ''}"
     raise ValueError(
         f"validate_env: {env} at step {steps_before + row}, lane {lane}: {where} is {found.value}, {found.rule}"
@@ -143,7 +143,7 @@ def _raise_first(env: Environment, faults: Iterator[_Fault], steps_before: int) 
 
 
 def _faults(env: Environment, spec: TimeStep, rows: TimeStep, before: np.ndarray) -> Iterator[_Fault]:
-    """The first fault of each rule in rows ``[T, B, ...]``; ``before`` holds the step types before these rows."""
+    """Yields the first fault of each rule in rows ``[T, B, ...]``; ``before`` holds the preceding step types."""
     yield from _spec_faults(spec, rows)
     yield from _grammar_faults(rows.step_type, before, same_step=env.autoreset == "same_step")
     yield from _first_faults(rows)
@@ -154,7 +154,7 @@ def _faults(env: Environment, spec: TimeStep, rows: TimeStep, before: np.ndarray
 
 
 def _broken(path: str, values: Any, holds: Any, rule: str) -> Iterator[_Fault]:
-    """The first element at which ``holds`` (with the shape of ``values``) is false, if there is one."""
+    """Yields the first element at which ``holds`` (with the shape of ``values``) is false, if there is one."""
     if not np.all(holds):
         at = tuple(int(i) for i in np.argwhere(~holds)[0])
         yield _Fault(at, path, str(values[at]), rule)
@@ -195,7 +195,7 @@ def _first_faults(rows: TimeStep) -> Iterator[_Fault]:
 
 
 def _final_faults(rows: TimeStep) -> Iterator[_Fault]:
-    """Where the final observation differs from the observation although the episode goes on, up to rounding."""
+    """Yields where the final observation differs from the observation while the episode continues, up to rounding."""
     last, final = rows.step_type == _LAST, rows.env_info["final_observation"]
     pairs = zip(tree.flatten_with_path(final)[0], jax.tree.leaves(rows.observation), strict=True)
     for (path, values), shown in pairs:

@@ -79,5 +79,5 @@ class Counting(Task):
 
 
 def count_to_two(num_envs: int = 1) -> Counting:
-    """An environment with observations 0, 1, 2, 0, ...; every third row is LAST with reward 1 and discount 0."""
+    """Makes an environment that observes 0, 1, 2, 0, ...; every third row is LAST with reward 1 and discount 0."""
     return Counting(np.array([2]), pays="end", num_envs=num_envs)

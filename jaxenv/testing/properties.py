@@ -121,7 +121,7 @@ HOST_OPT_OUTS = (
     *("actions_clipped", "restart_is_reset", "specs_at_boundaries", "unroll_in_halves"),
 )
 
-# The properties that a class may opt out of (``opt_outs``), and what kind of class has a reason to.
+# The properties that a class may opt out of (``opt_outs``), and the kind of class that has a reason to.
 ALLOWED_OPT_OUTS: dict[str, str] = {
     "x64_invariant": "third-party code that follows the default float dtype",
     "no_callback": "environments computed on the host, and films",
@@ -146,7 +146,7 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
 
 
 def select_properties(properties: Iterable[str] | None) -> list[str]:
-    """The given names without duplicates, in the order of `PROPERTIES`; all for None.
+    """Returns the given names without duplicates, in the order of `PROPERTIES`; all for None.
 
     Raises:
         ValueError: for an unknown name.

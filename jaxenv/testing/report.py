@@ -57,7 +57,7 @@ class Result:
         number: its position in the tables.
         title: a short phrase.
         status: a `Status`.
-        evidence: for a failure the place (step, lane) and both values; otherwise a remark, or the reason why the
+        evidence: for a failure, its place (step, lane) and both values; otherwise a remark, or the reason why the
             property does not apply or the class opts out of it.
     """
 
@@ -68,7 +68,7 @@ class Result:
     evidence: str = ""
 
     def __str__(self) -> str:
-        """The result as a line of the table of a `Report`."""
+        """Formats the result as a line of the table of a `Report`."""
         return _table((self,), names=26)
 
     def raise_if_failed(self) -> None:
@@ -85,7 +85,7 @@ class Report:
     failures.
 
     Attributes:
-        target: what was checked.
+        target: the name of the checked environment.
         results: one `Result` per property, in the order of their numbers.
     """
 
@@ -99,7 +99,7 @@ class Report:
 
     @property
     def failed(self) -> tuple[Result, ...]:
-        """The results of the properties that failed, those first that explain failures of others."""
+        """The results of the properties that failed; failures that explain others come first."""
         failed = [r for r in self.results if r.status is Status.FAILED]
         return tuple(sorted(failed, key=lambda r: _CAUSES.index(r.name) if r.name in _CAUSES else len(_CAUSES)))
 
@@ -133,7 +133,7 @@ def print_result(result: Result) -> None:
 
 
 def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str:
-    """Columns of name, number, status and evidence; long evidence wraps within its column."""
+    """Formats columns of name, number, status and evidence; long evidence wraps within its column."""
     if not results:
         return "  nothing was checked"
     names, statuses = max(names, *(len(r.name) for r in results)), max(len(r.status) for r in results)

@@ -1,4 +1,4 @@
-"""Learners, each in one readable file: ``from jaxenv.training import ppo``. `load` reads what they have learned.
+"""Learners, each in one readable file: ``from jaxenv.training import ppo``. `load` reads trained policies.
 
 They need the extra ``training`` (flax, optax), so each is imported where it is first used.
 """

@@ -16,7 +16,7 @@ MODULES = {"ppo": "jaxenv.training.ppo", "dqn": "jaxenv.training.dqn", "sac": "j
 
 
 def module(owner: str, name: str) -> Any:
-    """The module of a learner. Raises a ``ValueError`` for another name, an ``ImportError`` without its libraries."""
+    """Imports the module of a learner; raises a ``ValueError`` for an unknown name."""
     check_choice(owner, "algorithm", name, tuple(MODULES))
     try:
         return importlib.import_module(MODULES[name])
@@ -27,14 +27,14 @@ def module(owner: str, name: str) -> Any:
 
 
 def name_of(owner: str, config: Any) -> str:
-    """The name of the learner that a config belongs to."""
+    """Returns the name of the learner whose config this is."""
     for name, path in MODULES.items():
         if isinstance(config, RunConfig) and type(config).__module__ == path:
             return name
-    raise ValueError(f"{owner}: config must be that of a learner, such as ppo.Config(), got {config!r}")
+    raise ValueError(f"{owner}: config must be a learner's config, such as ppo.Config(), got {config!r}")
 
 
 def suited(action_spec: Any) -> str:
-    """The learner for an action spec where nothing else decides: SAC for bounded floats, PPO for all others."""
+    """Chooses a learner by the action spec: SAC for bounded floats, PPO for all others."""
     one = specs.is_spec(action_spec) and isinstance(action_spec, specs.Bounded)
     return "sac" if one and not action_spec.is_discrete else "ppo"

@@ -14,23 +14,23 @@ FORMATS = ("npz", "orbax")
 
 
 def newest(folder: pathlib.Path) -> pathlib.Path | None:
-    """What `jaxenv.data.restore` reads of a run's folder, ``None`` where no checkpoint is complete."""
+    """Returns the path in a run's folder that `jaxenv.data.restore` reads, ``None`` without a complete checkpoint."""
     if (folder / FILE).exists():
         return folder / FILE
     return None if checkpointer.newest_step(folder / FOLDER) is None else folder / FOLDER
 
 
 def version(folder: pathlib.Path) -> int | None:
-    """A number that changes when a newer checkpoint of a run's folder is complete."""
+    """Returns a number that changes when a newer checkpoint of a run's folder is complete."""
     file = folder / FILE
     return file.stat().st_mtime_ns if file.exists() else checkpointer.newest_step(folder / FOLDER)
 
 
 def of_format(name: str | None, folder: pathlib.Path) -> "Checkpoints":
-    """The checkpoints of a run in a format; without a name in that of the folder, ``"npz"`` for a new one.
+    """Returns the checkpoints of a run in a format; by default in the folder's, ``"npz"`` for a new one.
 
     Raises:
-        ValueError: for another format than that of the folder.
+        ValueError: for another format than the folder's.
     """
     present = "npz" if (folder / FILE).exists() else "orbax" if (folder / FOLDER).exists() else None
     if None not in (name, present) and name != present:
@@ -39,7 +39,7 @@ def of_format(name: str | None, folder: pathlib.Path) -> "Checkpoints":
 
 
 class Checkpoints(Protocol):
-    """How a run saves its state. All processes call every method together."""
+    """Saves and restores the state of a run. All processes call every method together."""
 
     def open(self) -> None:
         """Prepares to save; the run's folder exists."""
@@ -48,14 +48,14 @@ class Checkpoints(Protocol):
         """Saves a run after iteration ``number``."""
 
     def restore(self, shapes: R, start: Any, keys: jax.Array) -> R:
-        """The last `Run` that was saved, given its shapes, and how the jitted ``start(keys)`` shards its learner."""
+        """Restores the last saved `Run`, given its shapes; its learner is sharded like the one of ``start(keys)``."""
 
     def close(self) -> None:
         """Waits until the last save is complete."""
 
 
 class InFile:
-    """``checkpoint.npz``: the first process gathers all arrays and writes them before the run goes on."""
+    """``checkpoint.npz``: the first process gathers all arrays and writes them before the run continues."""
 
     def __init__(self, folder: pathlib.Path):
         self._path = folder / FILE
@@ -76,7 +76,7 @@ class InFile:
 
 
 class InFolder:
-    """``checkpoints/``: every process writes the arrays of its own devices while the run goes on."""
+    """``checkpoints/``: every process writes the arrays of its devices while the run continues."""
 
     def __init__(self, folder: pathlib.Path):
         self._folder = folder / FOLDER

@@ -15,7 +15,7 @@ from jaxenv.tree import Tree
 
 @tree.struct
 class Moment:
-    """What a frame shows of every lane, ``[B]`` each; ``picture`` is uint8 ``[B, H, W, 3]``."""
+    """The data of one frame, ``[B]`` each; ``picture`` is uint8 ``[B, H, W, 3]``."""
 
     picture: jax.Array
     step: jax.Array
@@ -25,9 +25,9 @@ class Moment:
 
 
 class Player:
-    """Plays whole episodes in all lanes. A lane whose episode is over stands still until the last one ends.
+    """Plays whole episodes in all lanes. A lane whose episode ended stands still until the last one ends.
 
-    The weights are an argument of the compiled functions, so newer ones do not compile again.
+    The weights are arguments of the compiled functions, so new weights do not trigger compilation.
     """
 
     def __init__(self, env: Environment, policy: Policy, max_steps: int | None):

@@ -1,4 +1,4 @@
-"""Films of the current policy, written by a thread while training goes on."""
+"""Films of the current policy, written by a thread during training."""
 
 import pathlib
 import queue
@@ -22,7 +22,7 @@ _SIZE, _FPS, _MAX_STEPS = 192, 30, 1000
 
 
 def filmed(runs: Iterator[Any], folder: pathlib.Path, config: RunConfig, every: int) -> Iterator[Any]:
-    """Passes the iterations of a run on and films every ``every``-th; ends when the last film is written."""
+    """Yields the iterations of a run and films every ``every``-th; returns when the last film is written."""
     films = RunFilms(folder, config)
     try:
         for run in runs:
@@ -35,7 +35,7 @@ def filmed(runs: Iterator[Any], folder: pathlib.Path, config: RunConfig, every: 
 
 
 class RunFilms:
-    """Writes a GIF of one episode for each policy that it is given, in the order in which they come."""
+    """Writes a GIF of one episode for each given policy, in order."""
 
     def __init__(self, folder: pathlib.Path, config: RunConfig):
         self._folder, self._config = folder / FOLDER, config
@@ -68,7 +68,7 @@ class RunFilms:
                 policy, memory = self._make_policy(config, env, params, statistics)
                 player = Player(env, policy, _MAX_STEPS) if player is None else player
                 self._write(player, memory, self._folder / f"steps-{steps:08d}.gif")
-            except Exception as fault:  # training must not end because of a film
+            except Exception as fault:  # a failing film must not end the training
                 warnings.warn(f"train: the film after {steps:,} steps is not written: {fault}", stacklevel=1)
 
     def _write(self, player: Player, memory: Any, path: pathlib.Path) -> None:

@@ -1,4 +1,4 @@
-"""Trained policies that ship with the library: one small file each, with its figures and the command that made it."""
+"""Trained policies that ship with the library: a small file each, with its metrics and the command that trained it."""
 
 import dataclasses
 import pathlib
@@ -21,9 +21,9 @@ class Baseline(Trained):
     """A trained policy that ships with the library, as `baseline` reads it.
 
     Attributes:
-        eval_episodes: number of whole episodes of which ``eval_return`` is the mean return.
+        eval_episodes: number of whole episodes behind the mean ``eval_return``.
         eval_interval: the 95% bootstrap interval of this mean.
-        command: the command that trained it. The policy is that of its best seed.
+        command: the command that trained it. The policy comes from its best seed.
     """
 
     eval_episodes: int
@@ -32,13 +32,13 @@ class Baseline(Trained):
 
 
 def baseline_ids() -> list[tuple[str, str]]:
-    """Id and learner of every `baseline`, such as ``("CartPole-v1", "ppo")``."""
+    """Returns id and learner of every `baseline`, such as ``("CartPole-v1", "ppo")``."""
     names = [path.stem.rpartition("-") for path in _FOLDER.glob("*.npz")]
     return sorted((env_id, algorithm) for env_id, _, algorithm in names)
 
 
 def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
-    """A trained policy for an environment: to watch, to compare with, to start from.
+    """Loads a trained policy for an environment: to watch, to compare with, to start from.
 
     Args:
         env_id: the id of the environment.
@@ -46,11 +46,11 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
             for this id.
 
     Returns:
-        A `Baseline`, which is a `Trained` with its figures. Weights were rounded to float16 before they were
+        A `Baseline`: a `Trained` with its evaluation. Weights were rounded to float16 before they were
         evaluated; they are returned as float32.
 
     Raises:
-        ValueError: if there is none for this id; the message lists those that there are.
+        ValueError: if there is none for this id; the message lists the existing ones.
         ImportError: if the libraries of the learner are not installed.
 
     >>> import jax, jaxenv

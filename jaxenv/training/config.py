@@ -22,11 +22,11 @@ from jaxenv.wrappers.stack._make import load
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Settings of a run, whichever its learner.
+    """Settings of a run that all learners share.
 
     A subclass declares its fields as an environment does: `jaxenv.tree.leaf` for the hyperparameters, numbers that
-    compiled code may read as arrays, and `jaxenv.tree.static` for all others, each with its range. A field whose
-    default alone changes keeps its declaration.
+    compiled code may read as arrays, and `jaxenv.tree.static` for all others, each with its range. A subclass that only
+    changes a default keeps the declaration.
 
     Attributes:
         env_id: an id for `jaxenv.load`.
@@ -41,7 +41,7 @@ class RunConfig:
         learning_rate: Adam's learning rate.
         gamma: discount rate.
         hidden: widths of the hidden layers of each network.
-        torso: what reads the observation before these layers: ``"mlp"`` flattens it, ``"cnn"`` convolves an image
+        torso: how the observation is read before these layers: ``"mlp"`` flattens it, ``"cnn"`` convolves an image
             ``[H, W]`` or ``[H, W, C]``; ``"auto"`` convolves images of at least 10 rows and columns.
         num_evaluations: number of evaluations, at equal intervals, the last one at the end.
         num_eval_episodes: whole episodes of each evaluation.
@@ -66,7 +66,7 @@ class RunConfig:
     eval_explore: bool = False
 
     def __init_subclass__(cls) -> None:
-        # The decorator of the subclass has not run yet: these are the fields of its base.
+        # The decorator of the subclass has not run yet, so these are the fields of its base.
         for field in dataclasses.fields(cls):
             default = vars(cls).get(field.name, dataclasses.MISSING)
             if default is not dataclasses.MISSING and not isinstance(default, dataclasses.Field):
@@ -96,19 +96,19 @@ class RunConfig:
     def check(self) -> None:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
-    def make_env(self, num_envs: int = 1, mode: str = "train", **options) -> Environment:
-        """The stack of this config, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
+    def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
+        """Makes the config's stack, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
             num_envs: the number of lanes.
             mode: ``"train"`` or ``"eval"``.
-            **options: further arguments of `jaxenv.load`; they replace those of ``env_options``.
+            **options: further arguments of `jaxenv.load`; they replace ``env_options``.
         """
         return load(self.env_id, num_envs, wrappers=self.wrappers, mode=mode, **(dict(self.env_options) | options))
 
     @property
     def learner(self) -> str:
-        """The name of the learner in errors, that of its module: ``"ppo"``."""
+        """The name of the learner in errors, from its module: ``"ppo"``."""
         return learner_name(type(self))
 
     @property
@@ -143,13 +143,13 @@ class RunConfig:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if "rank" in field.metadata}
 
     def arrays(self, given: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
-        """The hyperparameters as float32 ``()``, for a learner to carry.
+        """Returns the hyperparameters as float32 ``()``, for a learner to carry.
 
         Args:
-            given: values for some of them, numbers or traced arrays; the others are those of this config.
+            given: values for some of them, numbers or traced arrays; the others come from this config.
 
         Raises:
-            ValueError: for a name that is no hyperparameter, a number out of range, or another shape than ``()``.
+            ValueError: for a name that is not a hyperparameter, a number out of range, or another shape than ``()``.
         """
         own, given = self.hyperparameters, {} if given is None else given
         if not isinstance(given, Mapping):
@@ -172,7 +172,7 @@ class RunConfig:
         return arrays
 
     def _data(self, name: str, rule: str, convert: Callable) -> Any:
-        """The converted value of a setting that the file of a run holds: JSON."""
+        """Converts a setting to the form in which the JSON file of a run stores it."""
         value = getattr(self, name)
         try:
             converted = convert(value)
@@ -183,7 +183,7 @@ class RunConfig:
 
 
 def learner_name(kind: type[RunConfig]) -> str:
-    """The name of the learner whose settings are of a class, that of its module: ``"ppo"``."""
+    """Returns the name of the learner with this class of settings, from its module: ``"ppo"``."""
     return kind.__module__.rpartition(".")[2]
 
 
@@ -195,5 +195,5 @@ def check_config(config: Any, kind: type[RunConfig]) -> None:
 
 
 def _as_tuples(value: Any) -> Any:
-    """Lists, as JSON has them, as tuples, which are hashable."""
+    """Converts lists, which JSON has, to tuples, which are hashable."""
     return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Distributions over actions, whose parameters a network computes.
+"""Distributions over actions; a network computes their parameters.
 
 =================== ==================================== ============================================================
 distribution        action spec                          inputs
@@ -9,8 +9,8 @@ distribution        action spec                          inputs
 `TanhNormal`        a bounded array of floats            ``[B, 2 n]`` of the number before the tanh
 =================== ==================================== ============================================================
 
-A *sample* is what the probability belongs to, and what a learner stores. ``to_action`` makes it an action of the spec:
-it clips a `Normal` to the bounds and squashes a `TanhNormal` into them.
+A learner stores *samples*, and probabilities refer to them. ``to_action`` turns a sample into an action of the spec: it
+clips a `Normal` to the bounds and squashes a `TanhNormal` into them.
 """
 
 from typing import Any, NamedTuple
@@ -40,24 +40,24 @@ class Categorical(NamedTuple):
         return 0
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
-        """Indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
+        """Returns indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
         return random.categorical(stream, logits=logits)
 
     def mode(self, logits: jax.Array) -> jax.Array:
-        """The most probable sample."""
+        """Returns the most probable sample."""
         return jnp.argmax(logits, axis=-1).astype(jnp.int32)
 
     def to_action(self, sample: jax.Array) -> jax.Array:
-        """The action of a sample."""
+        """Returns the action of a sample."""
         return (sample + np.int32(self.first)).astype(self.dtype)
 
     def log_probability(self, logits: jax.Array, sample: jax.Array) -> jax.Array:
-        """In nats, ``[...]`` for logits ``[..., n]``."""
+        """Returns log probabilities in nats, ``[...]`` for logits ``[..., n]``."""
         chosen = jnp.arange(self.num_inputs, dtype=np.int32) == sample[..., None]
         return jnp.sum(jax.nn.log_softmax(logits), axis=-1, where=chosen)  # a gather has a scatter as its derivative
 
     def entropy(self, logits: jax.Array) -> jax.Array:
-        """In nats."""
+        """Returns the entropy in nats."""
         return -jnp.sum(jax.nn.softmax(logits) * jax.nn.log_softmax(logits), axis=-1)
 
 
@@ -80,30 +80,30 @@ class MultiCategorical(NamedTuple):
         return 0
 
     def _pairs(self, logits: jax.Array) -> list[tuple[int, jax.Array]]:
-        """Number of values and logits of every choice."""
+        """Returns the number of values and logits of every choice."""
         return list(zip(self.num_values, jnp.split(logits, np.cumsum(self.num_values)[:-1], axis=-1), strict=True))
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
-        """Indices from 0, int32 ``[B, k]``, for logits ``[B, n1 + ... + nk]``."""
+        """Returns indices from 0, int32 ``[B, k]``, for logits ``[B, n1 + ... + nk]``."""
         streams = [random.fold_in(stream, i) for i in range(len(self.num_values))]
         draws = [random.categorical(s, logits=x) for s, (_, x) in zip(streams, self._pairs(logits), strict=True)]
         return jnp.stack(draws, axis=-1)
 
     def mode(self, logits: jax.Array) -> jax.Array:
-        """The most probable sample."""
+        """Returns the most probable sample."""
         return jnp.stack([Categorical(n).mode(x) for n, x in self._pairs(logits)], axis=-1)
 
     def to_action(self, sample: jax.Array) -> jax.Array:
-        """The action of a sample."""
+        """Returns the action of a sample."""
         return (sample + np.array(self.first, np.int32)).reshape(-1, *self.shape).astype(self.dtype)
 
     def log_probability(self, logits: jax.Array, sample: jax.Array) -> jax.Array:
-        """In nats, ``[...]`` for logits ``[..., n1 + ... + nk]``."""
+        """Returns log probabilities in nats, ``[...]`` for logits ``[..., n1 + ... + nk]``."""
         log_p = [Categorical(n).log_probability(x, sample[..., i]) for i, (n, x) in enumerate(self._pairs(logits))]
         return jnp.sum(jnp.stack(log_p), axis=0)
 
     def entropy(self, logits: jax.Array) -> jax.Array:
-        """In nats."""
+        """Returns the entropy in nats."""
         return jnp.sum(jnp.stack([Categorical(n).entropy(x) for n, x in self._pairs(logits)]), axis=0)
 
 
@@ -118,7 +118,7 @@ class Normal(NamedTuple):
 
     @property
     def num_log_std(self) -> int:
-        """How many of the inputs, the last ones, are log standard deviations."""
+        """The number of log standard deviations, which are the last inputs."""
         return self.spec.numel
 
     def moments(self, inputs: Any) -> Any:
@@ -126,49 +126,49 @@ class Normal(NamedTuple):
         return mean, jnp.clip(log_std, *_LOG_STD)
 
     def sample(self, inputs: jax.Array, stream: random.Stream) -> jax.Array:
-        """Float32 ``[B, n]`` for inputs ``[B, 2 n]``."""
+        """Returns float32 ``[B, n]`` for inputs ``[B, 2 n]``."""
         return self.displaced(inputs, random.normal(stream, (self.num_log_std,)))
 
     def displaced(self, inputs: jax.Array, noise: jax.Array) -> jax.Array:
-        """The sample ``noise``, float32 ``[B, n]``, standard deviations from the mean; has gradients in ``inputs``."""
+        """Returns the sample at ``noise`` standard deviations from the mean, float32 ``[B, n]``; differentiable."""
         mean, log_std = self.moments(inputs)
         return mean + jnp.exp(log_std) * noise
 
     def mode(self, inputs: jax.Array) -> jax.Array:
-        """The most probable sample."""
+        """Returns the most probable sample."""
         return self.moments(inputs)[0]
 
     def to_action(self, sample: jax.Array) -> jax.Array:
-        """The action of a sample."""
+        """Returns the action of a sample."""
         action = sample.reshape(-1, *self.spec.shape).astype(self.spec.dtype)
         if isinstance(self.spec, specs.Bounded):
             return jnp.clip(action, self.spec.minimum[None], self.spec.maximum[None])
         return action
 
     def log_probability(self, inputs: jax.Array, sample: jax.Array) -> jax.Array:
-        """Of the sample, before it is clipped; in nats, ``[...]`` for inputs ``[..., 2 n]``."""
+        """Returns log densities of samples before clipping, in nats, ``[...]`` for inputs ``[..., 2 n]``."""
         mean, log_std = self.moments(inputs)
         distance = (sample - mean) / jnp.exp(log_std)
         return jnp.sum(-0.5 * distance**2 - log_std - _HALF_LOG_TWO_PI, axis=-1)
 
     def entropy(self, inputs: jax.Array) -> jax.Array:
-        """Of the sample, in nats."""
+        """Returns the entropy of the sample in nats."""
         return jnp.sum(self.moments(inputs)[1] + (_HALF_LOG_TWO_PI + np.float32(0.5)), axis=-1)
 
 
 class TanhNormal(Normal):
     """Independent normal numbers that a tanh squashes into the bounds of the spec, a `jaxenv.specs.Bounded`.
 
-    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples are the numbers before the tanh, and so are ``mode``,
-    whose action is the median one, and ``entropy``: that of the action has no closed form.
+    Haarnoja et al. (2018), arXiv:1801.01290, appendix C. Samples, ``mode`` and ``entropy`` refer to the numbers before
+    the tanh: the entropy of the action has no closed form. The action of ``mode`` is the median.
     """
 
     def to_action(self, sample: jax.Array) -> jax.Array:
-        """The action of a sample."""
+        """Returns the action of a sample."""
         return self.scaled(jnp.tanh(sample))
 
     def scaled(self, unit: jax.Array) -> jax.Array:
-        """The action ``[B, *shape]`` at ``unit``, ``[B, n]``: -1 is its lower bound and 1 its upper bound."""
+        """Scales ``unit``, ``[B, n]``, to an action ``[B, *shape]``: -1 becomes the lower bound and 1 the upper one."""
         assert isinstance(self.spec, specs.Bounded)
         low, high = self.spec.minimum[None], self.spec.maximum[None]
         unit = unit.reshape(-1, *self.spec.shape)
@@ -176,7 +176,7 @@ class TanhNormal(Normal):
         return jnp.clip(low + (unit + 1) * (0.5 * (high - low)), low, high).astype(self.spec.dtype)
 
     def log_probability(self, inputs: jax.Array, sample: jax.Array) -> jax.Array:
-        """The density of the action, in nats, where actions are measured from -1 to 1."""
+        """Returns the density of the action, in nats, where actions are measured from -1 to 1."""
         # log(1 - tanh(u)**2) in a form that is exact for large u
         slope = 2 * (np.float32(np.log(2)) - sample - jax.nn.softplus(-2 * sample))
         return super().log_probability(inputs, sample) - jnp.sum(slope, axis=-1)
@@ -186,18 +186,18 @@ Distribution = Categorical | MultiCategorical | Normal
 
 
 def masked(logits: jax.Array, mask: Any) -> jax.Array:
-    """Logits ``[..., n]`` without the actions that ``mask``, bool of the same shape, forbids; ``()`` allows all."""
+    """Masks logits ``[..., n]`` of actions that ``mask``, bool of the same shape, forbids; ``()`` allows all."""
     return logits if isinstance(mask, tuple) else jnp.where(mask, logits, _MASKED)
 
 
 def legal_actions(spec: Any, timestep: TimeStep) -> Any:
-    """``env_info["action_mask"]`` ``[B, n]`` where the action is one integer, ``()`` if there is none."""
+    """Returns ``env_info["action_mask"]`` ``[B, n]`` if the action is one integer, ``()`` without a mask."""
     one = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
     return timestep.env_info["action_mask"] if one and "action_mask" in timestep.env_info else ()
 
 
 def of_spec(owner: str, spec: Any, squash: bool = False) -> Distribution:
-    """The distribution for an action spec.
+    """Returns the distribution for an action spec.
 
     Args:
         owner: the learner, for errors.

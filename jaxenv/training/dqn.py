@@ -6,9 +6,9 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
 
-The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
-consists of, `make_train` with its two stages (collect, learn), the policy, the network. An environment is given by its
-id or as two stacks.
+The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+run, `make_train` with its two stages (collect, learn), the policy, the network. An environment is given by its id or as
+two stacks.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, LaneBuffer, PerLane, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
-# What the buffer keeps of every row.
+# The parts of a row that the buffer keeps.
 _STORED = ("timestep.step_type", "timestep.reward", "timestep.discount", "timestep.observation", "action")
 _STORED_INFO = ("action_mask", "abnormal")
 
@@ -58,8 +58,8 @@ class Config(RunConfig):
         epsilon_start: probability of a random action in the first update.
         epsilon_end: probability of a random action at the end, and of ``eval_explore``.
         exploration_fraction: fraction of the updates over which the probability falls linearly.
-        initial_value: estimate of every value at the start. Above what can be reached, it makes the best action that
-            of the least known value. It lasts where states share no weights: with ``hidden=()``, a table.
+        initial_value: estimate of every value at the start. If it exceeds all reachable returns, the best action is the
+            least explored one. This lasts where states share no weights: with ``hidden=()``, a table.
     """
 
     num_envs: int = 8
@@ -122,7 +122,7 @@ class Learner:
         buffer: the `data.ReplayState`, which holds raw observations.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
-        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
         hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
@@ -162,7 +162,7 @@ def make_train(
     eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Train[Learner]:
-    """DQN as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    """Makes DQN as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, see = _model(config, env)
     q_values: Callable[..., Any] = network.apply
@@ -175,7 +175,7 @@ def make_train(
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True, sampling=sampling)
     normalized = data.TransformedReplay(replay, view)
 
-    def optimizer(max_gradient_norm) -> optax.GradientTransformation:
+    def optimizer(max_gradient_norm: Any) -> optax.GradientTransformation:
         # As one vector: a small network has six arrays, and an update of each is several kernels.
         clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
         return optax.flatten(optax.chain(clip_norm, adam))
@@ -200,7 +200,7 @@ def make_train(
         learner, rows = collect(learner, config.warmup_rows, np.float32(1))
         return dataclasses.replace(learner, buffer=replay.add(replay.init(rows), rows))
 
-    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
         settings = tree.rebuild(config, **learner.hyperparameters)
         progress = learner.update.astype(jnp.float32) / np.float32(config.num_updates)
         learner, rows = collect(learner, config.num_steps, _epsilon(settings, progress))
@@ -214,8 +214,8 @@ def make_train(
 
     # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
 
-    def explore(params, epsilon):
-        def policy(timestep, stream):
+    def explore(params: Any, epsilon: Any) -> Callable[[jaxenv.TimeStep, random.Stream], jax.Array]:
+        def policy(timestep: jaxenv.TimeStep, stream: random.Stream) -> jax.Array:
             observation, mask = see(timestep).observation
             return pi.to_action(_epsilon_greedy(q_values(params, observation), mask, epsilon, stream))
 
@@ -254,7 +254,7 @@ def make_train(
         value = _of_action(values, jnp.argmax(distributions.masked(chosen_by, mask), axis=-1))
         return transitions.reward + settings.gamma * transitions.discount * value
 
-    def loss(params, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
+    def loss(params: Any, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
         index = transitions.action.astype(jnp.int32) - np.int32(pi.first)
         q_value = _of_action(q_values(params, transitions.observation[0]), index)
         error = q_value - target
@@ -267,7 +267,7 @@ def make_train(
         adam = optimizer(settings.max_gradient_norm)
         rate = settings.learning_rate * (1 - progress)
 
-        def descend(learner: Learner, key) -> tuple[Learner, Losses]:
+        def descend(learner: Learner, key: jax.Array) -> tuple[Learner, Losses]:
             transitions, batch = sample(settings, learner, key, progress)
             target = targets(settings, learner, transitions)
             gradient, (losses, error) = jax.grad(loss, has_aux=True)(learner.params, transitions, target, batch.weight)
@@ -277,13 +277,13 @@ def make_train(
             average = optax.incremental_update(params, learner.target, settings.target_rate)
             learner = dataclasses.replace(learner, params=params, target=average, optimizer=state)
             if config.priority_exponent:
-                # Windows that are no transitions are not drawn again.
+                # Windows that are not transitions are not drawn again.
                 buffer = replay.update_priorities(learner.buffer, batch, jnp.abs(error), transitions.valid)
                 learner = dataclasses.replace(learner, buffer=buffer)
             return learner, losses
 
         sample_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        keys = jax.random.split(lanes.own(sample_key), config.num_gradient_steps)
+        keys = jax.random.split(lanes.device_key(sample_key), config.num_gradient_steps)
         learner, losses = jax.lax.scan(descend, learner, keys)
         return learner, jax.tree.map(jnp.mean, losses)
 
@@ -293,7 +293,7 @@ def make_train(
 def make_policy(
     config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
+    """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
     Actions are the best ones; with ``explore`` they are random with probability ``config.epsilon_end``, as at the end
     of training.
@@ -302,27 +302,27 @@ def make_policy(
     pi, network, see = _model(config, env)
     epsilon = jnp.float32(config.epsilon_end if explore else 0)
 
-    def policy(timestep, stream, carried):
+    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, _ = carried
         observation, mask = see(timestep).observation
         values: Any = network.apply(weights.value, observation)
         action = _epsilon_greedy(values, mask, epsilon, stream)
         return rollout.PolicyStep(pi.to_action(action), memory=carried)
 
-    def init(timestep):
+    def init(timestep: jaxenv.TimeStep) -> Any:
         return network.init(jax.random.key(0), see(timestep).observation[0])
 
     return evaluation.learned_policy(config, env, policy, init, params, statistics)
 
 
 def _epsilon(settings: Config, progress: jax.Array) -> jax.Array:
-    """The probability of a random action: from start to end over the exploration fraction, then constant."""
+    """Returns the probability of a random action: it falls from start to end over the exploration fraction."""
     left = jnp.maximum(1 - progress / settings.exploration_fraction, 0)
     return settings.epsilon_end + (settings.epsilon_start - settings.epsilon_end) * left
 
 
 def _epsilon_greedy(q_values: jax.Array, mask: Any, epsilon: Any, stream: random.Stream) -> jax.Array:
-    """Indices of actions, int32 ``[B]``: with probability epsilon any legal one, else the best legal one."""
+    """Chooses indices of actions, int32 ``[B]``: with probability epsilon any legal one, else the best legal one."""
     legal = jnp.ones_like(q_values) if isinstance(mask, tuple) else mask.astype(jnp.float32)
     best = jnp.argmax(distributions.masked(q_values, mask), axis=-1)
     weights = epsilon * legal / jnp.maximum(legal.sum(axis=-1, keepdims=True), 1)
@@ -330,7 +330,7 @@ def _epsilon_greedy(q_values: jax.Array, mask: Any, epsilon: Any, stream: random
 
 
 def _of_action(values: jax.Array, index: jax.Array) -> jax.Array:
-    """The entries ``[N]`` of values ``[N, n]``."""
+    """Selects the entries ``[N]`` of values ``[N, n]`` by index."""
     return jnp.take_along_axis(values, index[:, None], axis=-1)[:, 0]
 
 
@@ -338,10 +338,10 @@ def _of_action(values: jax.Array, index: jax.Array) -> jax.Array:
 
 
 class QNetwork(nn.Module):
-    """The values of all actions, ``[..., num_actions]``: layers of rectified units on what the `Torso` makes.
+    """Computes the values of all actions, ``[..., num_actions]``: ReLU layers on the output of the `Torso`.
 
-    With ``dueling`` two sets of layers compute the value of the state and the advantages of the actions, whose mean
-    is subtracted. All values start near ``initial_value``.
+    With ``dueling`` two sets of layers compute the value of the state and the advantages of the actions, minus their
+    mean. All values start near ``initial_value``.
     """
 
     num_actions: int
@@ -351,7 +351,7 @@ class QNetwork(nn.Module):
     initial_value: float = 0.0
 
     @nn.compact
-    def __call__(self, observation):
+    def __call__(self, observation: Any) -> jax.Array:
         x = Torso(self.reader)(observation)
         bias = bool(self.hidden)  # the entries of a table are independent
         q_values = MLP(self.hidden, self.num_actions, 0.01, nn.relu, bias, name="actions")(x)
@@ -362,10 +362,10 @@ class QNetwork(nn.Module):
 
 
 def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
-    """The choice of actions, the network, and a function that makes the observation of rows ``[B]`` a pair.
+    """Returns the distribution, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
-    The pair is what the network reads and the mask of legal actions. Transitions made of such rows have both of the
-    row that the action led to.
+    The pair is the input of the network and the mask of legal actions. In transitions made of such rows, both belong to
+    the row that the action led to.
     """
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec)
@@ -374,7 +374,7 @@ def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categ
             f"{config.learner}: the action must be one integer, got {spec}: ppo learns it as it is, and the wrapper "
             "DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
         )
-    read = Reader.of(config.learner, env.observation_spec(), config.torso)
+    read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
 
     def see(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:
         pair = (read(timestep.observation), distributions.legal_actions(spec, timestep))

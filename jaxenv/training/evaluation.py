@@ -1,4 +1,4 @@
-"""What all learners need around their updates: the two environments, policies, evaluations and the learning curve."""
+"""The code around the updates of all learners: both environments, policies, evaluations and the learning curve."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -47,11 +47,11 @@ class Curve:
 def environments(
     kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None
 ) -> tuple[Environment, Environment]:
-    """The stacks to train and to evaluate on, as `Train` describes them: those given, or those of ``config.env_id``.
+    """Returns the stacks to train and to evaluate on, as given, or made from ``config.env_id``.
 
     Raises:
-        ValueError: if the config is not of the class ``kind``, that of the learner, if one stack is missing, or if they
-            do not fit the settings or each other.
+        ValueError: if the config is not of the learner's class ``kind``, if one stack is missing, or if they do not fit
+            the settings or each other.
     """
     check_config(config, kind)
     name = config.learner
@@ -83,7 +83,7 @@ def environments(
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:
-    """The transformer through which policy and learner see observations, with statistics over a mesh axis."""
+    """Returns the transformer of observations for policy and learner, with statistics over a mesh axis."""
     if not config.normalize_observation:
         return transformers.Identity()
     return transformers.ObservationNormalizer(clip=10.0, axis_name=axis_name)
@@ -105,7 +105,7 @@ def learned_policy(
     statistics: Any = (),
     memory: Any = (),
 ) -> tuple[Callable, Any]:
-    """A policy for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record`, which has its weights in its memory.
+    """Makes a policy for `jaxenv.unroll`, `jaxenv.evaluate` and `jaxenv.record` that carries its weights in its memory.
 
     ``make_policy(config, env, params, statistics, explore)`` of every learner returns it: of the stack to act in, and
     of ``learner.params`` and ``learner.statistics`` of one seed. With ``explore`` it acts as in training.
@@ -113,18 +113,18 @@ def learned_policy(
     Args:
         config: the settings of the run.
         env: the stack to act in.
-        policy: ``policy(timestep, stream, (weights, memory))``, which finds the weights in ``weights.value``.
-        init: makes such weights for rows of ``env``.
+        policy: ``policy(timestep, stream, (weights, memory))``; it reads the weights from ``weights.value``.
+        init: initialises such weights for rows of ``env``.
         params: the weights.
         statistics: the statistics of the observations, ``()`` for none.
-        memory: what else the policy remembers, leaves ``[B, ...]``.
+        memory: further memory of the policy, leaves ``[B, ...]``.
 
     Returns:
-        ``policy(timestep, stream, memory)`` and its ``initial_memory``. A function that was compiled with the memory of
-        one learner runs with that of any other without recompiling.
+        ``policy(timestep, stream, memory)`` and its ``initial_memory``. A function compiled with the memory of one
+        learner runs with any other learner's without recompilation.
 
     Raises:
-        ValueError: if weights or statistics are those of several seeds, or do not fit config and stack.
+        ValueError: if weights or statistics belong to several seeds, or do not fit config and stack.
     """
     name, (_, timestep) = config.learner, env.start_shapes()
     if config.normalize_observation and isinstance(statistics, tuple):
@@ -151,8 +151,8 @@ def evaluate(lanes: DeviceLanes, env: Environment, make_policy: Callable, learne
     """Plays the whole episodes that end an iteration, by ``make_policy`` of the learner.
 
     Returns:
-        The learner, whose metrics count from now on, and the evaluation: a `Curve` without its leading axis, with the
-        mean ``losses`` of the updates.
+        The learner with cleared metrics, and the evaluation: a `Curve` without its leading axis, with the mean
+        ``losses`` of the updates.
     """
     now: Any = learner
     config = tree.rebuild(lanes.config, **now.hyperparameters)

@@ -1,4 +1,4 @@
-"""A training run as `make_train` of every learner returns it, and its lanes over the devices of a mesh."""
+"""A training run, as returned by `make_train` of every learner, and its lanes on the devices of a mesh."""
 
 import dataclasses
 import functools
@@ -66,11 +66,11 @@ class Train(Generic[L]):
 
         Args:
             key: a typed key.
-            hyperparameters: numbers that replace those of the config, by the names in ``config.hyperparameters``; they
-                may be traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
+            hyperparameters: numbers that replace the config's, by the names in ``config.hyperparameters``; they may be
+                traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
 
         Raises:
-            ValueError: for a name that is no hyperparameter, or a number out of range.
+            ValueError: for a name that is not a hyperparameter, or a number out of range.
         """
         learner = self.init(key, hyperparameters)
         return jax.lax.scan(lambda learner, _: self.iteration(learner), learner, length=self.config.num_evaluations)
@@ -78,10 +78,10 @@ class Train(Generic[L]):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceLanes:
-    """The lanes that a learner steps: all of them, or on a mesh those of one device.
+    """The lanes that a learner steps: all lanes, or on a mesh the lanes of one device.
 
     Weights are the same on all devices: each computes the gradient on its own rows, and their mean is applied on all.
-    Without a mesh every method returns what it was given.
+    Without a mesh every method returns its argument unchanged.
 
     Attributes:
         config: the settings of the run.
@@ -94,7 +94,7 @@ class DeviceLanes:
     config: RunConfig
     mesh: Mesh | None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.mesh is not None:
             check_kind(self.config.owner, "mesh", self.mesh, (Mesh, AbstractMesh), f" with an axis {AXIS!r}")
             if AXIS not in self.mesh.shape:
@@ -113,7 +113,7 @@ class DeviceLanes:
         return 1 if self.mesh is None else self.mesh.shape[AXIS]
 
     def per_device(self, name: str) -> int:
-        """What one device has of a setting that counts lanes, rows or episodes.
+        """Divides a setting that counts lanes, rows or episodes among the devices.
 
         Raises:
             ValueError: if the devices cannot share it equally.
@@ -124,12 +124,12 @@ class DeviceLanes:
         return number // self.devices
 
     def on_device(self, env: Environment) -> Environment:
-        """The stack of one device's lanes."""
+        """Returns the stack with the lanes of one device."""
         numbers = self.numbers(env)
         return env if numbers is None else summed_over(env, AXIS).take(numbers)
 
     def numbers(self, env: Environment) -> jax.Array | None:
-        """The numbers of one device's lanes among all, int32 ``[B]``; ``None`` without a mesh."""
+        """Returns the global numbers of one device's lanes, int32 ``[B]``; ``None`` without a mesh."""
         if self.mesh is None:
             return None
         check_devices(self.config.owner, env, self.devices)
@@ -138,16 +138,16 @@ class DeviceLanes:
         count = env.num_envs // self.devices
         return jax.lax.axis_index(AXIS) * np.int32(count) + jnp.arange(count, dtype=jnp.int32)
 
-    def own(self, key: jax.Array) -> jax.Array:
-        """Another key on every device, to draw from rows that differ."""
+    def device_key(self, key: jax.Array) -> jax.Array:
+        """Folds the number of the device into a key, so that devices draw different rows."""
         return key if self.mesh is None else jax.random.fold_in(key, jax.lax.axis_index(AXIS))
 
     def mean(self, values: T) -> T:
-        """Means over the devices, such as that of gradients; values that do not depend on the weights, in a loss."""
+        """Averages over the devices: gradients, or values in a loss that do not depend on the weights."""
         return values if self.mesh is None else jax.lax.pmean(values, AXIS)
 
     def weights(self, valid: jax.Array) -> jax.Array:
-        """Weights ``[N]`` of rows for which sums, averaged over the devices, are means over all valid rows."""
+        """Weights rows ``[N]`` so that sums, averaged over the devices, are means over all valid rows."""
         weight = valid.astype(jnp.float32)
         count = self.mean(weight.sum())
         return weight / jnp.where(count > 0, count, np.float32(1))
@@ -155,11 +155,11 @@ class DeviceLanes:
     def train(
         self, env: Environment, learner: type[L], curve: type, init: Callable[..., L], iteration: Callable[..., Any]
     ) -> Train[L]:
-        """The run of a learner over the whole mesh, of two functions of one device's lanes.
+        """Builds the run of a learner over the whole mesh from two functions of one device's lanes.
 
         Args:
             env: the stack to train on.
-            learner: the class of what ``init`` returns, whose fields `PerLane` and `LaneBuffer` declare.
+            learner: the class that ``init`` returns; `PerLane` and `LaneBuffer` annotate its fields.
             curve: the class of the evaluation that ``iteration`` returns too.
             init: a function of a key and `RunConfig.arrays`.
             iteration: a function of the learner.
@@ -167,14 +167,14 @@ class DeviceLanes:
         if self.mesh is not None:
             state_specs = partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS)
             specs = dataclasses.replace(_specs(learner), env_state=state_specs)
-            # Without the check of types, for which every constant in a learner would have to be marked as varying.
+            # The check of varying types is off: it would require marking every constant in a learner as varying.
             over_mesh = functools.partial(jax.shard_map, mesh=self.mesh, check_vma=False)
             of_device, next_of_device = init, iteration
 
-            def joined_init(key, hyperparameters):
+            def joined_init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> L:
                 return _with_sampling(of_device(key, hyperparameters), lambda x: x[None])
 
-            def joined_iteration(learner):
+            def joined_iteration(learner: L) -> tuple[L, Any]:
                 learner, evaluation = next_of_device(_with_sampling(learner, lambda x: x[0]))
                 return _with_sampling(learner, lambda x: x[None]), evaluation
 
@@ -193,13 +193,13 @@ class DeviceLanes:
 
 
 def _specs(cls: Any) -> Any:
-    """The partition specs of the fields of a learner, or of its evaluations."""
+    """Returns the partition specs of the fields of a learner, or of its evaluations."""
     hints = get_type_hints(cls, include_extras=True)
     return cls(**{name: getattr(hint, "__metadata__", [P()])[0] for name, hint in hints.items()})
 
 
 def _with_sampling(learner: Any, change: Callable) -> Any:
-    """The learner with another layout of its priorities, which span the lanes of a device: ``[1, ...]`` on a mesh."""
+    """Changes the layout of the learner's priorities, which span the lanes of a device: ``[1, ...]`` on a mesh."""
     if not hasattr(learner, "buffer"):
         return learner
     sampling = jax.tree.map(change, learner.buffer.sampling)

@@ -1,4 +1,4 @@
-"""What the learners' networks share: how they read observations, dense layers, convolutions and a GRU.
+"""Parts of the learners' networks: readers of observations, dense layers, convolutions and a GRU.
 
 Weights are orthogonal (Saxe et al., 2014, arXiv:1312.6120), biases 0.
 """
@@ -30,7 +30,7 @@ LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
 _LEAST_PIXELS, _LEAST_LARGE = 10, 32
 _MOST_VALUES = 1024  # integers with more values are read as numbers
-_LONGEST = 100.0  # rows over which a GRU remembers at first
+_LONGEST = 100.0  # rows that a GRU remembers at first
 
 
 # --- observations ----------------------------------------------------------------------------------------------------
@@ -38,11 +38,11 @@ _LONGEST = 100.0  # rows over which a GRU remembers at first
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """How a network reads a tree of observations: images by convolutions, single integers as categories, the rest flat.
+    """Reads a tree of observations for a network: images by convolutions, single integers as categories, the rest flat.
 
     Attributes:
-        filters: the convolutions of every leaf, ``()`` for one that is no image.
-        num_values: how many values every leaf takes, 0 for one that is no category.
+        filters: the convolutions of every leaf, ``()`` if it is not an image.
+        num_values: how many values every leaf takes, 0 if it is not a category.
         lowest: the lowest value of every category.
     """
 
@@ -51,13 +51,13 @@ class Reader:
     lowest: tuple[int, ...]
 
     @classmethod
-    def of(cls, owner: str, spec: Any, torso: str = "auto") -> "Reader":
-        """Chooses by the spec of the observation.
+    def from_spec(cls, owner: str, spec: Any, torso: str = "auto") -> "Reader":
+        """Chooses how to read each leaf of the observation by its spec.
 
         Args:
             owner: the learner, for errors.
             spec: the spec of one lane's observation, a tree.
-            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves those of at least 10
+            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves images of at least 10
                 rows and columns.
 
         Raises:
@@ -76,7 +76,7 @@ class Reader:
         )
 
     def __call__(self, observation: Any) -> tuple[jax.Array, ...]:
-        """The observations ``[B, ...]`` as a network reads and a buffer stores them.
+        """Converts observations ``[B, ...]`` to the form that a network reads and a buffer stores.
 
         Returns:
             Every image ``[B, H, W, C]`` in its own dtype, every category ``[B]`` as int32 from 0, and all other numbers
@@ -98,7 +98,7 @@ class Reader:
 
 
 class Torso(nn.Module):
-    """Turns what a `Reader` returns, leaves ``[..., *shape]``, into one vector ``[..., n]``."""
+    """Turns the output of a `Reader`, leaves ``[..., *shape]``, into one vector ``[..., n]``."""
 
     reader: Reader
 
@@ -114,7 +114,7 @@ class Torso(nn.Module):
 
 
 def _convolve(image: jax.Array, filters: tuple[Filters, ...]) -> jax.Array:
-    """Convolutions as dense layers on patches: on a CPU their gradient is 10 times faster than that of ``nn.Conv``."""
+    """Convolutions as dense layers on patches: on a CPU their gradient is 10 times faster than with ``nn.Conv``."""
     scale, x = np.float32(1 / 255 if image.dtype == jnp.uint8 else 1), image
     for layer in filters:
         x = patches(x, layer.side, layer.stride).astype(jnp.float32) * scale
@@ -123,7 +123,7 @@ def _convolve(image: jax.Array, filters: tuple[Filters, ...]) -> jax.Array:
 
 
 def patches(image: jax.Array, side: int, stride: int) -> jax.Array:
-    """All square patches of an image ``[..., H, W, C]``, ``stride`` apart: ``[..., h, w, side * side * C]``."""
+    """Cuts an image ``[..., H, W, C]`` into square patches, ``stride`` apart: ``[..., h, w, side * side * C]``."""
     *batch, height, width, channels = image.shape
     rows, columns, blocks = height // stride, width // stride, side // stride
     # The image is cut into blocks of stride * stride pixels. A patch is blocks * blocks of them.
@@ -152,18 +152,18 @@ def _is_category(spec: Any) -> bool:
 
 
 def orthogonal(scale: float) -> Any:
-    """Orthogonal weights, which seeds that are vmapped draw one after another."""
+    """Returns an initialiser of orthogonal weights; seeds under ``vmap`` draw one after another."""
     initializer = nn.initializers.orthogonal(scale)
     return lambda key, shape, dtype=jnp.float32: in_sequence(lambda key: initializer(key, shape, dtype))(key)
 
 
 def dense(width: int, scale: float = float(np.sqrt(2)), **options: Any) -> nn.Dense:
-    """A dense layer with orthogonal weights; ``options`` are those of ``nn.Dense``."""
+    """Makes a dense layer with orthogonal weights; ``options`` go to ``nn.Dense``."""
     return nn.Dense(width, kernel_init=orthogonal(scale), **options)
 
 
 class MLP(nn.Module):
-    """Dense layers with an activation after each but the last, which has ``num_outputs`` and weights of ``scale``.
+    """Dense layers, with an activation after each but the last. It has ``num_outputs`` and weights of ``scale``.
 
     Without hidden layers and ``last_bias`` the weights are a table of the outputs for each category.
     """
@@ -214,6 +214,6 @@ class GRU(nn.Module):
         return jax.lax.scan(step, memory, (inputs, starts))
 
     def _biases(self, key: jax.Array, shape: Any, dtype: Any = jnp.float32) -> jax.Array:
-        """Of the gates reset and update, and of the new memory."""
+        """Initialises the biases of the gates (reset, update) and of the new memory."""
         of_update = jnp.log(jnp.linspace(1.0, _LONGEST - 1.0, self.width, dtype=dtype))
         return jnp.concatenate([jnp.zeros_like(of_update), of_update, jnp.zeros_like(of_update)])

@@ -6,9 +6,9 @@ normalised per minibatch, a learning rate that falls to 0, gradients clipped by 
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
 the loss. With ``recurrent`` a GRU remembers earlier rows; the loss replays it over the unroll, with the same restarts.
 
-The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
-consists of, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment
-is given by its id or as two stacks.
+The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+run, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment is
+given by its id or as two stacks.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ import numpy as np
 import optax
 
 import jaxenv
-from jaxenv import data, rollout, tree
+from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
@@ -43,15 +43,15 @@ class Config(RunConfig):
         lambda_: decay rate of generalised advantage estimation.
         clip: the probability ratio is clipped to [1 - clip, 1 + clip].
         entropy_cost: weight of the entropy bonus.
-        anneal_entropy: the weight of the entropy bonus falls to 0 linearly, as the learning rate does. Where a task
-            ends at the first mistake, a policy that keeps exploring never sees what comes late in an episode.
+        anneal_entropy: the weight of the entropy bonus falls to 0 linearly, like the learning rate. Where a task ends
+            at the first mistake, a policy that keeps exploring never sees the late part of an episode.
         value_cost: weight of the value loss.
-        clip_value: in the value loss a value that an update has moved by more than ``clip`` counts as moved by
-            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs that of the
-            policy in ``max_gradient_norm``.
+        clip_value: in the value loss, a value that an update has moved by more than ``clip`` counts as moved by
+            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs the policy's
+            gradient in ``max_gradient_norm``.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
-            that makes large steps of the noise in a minibatch without any.
+            this turns the noise of a minibatch without rewards into large steps.
         activation: ``"tanh"`` or ``"relu"``, after each hidden layer.
         recurrent: width of a GRU between the torso and the hidden layers, which read its input as well; 0 for none.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
@@ -94,7 +94,7 @@ class Learner:
         memory: the memory of the GRU, float32 ``[B, recurrent]``; ``()`` without one.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
-        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
         hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
@@ -137,7 +137,7 @@ def make_train(
     eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Train[Learner]:
-    """PPO as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    """Makes PPO as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
@@ -145,7 +145,7 @@ def make_train(
     num_envs = lanes.per_device("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
 
-    def optimizer(max_gradient_norm) -> optax.GradientTransformation:
+    def optimizer(max_gradient_norm: Any) -> optax.GradientTransformation:
         # As one vector: a small network has twelve arrays, and an update of each is several kernels.
         clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
         return optax.flatten(optax.chain(clip_norm, adam))
@@ -168,7 +168,7 @@ def make_train(
             update=jnp.zeros((), jnp.int32),
         )
 
-    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
         settings = tree.rebuild(config, **learner.hyperparameters)
         collected, rows, last_observation = collect(learner)
         batch = advantages(settings, learner.memory, collected, rows, last_observation)
@@ -181,8 +181,8 @@ def make_train(
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
-    def explore(params):
-        def policy(timestep, stream, memory=()):
+    def explore(params: Any) -> rollout.Policy:
+        def policy(timestep: jaxenv.TimeStep, stream: random.Stream, memory: Any = ()) -> rollout.PolicyStep:
             observation, mask = read(timestep.observation), legal(timestep)
             inputs, _, memory = _step(heads, params, observation, mask, memory)
             sample = pi.sample(inputs, stream)
@@ -219,7 +219,9 @@ def make_train(
 
     # === 2. Advantages: a time limit bootstraps, a termination does not ===============================================
 
-    def advantages(settings: Config, memory, learner: Learner, rows: rollout.Experience, last_observation) -> "_Batch":
+    def advantages(
+        settings: Config, memory: Any, learner: Learner, rows: rollout.Experience, last_observation: Any
+    ) -> "_Batch":
         last, info = learner.timestep, rows.policy_info
         observation = data.with_last(info["observation"], last_observation)
         starts = env.episode_starts(rows.timestep), env.episode_starts(last)
@@ -242,7 +244,7 @@ def make_train(
 
     # === 3. Optimise: several epochs of minibatches ===================================================================
 
-    def loss(params, settings: Config, batch: "_Batch") -> tuple[jax.Array, Losses]:
+    def loss(params: Any, settings: Config, batch: "_Batch") -> tuple[jax.Array, Losses]:
         if config.recurrent:
             rows = jax.tree.map(lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, memory=()))
             batch = dataclasses.replace(rows, memory=batch.memory)
@@ -278,14 +280,14 @@ def make_train(
             settings = tree.rebuild(settings, entropy_cost=settings.entropy_cost * remaining)
         adam = optimizer(settings.max_gradient_norm)
 
-        def descend(fitted, minibatch: "_Batch"):
+        def descend(fitted: tuple[Any, Any], minibatch: "_Batch") -> tuple[tuple[Any, Any], Losses]:
             params, state = fitted
             gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, minibatch))
             direction, state = adam.update(gradient, state)
             rate = settings.learning_rate * remaining
             return (jax.tree.map(lambda p, d: p - rate * d, params, direction), state), losses
 
-        def epoch(fitted, key):
+        def epoch(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], Losses]:
             return jax.lax.scan(descend, fitted, data.minibatches(key, batch, config.num_minibatches))
 
         shuffle_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
@@ -299,14 +301,14 @@ def make_train(
 def make_policy(
     config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
+    """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
     Actions are the most probable ones; with ``explore`` they are sampled.
     """
     evaluation.check_acting(Config, config, env, explore)
     pi, network, read, legal = _model(config, env)
 
-    def policy(timestep, stream, carried):
+    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, memory = carried
         inputs, _, memory = _step(network.apply, weights.value, read(timestep.observation), legal(timestep), memory)
         action = pi.to_action(pi.sample(inputs, stream) if explore else pi.mode(inputs))
@@ -314,7 +316,7 @@ def make_policy(
 
     start = network.start(env.num_envs)
 
-    def init(timestep):
+    def init(timestep: jaxenv.TimeStep) -> Any:
         return network.init(jax.random.key(0), *_one_row(read(timestep.observation), start))
 
     return evaluation.learned_policy(config, env, policy, init, params, statistics, start)
@@ -340,12 +342,12 @@ class _Batch:
 
 
 class ActorCritic(nn.Module):
-    """The distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
+    """Computes the distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
 
-    Actor and critic are two networks of their own. They share the convolutions that turn an image into features and,
-    with ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see
-    the GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. The
-    last ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
+    Actor and critic are two separate networks. They share the convolutions that turn an image into features and, with
+    ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
+    GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. The last
+    ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
     """
 
     num_outputs: int
@@ -356,7 +358,7 @@ class ActorCritic(nn.Module):
     activation: str = "tanh"
 
     @nn.compact
-    def __call__(self, observation, memory=(), starts=()):
+    def __call__(self, observation: Any, memory: Any = (), starts: Any = ()) -> tuple[jax.Array, jax.Array, Any]:
         activation = getattr(nn, self.activation)
         x = Torso(self.reader)(observation)
         if self.recurrent:
@@ -370,12 +372,12 @@ class ActorCritic(nn.Module):
         return jnp.concatenate([inputs, log_std], axis=-1), values, memory
 
     def start(self, num_envs: int) -> Any:
-        """The memory at the start of an episode, float32 ``[B, recurrent]``; ``()`` without a GRU."""
+        """Returns the memory at the start of an episode, float32 ``[B, recurrent]``; ``()`` without a GRU."""
         return jnp.zeros((num_envs, self.recurrent), jnp.float32) if self.recurrent else ()
 
 
 def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any) -> tuple[jax.Array, jax.Array, Any]:
-    """Inputs, values and memory for one row of all lanes, ``[B, ...]``. Rollouts have restarted the memory."""
+    """Returns inputs, values and memory for one row of all lanes, ``[B, ...]``. Rollouts have restarted the memory."""
     inputs, values, new_memory = heads(params, *_one_row(observation, memory))
     if not isinstance(memory, tuple):
         inputs, values = inputs[0], values[0]
@@ -383,18 +385,18 @@ def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any
 
 
 def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
-    """The arguments of the network for one row: a GRU reads a time axis."""
+    """Returns the arguments of the network for one row: a GRU reads a time axis."""
     if isinstance(memory, tuple):
         return (observation,)
     return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
 
 
 def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distribution, ActorCritic, Reader, Callable]:
-    """The distribution over actions, the network, what turns observations into its input, and the legal actions."""
+    """Returns the distribution, the network, its reader of observations, and a function that finds legal actions."""
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec, config.squash)
     if config.squash and not isinstance(pi, distributions.TanhNormal):
         raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
-    read = Reader.of(config.learner, env.observation_spec(), config.torso)
+    read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
     network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.activation)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)

@@ -1,4 +1,4 @@
-"""Settings that were tuned for an environment, by learner and id; docs/guides/training.md has their results."""
+"""Settings that were tuned for an environment, by learner and id. Results: docs/evidence/training-results.md."""
 
 from typing import Any
 
@@ -95,7 +95,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "num_epochs": 8,
             "num_minibatches": 64,
             "learning_rate": 1e-3,
-            "gamma": 0.999,  # an episode of several hundred steps is worth what its last step pays
+            "gamma": 0.999,  # an episode of several hundred steps pays only at its last step
             "lambda_": 0.98,
             "entropy_cost": 0.01,
         },
@@ -133,7 +133,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "UmbrellaChain-bsuite": {
             "env_options": {"chain_length": 20, "n_distractor": 20},
             "total_steps": 1_000_000,
-            "num_envs": 128,  # the rewards on the way are noise, which many episodes average out
+            "num_envs": 128,  # the intermediate rewards are noise, which many episodes average out
             "num_epochs": 4,
             "num_minibatches": 8,
             "gamma": 1.0,
@@ -151,8 +151,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lambda_": 0.95,
             "entropy_cost": 0.01,
         },
-        # It takes exploration to hit the last brick of a wall for the first time, and then a policy that loses no ball
-        # on the way to it.
+        # Hitting the last brick of a wall for the first time takes exploration, then a policy that loses no ball on the
+        # way to it.
         "Breakout-MinAtar": _MINATAR
         | _LONG_UNROLLS
         | {"total_steps": 20_000_000, "learning_rate": 3e-3, "entropy_cost": 0.06, "anneal_entropy": True},
@@ -161,7 +161,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         | {"total_steps": 20_000_000, "learning_rate": 1.2e-3, "entropy_cost": 0.028},
         "Freeway-MinAtar": _MINATAR | _LOW_LAMBDA,
         "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS,
-        # Air lasts 200 steps, and a discount of 0.99 leaves 0.13 of what is lost at the end of it.
+        # Air lasts 200 steps; with a discount of 0.99, 0.13 of the loss at its end remains.
         "Seaquest-MinAtar": _MINATAR | _LOW_LAMBDA | {"gamma": 0.995},
     },
     "dqn": {
@@ -220,7 +220,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def preset(env_id: str, algorithm: str | None = None) -> Any:
-    """The settings of a learner that were tuned for an environment.
+    """Returns the settings of a learner that were tuned for an environment.
 
     Args:
         env_id: the id of the environment.
@@ -231,8 +231,8 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
         The ``Config`` of that learner. ``dataclasses.replace`` changes some of its settings.
 
     Raises:
-        ValueError: for an unknown algorithm, or if there is no preset for this id; the message lists the ids that have
-            one.
+        ValueError: for an unknown algorithm, or if there is no preset for this id; the message lists the ids with a
+            preset.
         ImportError: if the libraries of the learner are not installed.
 
     >>> import dataclasses, jaxenv

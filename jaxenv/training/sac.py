@@ -7,11 +7,11 @@ from the TimeStep: a time limit is not a failure, and invalid transitions are ma
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
 
-The file reads from top to bottom, and stands alone: copy it to your project and change it. The config, what a run
-consists of, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is
-given by its id or as two stacks.
+The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+run, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is given by
+its id or as two stacks.
 
-It is one file of more than 400 lines, so that it can be read and copied as a whole.
+The file has more than 400 lines, so that it can be read and copied as a whole.
 """
 
 import dataclasses
@@ -46,15 +46,16 @@ class Config(RunConfig):
         warmup_steps: rows of all lanes together that are collected by uniform actions before the first update; rounded
             up to whole updates.
         learning_rate: Adam's initial learning rate, for actor, critics and temperature; it falls to 0 linearly.
-        target_rate: rate of the moving average of the critics' weights that are those of the target critics.
+        target_rate: rate of the moving average of the critics' weights that the target critics use.
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
-        target_entropy: in nats, where actions are measured from -1 to 1; ``None`` for minus the number of actions.
+        target_entropy: target of the entropy in nats, where actions are measured from -1 to 1; ``None`` for minus the
+            number of actions.
         layer_norm: whether the critics normalise their hidden layers (Ba et al., 2016, arXiv:1607.06450), which keeps
             values from growing without bound where ``gamma`` is close to 1.
         noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
-            independent samples of the policy. It applies to the warm-up too, and changes the distribution of no single
-            action.
+            independent samples of the policy. It applies to the warm-up too, and leaves the distribution of each single
+            action unchanged.
     """
 
     env_id: str = "Pendulum-v1"
@@ -95,7 +96,7 @@ class Config(RunConfig):
 
 @tree.struct
 class Weights:
-    """What gradient steps change.
+    """The quantities that gradient steps change.
 
     Attributes:
         actor: the weights of the policy's network.
@@ -121,7 +122,7 @@ class Learner:
         noise: the noise of the last actions, float32 ``[B, n]``.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
-        metrics: the metrics of the episodes in progress, and of those that ended since the last evaluation.
+        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
         hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
         key: the key of the run, a typed key ``()``.
         update: int32 ``()``, the number of updates so far.
@@ -149,7 +150,7 @@ class Losses:
         actor_loss: ``temperature * log(probability) - value`` of the policy's actions.
         critic_loss: the squared error of a critic, halved; the mean of both.
         value: the smaller of both critics' values of the policy's actions.
-        entropy: of the policy, in nats, where actions are measured from -1 to 1.
+        entropy: the entropy of the policy in nats, where actions are measured from -1 to 1.
         temperature: the weight of the entropy.
     """
 
@@ -166,7 +167,7 @@ def make_train(
     eval_env: jaxenv.Environment | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> Train[Learner]:
-    """SAC as one function of a key, ``train(key)``; `Train` describes it, and the arguments."""
+    """Makes SAC as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     pi, actor, critics, read = _model(config, env)
     policy_inputs: Callable[..., Any] = actor.apply
@@ -206,13 +207,13 @@ def make_train(
         rows = jax.eval_shape(lambda learner: collect(learner, uniform=True)[1], learner)
         learner = dataclasses.replace(learner, buffer=replay.init(rows))
 
-        def warm_up(learner, _):
+        def warm_up(learner: Learner, _: None) -> tuple[Learner, None]:
             return store(*collect(learner, uniform=True)), None
 
         # Here and not in the first updates, which would need a branch.
         return jax.lax.scan(warm_up, learner, length=config.num_warmups)[0]
 
-    def update(learner: Learner, _) -> tuple[Learner, Losses]:
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
         learner, losses = learn(store(*collect(learner)))
         return dataclasses.replace(learner, update=learner.update + 1), losses
 
@@ -222,8 +223,8 @@ def make_train(
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
-    def explore(learner: Learner, uniform: bool):
-        def policy(timestep, stream, noise):
+    def explore(learner: Learner, uniform: bool) -> rollout.Policy:
+        def policy(timestep: jaxenv.TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
             noise = _next_noise(
                 noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"]
             )
@@ -273,12 +274,14 @@ def make_train(
 
     # === 3. Learn: critics, actor and temperature at once =============================================================
 
-    def loss(params: Weights, target, settings: Config, batch: data.Transitions, key) -> tuple[jax.Array, Losses]:
+    def loss(
+        params: Weights, target: Any, settings: Config, batch: data.Transitions, key: jax.Array
+    ) -> tuple[jax.Array, Losses]:
         fixed = jax.lax.stop_gradient(params)
         temperature: Any = jnp.exp(fixed.log_temperature) if config.learn_temperature else settings.temperature
         next_noise, noise = jax.random.normal(key, (2, batch_size, pi.num_log_std))
 
-        def act(weights, observation, noise):
+        def act(weights: Any, observation: Any, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
             inputs = policy_inputs(weights, observation)
             chosen = pi.displaced(inputs, noise)
             return jnp.tanh(chosen), pi.log_probability(inputs, chosen)
@@ -304,7 +307,7 @@ def make_train(
         settings = tree.rebuild(config, **learner.hyperparameters)
         rate = settings.learning_rate * (1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates))
 
-        def descend(fitted, key):
+        def descend(fitted: tuple[Weights, Any, Any], key: jax.Array) -> tuple[tuple[Weights, Any, Any], Losses]:
             params, target, state = fitted
             sample_key, noise_key = jax.random.split(key)
             batch = sample(learner, sample_key)
@@ -315,7 +318,7 @@ def make_train(
             return (params, target, state), losses
 
         learn_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
-        keys = jax.random.split(lanes.own(learn_key), config.num_gradient_steps)
+        keys = jax.random.split(lanes.device_key(learn_key), config.num_gradient_steps)
         fitted = learner.params, learner.target, learner.optimizer
         (params, target, state), losses = jax.lax.scan(descend, fitted, keys)
         learner = dataclasses.replace(learner, params=params, target=target, optimizer=state)
@@ -327,9 +330,9 @@ def make_train(
 def make_policy(
     config: Config, env: jaxenv.Environment, params: Weights, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
-    """The policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
+    """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
-    Actions are those of the mean before the tanh; with ``explore`` they are sampled, with the noise of training.
+    Actions come from the mean before the tanh; with ``explore`` they are sampled, with the noise of training.
     """
     evaluation.check_acting(Config, config, env, explore)
     if not isinstance(params, Weights):
@@ -337,22 +340,24 @@ def make_policy(
         raise ValueError(f"{config.learner}: params must be the Weights of one seed, learner.params, got a {kind}")
     pi, actor, _, read = _model(config, env)
 
-    def policy(timestep, stream, carried):
+    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, noise = carried
         noise = _next_noise(noise, env.episode_starts(timestep), stream, config.noise_correlation)
         inputs: Any = actor.apply(weights.value, read(timestep.observation))
         chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
         return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))
 
-    def init(timestep):
+    def init(timestep: jaxenv.TimeStep) -> Any:
         return actor.init(jax.random.key(0), read(timestep.observation))
 
     noise = jnp.zeros((env.num_envs, pi.num_log_std), jnp.float32)
     return evaluation.learned_policy(config, env, policy, init, params.actor, statistics, noise)
 
 
-def soft_target(batch: data.Transitions, next_values: jax.Array, log_p: jax.Array, temperature: Any, gamma: Any):
-    """What the critics should say of transitions, float32 ``[N]``: a termination has no next value, a time limit has.
+def soft_target(
+    batch: data.Transitions, next_values: jax.Array, log_p: jax.Array, temperature: Any, gamma: Any
+) -> jax.Array:
+    """Computes the critics' targets, float32 ``[N]``: they bootstrap past a time limit, not past a termination.
 
     Args:
         batch: the transitions, ``[N, ...]``.
@@ -365,7 +370,7 @@ def soft_target(batch: data.Transitions, next_values: jax.Array, log_p: jax.Arra
 
 
 def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, correlation: Any) -> jax.Array:
-    """Standard normal numbers ``[B, n]`` that correlate with those of the previous step of the episode."""
+    """Draws standard normal numbers ``[B, n]`` that correlate with the previous step of the episode."""
     correlation = jnp.where(starts, np.float32(0), correlation)[:, None]
     fresh = random.normal(stream, noise.shape[1:])
     return correlation * noise + jnp.sqrt(1 - correlation**2) * fresh
@@ -375,7 +380,7 @@ def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, corr
 
 
 class Actor(nn.Module):
-    """The policy's inputs ``[B, 2 n]``: means and log standard deviations, from a network of ReLU layers."""
+    """Computes the policy's inputs ``[B, 2 n]``, means and log standard deviations, by a network of ReLU layers."""
 
     num_inputs: int
     hidden: tuple[int, ...]
@@ -387,7 +392,7 @@ class Actor(nn.Module):
 
 
 class Critic(nn.Module):
-    """The values ``[B]`` of actions ``[B, n]``, measured from -1 to 1."""
+    """Computes the values ``[B]`` of actions ``[B, n]``, measured from -1 to 1."""
 
     hidden: tuple[int, ...]
     reader: Reader
@@ -407,12 +412,12 @@ Critics: Any = nn.vmap(Critic, variable_axes={"params": 0}, split_rngs={"params"
 
 
 def _model(config: Config, env: jaxenv.Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
-    """The distribution over actions, the networks, and what turns observations into their input."""
+    """Returns the distribution, actor, critics, and the reader of observations."""
     spec = env.action_spec()
     continuous = isinstance(spec, specs.Bounded) and not spec.is_discrete
     if not (continuous and np.isfinite([spec.minimum, spec.maximum]).all()):
         rule = "the action must be one array of floats with finite bounds"
         raise ValueError(f"{config.learner}: {rule}, got {spec}: ppo learns other actions")
     pi = TanhNormal(spec)
-    read = Reader.of(config.learner, env.observation_spec(), config.torso)
+    read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
     return pi, Actor(pi.num_inputs, config.hidden, read), Critics(config.hidden, read, config.layer_norm), read

@@ -1,9 +1,9 @@
 """Several seeds of one run at once, iteration by iteration, with checkpoints, a table and a picture.
 
 All seeds are one compiled function, under `jax.vmap` or in a loop, on the devices of one or of several processes. After
-every iteration a folder holds all results so far. A run that was killed, at whatever moment, resumes from its last
-checkpoint, bit for bit as if it had never stopped: every file is written under another name and then moved. From its
-first iteration to its end a run has its folder for itself.
+every iteration a folder holds all results so far. A run that was killed at any moment resumes from its last checkpoint,
+bit for bit as if it had never stopped: every file is written under another name and then moved. From its first
+iteration to its end a run has its folder for itself.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class Run:
 
     Attributes:
         learner: the seeds' learners, leaves ``[N, ...]``.
-        curve: the evaluations, leaves ``[num_evaluations, N, ...]``. Those still to come are NaN, -1 and False.
+        curve: the evaluations, leaves ``[num_evaluations, N, ...]``. Pending ones are NaN, -1 and False.
         iterations: int32 ``()``, the number of iterations so far.
     """
 
@@ -74,7 +74,7 @@ def train(
     """Trains ``num_seeds`` seeds and yields the `Run` after each iteration; a complete run is yielded once.
 
     An iteration ends with an evaluation; there are ``config.num_evaluations``. The yielded arrays are donated to the
-    next iteration: copy what must outlive it.
+    next iteration: copy arrays that must outlive it.
 
     Args:
         config: the settings of the run; their class chooses the learner, such as ``ppo.Config()``.
@@ -85,21 +85,19 @@ def train(
         resume: continue from the checkpoint in the folder, if there is one.
         threshold: a return to mark in the picture.
         film_every: write a film of the policy, of the seed that is best at the time, after every N-th evaluation, as
-            ``films/steps-S.gif`` in the folder. A thread does so while training goes on; the last iteration waits for
-            it.
+            ``films/steps-S.gif`` in the folder. A thread writes it during training; the last iteration waits for it.
         checkpoint_every: write the checkpoint after every N-th evaluation and after the last one, for learners
             whose replay buffer makes it large.
-        devices: how many devices share the run; with several processes, those of all. If they divide ``num_seeds``
-            they share the seeds, without communication; otherwise several devices share the lanes of each seed, and
-            average gradients. On a CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two
-            devices, a core each.
+        devices: how many devices share the run, over all processes. If they divide ``num_seeds`` they share the seeds,
+            without communication; otherwise several devices share the lanes of each seed, and average gradients. On a
+            CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
         checkpoint_format: ``"npz"`` for one file, ``checkpoint.npz``, for which the first process gathers all arrays;
             or ``"orbax"`` for a `jaxenv.data.Checkpointer` of the folder ``checkpoints/``, in which every process
-            writes the arrays of its own devices while the next iteration runs. By default that of the run in the
-            folder, and ``"npz"`` for a new one.
-        sequential: each device trains its seeds one after another, in one compiled function without `jax.vmap`. For
-            environments whose step has branches and loops, such as those of Box2D and restarts of mazes: under ``vmap``
-            every seed takes every branch that one seed needs. On a CPU that is faster, and needs less memory.
+            writes the arrays of its devices while the next iteration runs. By default the format of the run in the
+            folder, ``"npz"`` for a new one.
+        sequential: each device trains its seeds one after another, in one compiled function without `jax.vmap`. Under
+            ``vmap`` every seed takes every branch that one seed needs, so this is faster on a CPU, with less memory,
+            for environments with branches and loops, such as Box2D and mazes.
 
     Raises:
         ValueError: if another run, of this or another process, writes to the folder, also with ``resume``; if the
@@ -127,7 +125,7 @@ def train(
     if resume and folder is None:
         raise ValueError("train: resume needs the folder of the run, got None")
     if jax.process_count() > 1 and devices != len(jax.devices()):
-        raise ValueError(f"train: devices must be {len(jax.devices())}, those of all processes, got {devices}")
+        raise ValueError(f"train: devices must be {len(jax.devices())}, the devices of all processes, got {devices}")
     if devices > len(jax.devices()):
         raise ValueError(f"train: devices must be at most {len(jax.devices())}, the devices of JAX, got {devices}")
     algorithm = _algorithms.name_of("train", config)
@@ -138,7 +136,7 @@ def train(
             raise ValueError("train: film_every needs a folder")
         film_env = config.make_env(mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
-    groups = math.gcd(num_seeds, devices)  # of devices; each trains equally many seeds
+    groups = math.gcd(num_seeds, devices)  # groups of devices; each trains equally many seeds
     if sequential and groups < devices:
         raise ValueError(
             f"train: sequential seeds need a number of devices that divides num_seeds, got {devices} devices for "
@@ -160,7 +158,7 @@ def train(
 
 
 def can_resume(config: RunConfig) -> bool:
-    """Whether a checkpoint holds all of a run: not if the lanes of its environment live outside JAX."""
+    """Returns whether a checkpoint holds the whole run: it does not if the lanes live outside JAX."""
     check_kind("can_resume", "config", config, RunConfig)
     return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
 
@@ -168,7 +166,7 @@ def can_resume(config: RunConfig) -> bool:
 def _over_seeds(
     function: Callable[..., Any], num_seeds: int, mesh: jax.sharding.Mesh, sequential: bool
 ) -> Callable[..., Any]:
-    """The function of one seed, for all seeds: without communication between the groups of devices."""
+    """Maps a function of one seed over all seeds, without communication between the groups of devices."""
     if num_seeds == 1:  # no vmap: environments on the host cannot run under it
         return lambda x: jax.tree.map(lambda y: y[None], function(jax.tree.map(lambda y: jnp.squeeze(y, 0), x)))
     if mesh.shape[lanes.AXIS] > 1:
@@ -203,7 +201,7 @@ def _train(
             evaluation = _processes.gathered(evaluation)
             _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
             _warn_of_cut_episodes(evaluation.finished, number + 1, config.num_evaluations)
-            with jax.debug_nans(False):  # the evaluations still to come are NaN on purpose
+            with jax.debug_nans(False):  # pending evaluations are NaN on purpose
                 curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
             run = Run(learner, curve, run.iterations + np.int32(1))
             if files is not None:
@@ -212,7 +210,7 @@ def _train(
 
 
 def _unplayed(shape: jax.ShapeDtypeStruct) -> jax.Array:
-    """What a curve holds in place of evaluations still to come."""
+    """Fills the pending evaluations of a curve."""
     fill: Any = {"f": np.nan, "i": -1}.get(np.dtype(shape.dtype).kind, 0)
     with jax.debug_nans(False):
         return jnp.full(shape.shape, fill, shape.dtype)
@@ -248,13 +246,13 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
 
 @jax.jit
 def _all_finite(leaves: list[jax.Array]) -> list[jax.Array]:
-    """Whether each of the leaves ``[N, ...]`` is finite, bool ``[N]``."""
+    """Returns whether each of the leaves ``[N, ...]`` is finite, bool ``[N]``."""
     return [jnp.isfinite(x).reshape(x.shape[0], -1).all(axis=1) for x in leaves]
 
 
 @dataclasses.dataclass
 class _Files:
-    """The folder of a run, which is locked within ``with``. Nothing is written before."""
+    """The folder of a run, locked inside ``with``. It writes nothing before."""
 
     folder: pathlib.Path
     settings: dict[str, Any]
@@ -295,7 +293,7 @@ class _Files:
             stored = dict(json.loads((folder / CONFIG).read_text()))
         except (OSError, ValueError, TypeError):
             raise ValueError(f"train: {folder / CONFIG} is not the config of a run, none can be resumed") from None
-        # The checkpoint holds the config too: it may have been copied from another run.
+        # The checkpoint holds the config too, and may have been copied from another run.
         newest = _checkpoints.newest(folder)
         checkpointed = stored if newest is None else data.checkpoint_info(newest).config
         for source in (stored, checkpointed):
@@ -310,14 +308,14 @@ class _Files:
                         f"train: {folder} holds a run with {name} = {source[name]!r}, not {settings[name]!r}"
                     )
         if newest is not None and not can_resume(self.config):
-            where = "its lanes live outside JAX, no checkpoint has them"
+            where = "its lanes live outside JAX, so a checkpoint does not hold them"
             raise ValueError(f"train: a run on {self.config.env_id} cannot be resumed: {where}")
 
     def __enter__(self) -> None:
-        """Makes the folder that of this run."""
+        """Claims the folder for this run."""
         _processes.on_first_process(self._claim)
         try:
-            self.check()  # what another run has left since the first time
+            self.check()  # another run may have written since the first check
             _processes.on_first_process(self._write_config)
             self.checkpoints.open()
         except BaseException:
@@ -334,7 +332,7 @@ class _Files:
         self.lock = FolderLock("train", self.folder)
 
     def _release(self) -> None:
-        """In the first process; waits for nobody, since a process that failed alone is here alone."""
+        """Releases the folder in the first process. It waits for no other: a process that failed is here alone."""
         if self.lock is not None:
             forget(self.folder)
             self.lock.release()
@@ -346,7 +344,7 @@ class _Files:
                 file.write_text(json.dumps(self.settings, indent=1) + "\n")
 
     def save(self, run: Run, num_evaluations: int) -> None:
-        """Writes curve, picture and checkpoint; raises an ``OSError`` that says what the folder holds."""
+        """Writes curve, picture and checkpoint; raises an ``OSError`` that describes the folder's contents."""
         number = int(run.iterations)
         try:
             _processes.on_first_process(lambda: self._write(run))
@@ -370,12 +368,12 @@ class _Files:
 def forget(folder: pathlib.Path) -> None:
     """Removes the config of a run that ended before its first evaluation, and its folder, if nothing else is in it.
 
-    What another process is writing to is left alone.
+    Folders that another process writes to are left alone.
     """
     if is_held_elsewhere(folder):
         return
     for within, own in ((folder / _checkpoints.FOLDER, set()), (folder, {CONFIG})):
-        with contextlib.suppress(OSError):  # of no folder, or one that cannot be removed, such as the current one
+        with contextlib.suppress(OSError):  # there is no folder, or it cannot be removed, like the working directory
             names = {path.name for path in within.iterdir()}
             if names - {LOCK} == own:
                 for name in names:
@@ -384,12 +382,12 @@ def forget(folder: pathlib.Path) -> None:
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
-    """The curve so far: one dict of scalars per seed and evaluation.
+    """Returns the curve so far: one dict of scalars per seed and evaluation.
 
     ``train_return`` is the mean return of the exploring episodes that ended since the previous evaluation, in the
     rewards of the training stack (``None`` where none ended). ``eval_return`` is the mean return of whole episodes
     without exploration, in the environment's own rewards, followed by its standard error. Episodes that were cut off
-    count in ``eval_unfinished`` alone. The losses are those of the learner's ``Losses``.
+    count in ``eval_unfinished`` alone. The losses are the fields of the learner's ``Losses``.
     """
     check_kind("rows", "run", run, Run)
     curve = jax.device_get(run.curve)

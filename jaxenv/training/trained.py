@@ -50,18 +50,18 @@ class Trained:
     statistics: Any = dataclasses.field(repr=False)
 
     def make_env(self, num_envs: int = 1, **options: Any) -> Environment:
-        """The environment in which the run was evaluated, with ``num_envs`` lanes.
+        """Makes the environment in which the run was evaluated, with ``num_envs`` lanes.
 
         Args:
             num_envs: the number of lanes.
-            **options: for `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default they and
-                the wrappers are those of the run.
+            **options: options of `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default
+                they and the wrappers come from the run.
 
         Raises:
-            ValueError: for what `jaxenv.load` refuses.
+            ValueError: for arguments that `jaxenv.load` refuses.
         """
         if own := options.keys() & {"wrappers", "mode"}:
-            raise ValueError(f"make_env: {sorted(own)[0]} is that of the run, leave it out")
+            raise ValueError(f"make_env: {sorted(own)[0]} is fixed by the run, leave it out")
         return self.config.make_env(num_envs, "eval", **options)
 
     @property
@@ -82,7 +82,7 @@ class Trained:
         """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics.
 
         Raises:
-            ValueError: if the policy has a memory per lane, that of a GRU or the noise of `sac`: see `make_memory`.
+            ValueError: if the policy has a memory per lane (a GRU, or the noise of `sac`): see `make_memory`.
         """
         memory = self._policies[2]
         if any(not tree.is_shared(x) for x in jax.tree.leaves(memory, is_leaf=tree.is_shared)):
@@ -90,14 +90,14 @@ class Trained:
         return memory
 
     def make_memory(self, num_envs: int = 1) -> Any:
-        """The ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, memory of a lane.
+        """Makes the ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, memory per lane.
 
         Raises:
             ValueError: for a ``num_envs`` that is not an integer of at least 1.
         """
         check_integer("make_memory", "num_envs", num_envs, 1)
 
-        def for_all_lanes(x: Any) -> Any:  # the memory of every lane starts alike
+        def for_all_lanes(x: Any) -> Any:  # every lane starts with equal memory
             return x if tree.is_shared(x) else jax.numpy.repeat(x, num_envs, axis=0)
 
         return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
@@ -114,13 +114,13 @@ class Trained:
         return checked(policy), checked(make(explore=True)[0]), memory
 
     def _checked(self, spec: Any, policy: Policy) -> Policy:
-        """The policy, which refuses observations of another shape than those of ``spec`` when it is traced."""
+        """Makes the policy refuse, when it is traced, observations whose shape differs from ``spec``."""
 
         def checked(timestep: TimeStep, stream: Stream, memory: Any) -> Any:
             shown = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), timestep.observation)
             if not specs.contains(spec, shown):
                 got = specs.from_array(timestep.observation, from_dim=1)
-                rule = f"the observation must be that of {self.config.env_id}, as make_env makes it, {spec}"
+                rule = f"the observation must fit {self.config.env_id}, as make_env makes it, {spec}"
                 raise ValueError(f"policy of {self.algorithm}: {rule}, got {got}")
             return policy(timestep, stream, memory)
 
@@ -130,7 +130,7 @@ class Trained:
 def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Sequence[str] = ()) -> Trained:
     """Loads the policy of a folder that ``jaxenv train`` or `jaxenv.training.seeds.train` wrote.
 
-    The run may still be going on: its newest checkpoint is read. The folder cannot cause an import of other code.
+    The run may still be in progress: its newest checkpoint is read. The folder cannot cause an import of other code.
 
     Args:
         folder: the folder.
@@ -145,8 +145,8 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
 
     Raises:
         ValueError: if there is no such folder, if it holds no run or no checkpoint yet, if another version of jaxenv
-            wrote the run in a form that does not fit this one, for a seed that the run does not have, or if the id of
-            the environment is ``"module:ID"`` and the module is neither imported nor one of ``modules``.
+            wrote the run in an incompatible form, for a seed that the run does not have, or if the id of the
+            environment is ``"module:ID"`` and the module is neither imported nor one of ``modules``.
         ImportError: if the libraries of the learner, or of the format of the checkpoint, are not installed.
 
     >>> import jax, jaxenv
@@ -180,7 +180,7 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
 
 
 def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, int]:
-    """The algorithm, the config and the number of seeds of a checkpoint."""
+    """Returns the algorithm, the config and the number of seeds of a checkpoint."""
     settings = dict(info.config) if isinstance(info.config, dict) else {}
     algorithm, num_seeds = settings.pop("algorithm", None), settings.pop("num_seeds", None)
     for name in ("seed", "figures"):
@@ -198,7 +198,7 @@ def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any
 def _restored(
     path: pathlib.Path, info: data.CheckpointInfo, init: Callable[..., Any], num_seeds: int
 ) -> dict[str, Any]:
-    """Weights, statistics and the curve of all seeds."""
+    """Restores weights, statistics and the curve of all seeds."""
     learner = jax.eval_shape(init, jax.random.key(0))
     weights = {"params": learner.params, "statistics": learner.statistics}
     shapes = {name: np.empty(shape, dtype) for name, dtype, shape in info.leaves if name.startswith(("curve.", "iter"))}
@@ -217,5 +217,5 @@ def _restored(
 
 
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
-    """The start of errors about a run that does not fit this version."""
+    """Returns the beginning of errors about a run that does not fit this version."""
     return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {version.__version__}"

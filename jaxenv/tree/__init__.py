@@ -43,14 +43,14 @@ def static(
     doc: str = "",
     **kwargs: Any,
 ) -> Any:
-    """A dataclass field that is part of the tree's structure (hashable, compared by ``==``), not a leaf.
+    """Declares a dataclass field that is part of the tree's structure (hashable, compared by ``==``), not a leaf.
 
     Args:
         low: the smallest number that an environment accepts for the field.
         high: the largest one.
         above: a bound that numbers must exceed, in place of ``low``.
         below: a bound that numbers must stay below, in place of ``high``.
-        doc: what it is, which ``jaxenv show`` prints.
+        doc: a description, which ``jaxenv show`` prints.
         **kwargs: arguments of ``dataclasses.field``, such as ``default``.
     """
     check_text("tree.static", "doc", doc)
@@ -69,19 +69,19 @@ def leaf(
     doc: str = "",
     **kwargs: Any,
 ) -> Any:
-    """A numeric field of an environment or its params, with its range and unit.
+    """Declares a numeric field of an environment or its params, with its range and unit.
 
     An environment checks concrete values against the range, in every lane. Traced values are not checked.
 
     Args:
         rank: number of axes of the value; one more means one value per lane.
         dtype: dtype of the value; by default int32 or bool if ``default`` is one, else float32.
-        unit: unit of the value, which ``describe`` shows.
+        unit: unit of the value; ``describe`` shows it.
         low: the smallest value that is accepted.
         high: the largest one.
         above: a bound that values must exceed, in place of ``low``.
         below: a bound that values must stay below, in place of ``high``.
-        doc: what it is, which ``jaxenv show`` prints.
+        doc: a description, which ``jaxenv show`` prints.
         **kwargs: arguments of ``dataclasses.field``, such as ``default``.
 
     >>> @struct
@@ -106,7 +106,7 @@ def leaf(
 
 
 def number_dtype(value: Any) -> np.dtype | None:
-    """The dtype in which a Python or NumPy number is stored: bool, int32 or float32; ``None`` for anything else."""
+    """Returns the dtype that stores a Python or NumPy number: bool, int32 or float32; ``None`` for anything else."""
     if isinstance(value, bool | np.bool_):
         return np.dtype(np.bool_)
     if isinstance(value, int | np.integer):
@@ -115,7 +115,7 @@ def number_dtype(value: Any) -> np.dtype | None:
 
 
 def key_leaf(**kwargs: Any) -> Any:
-    """A field of an environment that holds one typed JAX key, or one per lane."""
+    """Declares a field of an environment that holds one typed JAX key, or one per lane."""
     return dataclasses.field(metadata={"rank": 0, "dtype": None}, **kwargs)
 
 
@@ -136,17 +136,17 @@ def struct(cls: C) -> C:
 
 
 def structure(tree: Tree) -> Any:
-    """The structure of a tree, for comparison."""
+    """Returns the structure of a tree, for comparison."""
     return jax.tree.structure(tree)
 
 
 def flatten(tree: Tree) -> tuple[list[Any], Any]:
-    """Leaves and structure; ``structure.unflatten(leaves)`` is the inverse."""
+    """Returns leaves and structure; ``structure.unflatten(leaves)`` is the inverse."""
     return jax.tree.flatten(tree)
 
 
 def flatten_with_path(tree: Tree) -> tuple[list[tuple[tuple[Any, ...], Any]], Any]:
-    """Leaves with their key paths, and the structure."""
+    """Returns leaves with their key paths, and the structure."""
     return jax.tree_util.tree_flatten_with_path(tree)
 
 
@@ -183,7 +183,7 @@ def _register_export(cls: type) -> Callable[[Any, Any], Any]:
 
 
 def _names(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a dataclass's children and of its static fields."""
+    """Returns the names of a dataclass's children and of its static fields."""
     fields = dataclasses.fields(cls)
     children = tuple(f.name for f in fields if not f.metadata.get("static"))
     statics = tuple(f.name for f in fields if f.metadata.get("static"))
@@ -219,7 +219,7 @@ class Shared:
 
 
 def is_shared(node: Any) -> bool:
-    """Whether a node of a tree is `Shared`."""
+    """Returns whether a node of a tree is `Shared`."""
     return isinstance(node, Shared)
 
 
@@ -254,7 +254,7 @@ def where(mask: jax.Array, new: T, old: T) -> T:
 
 
 def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
-    """Why `where` cannot take lanes of these trees; ``None`` if it is not their structure or a shape."""
+    """Explains why `where` cannot take lanes of these trees; ``None`` if structure and shapes fit."""
     check_arrays("tree.where", "new", new)
     check_arrays("tree.where", "old", old)
     if structure(new) != structure(old):
@@ -270,14 +270,14 @@ def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
 def vary_like(reference: jax.Array, values: T) -> T:
     """Marks constants ``[B, ...]`` as varying over the mesh axes that ``reference`` ``[B]`` varies over.
 
-    The identity outside of ``shard_map``. A loop carry made of constants needs it there. ``Shared`` subtrees stay as
-    they are: all shards may hold the same statistics.
+    Outside ``shard_map`` it is the identity. A loop carry made of constants needs it inside. ``Shared`` subtrees are
+    left alone: all shards may hold the same statistics.
     """
     return xla.vary_like(reference, values, leaves_alone=is_shared)
 
 
 def gather(tree: T, index: jax.Array) -> T:
-    """Lanes ``index`` (``int32[K]``, clamped to range) of every leaf; ``Shared`` subtrees pass through."""
+    """Gathers lanes ``index`` (``int32[K]``, clamped to range) of every leaf; ``Shared`` subtrees pass through."""
     if not (hasattr(index, "dtype") and jnp.issubdtype(index.dtype, jnp.integer)):
         raise ValueError(f"tree.gather: index must be integers [K], got {described(index)}")
     check_arrays("tree.gather", "tree", tree)
@@ -293,7 +293,7 @@ def gather(tree: T, index: jax.Array) -> T:
 
 
 def zeros(shapes: Tree) -> Tree:
-    """Zeros with the shapes and dtypes of a tree of arrays or ``ShapeDtypeStruct``."""
+    """Returns zeros with the shapes and dtypes of a tree of arrays or ``ShapeDtypeStruct``."""
     return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
@@ -310,7 +310,7 @@ def detach(tree: T) -> T:
 
 
 def rebuild(obj: T, **changes: Any) -> T:
-    """A copy of a dataclass with other field values that bypasses its constructor."""
+    """Copies a dataclass with other field values, bypassing its constructor."""
     if unknown := changes.keys() - {f.name for f in dataclasses.fields(obj)}:  # type: ignore[arg-type]
         raise TypeError(f"{type(obj).__name__} has no field {sorted(unknown)[0]!r}")
     new = object.__new__(type(obj))
@@ -334,7 +334,7 @@ def _child(node: Any, name: str, path: str) -> Any:
 
 
 def _key(node: Mapping[str, Any], name: str) -> Any:
-    """The key of a mapping that a path writes as ``name``; keys need not be strings."""
+    """Returns the key of a mapping that a path writes as ``name``; keys need not be strings."""
     return name if name in node else next(k for k in node if str(k) == name)
 
 
@@ -351,7 +351,7 @@ def child_names(node: Any) -> Iterator[str]:
 
 
 def get_field(tree: Tree, path: str) -> Tree:
-    """The subtree at a dotted path such as ``"observation.camera"``; ``""`` is the whole tree.
+    """Returns the subtree at a dotted path such as ``"observation.camera"``; ``""`` is the whole tree.
 
     Raises:
         ValueError: for an unknown name, listing the known ones.
@@ -363,12 +363,12 @@ def get_field(tree: Tree, path: str) -> Tree:
 
 
 def set_field(tree: T, path: str, value: Tree) -> T:
-    """A copy of ``tree`` with ``value`` at a dotted path; nothing is mutated."""
+    """Copies ``tree`` with ``value`` at a dotted path; nothing is mutated."""
     return transform_field(tree, path, lambda _: value)
 
 
 def transform_field(tree: T, path: str, fn: Callable[[Tree], Tree]) -> T:
-    """A copy of ``tree`` with ``fn`` applied to the subtree at a dotted path."""
+    """Copies ``tree`` with ``fn`` applied to the subtree at a dotted path."""
     check_text("tree.transform_field", "path", path)
     check_callable("tree.transform_field", "fn", fn)
     return _transform(tree, path.split(".") if path else [], path, fn)
@@ -393,7 +393,7 @@ def _transform(node: Any, names: list[str], path: str, fn: Callable[..., Any]) -
 
 
 def select_fields(tree: T, paths: Sequence[str]) -> T:
-    """The tree reduced to the subtrees at ``paths``: other fields become ``()``, other dict keys are dropped."""
+    """Reduces a tree to the subtrees at ``paths``: other fields become ``()``, other dict keys are dropped."""
     check_names("tree.select_fields", "paths", paths)
     return _select(tree, [p.split(".") if p else [] for p in paths], ", ".join(paths))
 
@@ -416,5 +416,5 @@ def _select(node: Any, paths: list[list[str]], what: str) -> Any:
 
 
 def path_name(path: tuple[Any, ...]) -> str:
-    """A key path from ``jax.tree_util`` as dotted text: ``observation.camera``."""
+    """Formats a key path from ``jax.tree_util`` as dotted text: ``observation.camera``."""
     return jax.tree_util.keystr(path, simple=True, separator=".")

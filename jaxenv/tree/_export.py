@@ -1,8 +1,8 @@
 """Serialisation of struct classes by ``jax.export``, which writes the trees of arguments and results into its files.
 
-A file names each class by module and qualified name, so the process that reads it must have imported the class. A class
-that is defined again, by a notebook cell for example, is another class: its name gets a number, and the process that
-reads the file must have defined it as often. Static fields are written as JSON; no code is stored.
+A file names each class by module and qualified name, so the reading process must have imported the class. A class that
+is defined again, for example by a notebook cell, is another class: its name gets a number, and the reading process must
+have defined it as often. Static fields are written as JSON; no code is stored.
 """
 
 import collections
@@ -15,7 +15,7 @@ from jax import export
 
 C = TypeVar("C", bound=type)
 
-# JAX takes one class per name, and has no way to replace it.
+# JAX accepts one class per name and cannot replace it.
 _definitions: collections.Counter[str] = collections.Counter()
 
 
@@ -61,7 +61,7 @@ def _encode(owner: str, statics: tuple[str, ...], values: Any) -> bytes:
 
 
 def _encoded(value: Any) -> Any:
-    """A static value as JSON; what JSON lacks is an object with one entry, which names its kind."""
+    """Encodes a static value as JSON; types that JSON lacks become an object with one entry, which names the type."""
     if value is None or type(value) in (bool, int, float, str):
         return value  # Python's JSON also has infinities and NaN
     if type(value) is tuple:

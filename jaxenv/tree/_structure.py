@@ -1,4 +1,4 @@
-"""Where two trees differ in structure, as text."""
+"""Comparison of the structures of two trees, as text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from jaxenv.tree import Tree
 
 
 def mismatch(expected: Tree, given: Tree, name: str) -> str | None:
-    """The first place at which the structure of ``given`` is not that of ``expected``, ``None`` if there is none.
+    """Describes the first place where the structure of ``given`` differs from ``expected``; ``None`` if they agree.
 
     Leaves may be arrays, shapes or specs.
 
@@ -27,7 +27,7 @@ def mismatch(expected: Tree, given: Tree, name: str) -> str | None:
 def _first(expected: Tree, given: Tree, name: str) -> str | None:
     if is_array(expected) and is_array(given):
         return None
-    # JAX itself does not tell two dataclasses with equal fields apart.
+    # JAX does not distinguish two dataclasses with equal fields.
     if type(expected) is type(given):
         inside, other_inside = _children(expected), _children(given)
         if [path for path, _ in inside] == [path for path, _ in other_inside]:
@@ -41,12 +41,12 @@ def _first(expected: Tree, given: Tree, name: str) -> str | None:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is an array, a number, or the shape or spec of an array."""
+    """Returns whether a leaf is an array, a number, or the shape or spec of an array."""
     return hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)
 
 
 def _children(node: Tree) -> list[tuple[tuple[Any, ...], Tree]]:
-    """The direct children of a node with their names; none for a leaf."""
+    """Returns the direct children of a node with their names; none for a leaf."""
     found = jax.tree_util.tree_leaves_with_path(node, is_leaf=lambda x: x is not node)
     return [(path, child) for path, child in found if path]
 

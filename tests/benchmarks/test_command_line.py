@@ -59,7 +59,7 @@ def test_help_of_every_part_shows_its_options_and_defaults(capsys, part):
     assert stopped.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: jaxenv bench {part}")
-    assert ("--folder" if part in ("suite", "training") else "--json") in text
+    assert ("--folder" if part in ("device", "suite", "training") else "--json") in text
     assert "None" not in text
 
 
@@ -90,7 +90,7 @@ def test_compilation_cache_is_restored_after_a_benchmark():
 
 def test_the_suite_runs_every_part_but_those_that_its_help_names_with_valid_arguments(tmp_path):
     lines = suite.commands(tmp_path, "gpu", [2048, 2**20], repeats=3)
-    _, _, left_out = program.PARTS["suite"].removesuffix(", each into its own file").partition("all of the above but ")
+    _, _, left_out = program.PARTS["suite"].removesuffix(", each into its own file").partition("all but ")
     others = {*left_out.replace(" and ", ", ").split(", "), "suite", "compare"}
     assert {part for part, *_ in lines} == program.PARTS.keys() - others
     parsed = [program.module_of(part).parse(rest) for part, *rest in lines]

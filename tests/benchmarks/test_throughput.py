@@ -42,7 +42,7 @@ def test_all_sides_store_the_same_fields():
         return {k: (x.shape, x.dtype.itemsize) for k, x in contestant.run(0).items() if k != "steps"}
 
     settings = ("CartPole-v1", LANES, STEPS, True)
-    expected = stored(ours.ours(*settings))
+    expected = stored(ours.rollout_of_id(*settings))
     assert stored(ours.broadcast(*settings[:3])) == expected
     assert expected["observation"] == ((STEPS, LANES, 4), 4)
     assert expected.keys() == {"observation", "action", "reward", "terminated", "truncated"}
@@ -57,7 +57,7 @@ def test_tree_of_actions_is_stored_by_the_limit_as_well():
 
     limit = stored(ours.broadcast(id, num_envs, 3))
     assert len(limit["action"]) == 2
-    assert limit == stored(ours.ours(id, num_envs, 3, True))
+    assert limit == stored(ours.rollout_of_id(id, num_envs, 3, True))
     assert scaling.memory(id, num_envs)["action_bytes_per_lane"] == 8
 
 
@@ -145,7 +145,7 @@ def test_suite_writes_one_file_per_run_with_the_given_prefix(tmp_path, monkeypat
     assert program.module_of("suite").main(settings) == 1
     for part, *arguments in ran:
         program.module_of(part).parse(arguments)  # exits if the part rejects an argument
-    apart = {"suite", "suites", "libraries", "compare", "training", "devices", "model", "bsuite"}
+    apart = {"device", "suite", "suites", "libraries", "compare", "training", "devices", "model", "bsuite"}
     assert {line[0] for line in ran} == program.PARTS.keys() - apart
     files = [line[line.index("--json") + 1] for line in ran]
     assert len(set(files)) == len(ran)

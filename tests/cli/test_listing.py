@@ -123,7 +123,7 @@ def test_the_option_suite_lists_a_suite_too(capsys):
 @pytest.fixture
 def entries(monkeypatch):
     monkeypatch.setattr(registry, "ids", lambda: ["CartPole-v1", "MiniGrid-Empty-Random-5x5-v0", "Pendulum-v1"])
-    return [entry | {"bytes": 37} for entry in listing._chosen(None, [])]
+    return [entry | {"bytes": 37} for entry in listing._matching_entries(None, [])]
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 100, 140, 250])

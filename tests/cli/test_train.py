@@ -324,7 +324,7 @@ def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_
             "argument --set: no setting 'learnin_rate', did you mean 'learning_",
         ),
         (["CartPole-v1", "--set", "x=1"], "argument --set: no setting 'x', the settings of ppo are activation, "),
-        (["CartPole-v1", "--set", "gravity=20"], "; --env sets those of the environment"),
+        (["CartPole-v1", "--set", "gravity=20"], "; --env sets the environment's"),
         (["CartPole-v1", "--set", "gamma=2"], "ppo.Config: gamma must be in [0, 1], got 2"),
         (["CartPole-v1", "--set", "wrappers=A(64)"], "wrappers must be names or calls with named options, as A,"),
         (["CartPole-v1", "--set", "wrappers=A(x=y)"], "got 'A(x=y)'"),

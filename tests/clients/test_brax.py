@@ -285,7 +285,7 @@ def test_brax_randomizes_params_per_lane():
         (lambda: to_brax(jaxenv.make("CartPole-v1")), "episodes restart outside .* with autoreset=None"),
         (lambda: to_brax("CartPole-v1", wrappers=["NormalizeObservation"]), "NormalizeObservation carries state of"),
         (lambda: to_brax(Counting([[3], [4]], num_envs=2)), r"lengths must have rank 1, got shape \(2, 1\)"),
-        (lambda: to_brax("CartPole-v1", reset_strategy="cond"), "reset_strategy is that of the environment, leave"),
+        (lambda: to_brax("CartPole-v1", reset_strategy="cond"), "reset_strategy must be left out"),
         (lambda: to_brax(5), "env must be an environment, got 5"),
         (lambda: to_brax(with_action(specs.Array((2,), np.float32))), "floats, all with finite bounds, got Array"),
         (lambda: to_brax(with_action(specs.discrete(3).replace(shape=(2,)))), "single integers and of floats, all"),

@@ -31,9 +31,9 @@ class Noting(Chain):
         out = super().transition(state, action, stream)
         return dataclasses.replace(out, reward=out.reward + self.params.bonus)
 
-    def draw(self, state, picture):
-        known.append(not isinstance(picture.image(), jax.core.Tracer))
-        return picture
+    def draw(self, state, canvas):
+        known.append(not isinstance(canvas.image(), jax.core.Tracer))
+        return canvas
 
 
 known: list[bool] = []

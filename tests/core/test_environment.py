@@ -303,7 +303,7 @@ def test_take_refuses_what_is_no_number_of_lanes(index, got):
 
 
 def test_a_class_with_an_init_of_its_own_is_refused():
-    with pytest.raises(TypeError, match="Sized: an environment is a dataclass without an __init__ of its own: declare"):
+    with pytest.raises(TypeError, match="Sized: an environment must not define __init__"):
 
         class Sized(Walk):
             def __init__(self, size):

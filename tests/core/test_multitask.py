@@ -111,13 +111,13 @@ def test_tasks_may_have_individual_time_limits():
 
 
 class Orange(Counting):
-    def draw(self, state, picture):
-        return picture.fill(ORANGE)
+    def draw(self, state, canvas):
+        return canvas.fill(ORANGE)
 
 
 class Grey(Counting):
-    def draw(self, state, picture):
-        return picture.fill(GREY)
+    def draw(self, state, canvas):
+        return canvas.fill(GREY)
 
 
 def test_the_picture_of_a_lane_is_that_of_its_task():

@@ -16,12 +16,19 @@ from jaxenv.wrappers import AutoReset
 
 env = AutoReset(Counting([4, 7], num_envs=2))
 policy = jaxenv.rollout.random_policy(env)
-state, timestep = env.reset(jax.random.key(0))
-(_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)
 replay = data.Replay(capacity=8, num_envs=2)
-stored = replay.add(replay.init(rows), rows)
 prioritized = data.Replay(capacity=8, num_envs=2, sampling=data.PrioritizedSampling(0.6))
-batch = prioritized.sample(prioritized.add(prioritized.init(rows), rows), jax.random.key(0), 2)
+
+
+@jax.jit  # one program
+def _made():
+    state, timestep = env.reset(jax.random.key(0))
+    (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)
+    batch = prioritized.sample(prioritized.add(prioritized.init(rows), rows), jax.random.key(0), 2)
+    return timestep, last, rows, replay.add(replay.init(rows), rows), batch
+
+
+timestep, last, rows, stored, batch = _made()
 normalizer = transformers.RewardNormalizer()
 observation, action = np.arange(24.0).reshape(4, 2, 3), np.arange(6).reshape(3, 2)
 

@@ -232,7 +232,7 @@ def test_a_full_disk_raises_one_clear_error_and_leaves_the_previous_file(tmp_pat
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))  # no file may become longer
     try:
-        with pytest.raises(OSError, match=r"save: .*run\.npz cannot be written, what it held is unchanged") as raised:
+        with pytest.raises(OSError, match=r"save: .*run\.npz cannot be written, its content is unchanged") as raised:
             data.save(tmp_path / "run.npz", {"many": jnp.zeros(100_000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)

@@ -185,7 +185,7 @@ def test_a_full_disk_raises_and_leaves_the_checkpoint_before(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))  # no file may become longer
     try:
         checkpointer.save(2, {"x": np.random.default_rng(0).random(100_000)})
-        with pytest.raises(OSError, match=r"save: step 2 of .* cannot be written, what it held is unchanged") as raised:
+        with pytest.raises(OSError, match=r"save: step 2 of .* cannot be written, its content is unchanged") as raised:
             checkpointer.wait()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -385,7 +385,7 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
 def test_steps_that_do_not_rise_and_arguments_that_do_not_fit_are_refused(tmp_path):
     with data.Checkpointer(tmp_path) as checkpointer:
         checkpointer.save(3, jnp.zeros(2))
-        with pytest.raises(ValueError, match="save: step must be above 3, that of the last checkpoint, got 3"):
+        with pytest.raises(ValueError, match="save: step must be above 3, the last checkpoint, got 3"):
             checkpointer.save(3, jnp.zeros(2))
         with pytest.raises(ValueError, match=r"save: state\.step must be an array, got"):
             checkpointer.save(4, {"step": 4})

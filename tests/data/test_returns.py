@@ -246,9 +246,9 @@ def test_returns_bootstrap_from_the_row_before_an_abnormal_one():
 def test_final_values_for_rows_of_next_step_mode_are_refused():
     step_type = np.array([[FIRST, FIRST], [LAST, MID], [FIRST, LAST], [MID, FIRST]], np.int32)
     rows, values = TimeStep(step_type, *np.zeros((2, 4, 2), np.float32), env_info={}), np.zeros((4, 2), np.float32)
-    with pytest.raises(ValueError, match="gae: the rows must be those of same_step mode, got a FIRST row after every"):
+    with pytest.raises(ValueError, match="gae: the rows must be made in same_step mode, got a FIRST row after every"):
         data.gae(*split(rows), values, gamma=0.9, lambda_=0.9, final_values=values)
-    with pytest.raises(ValueError, match="transition_mask: the rows must be those of same_step mode"):
+    with pytest.raises(ValueError, match="transition_mask: the rows must be made in same_step mode"):
         data.transition_mask(*split(rows), mode="same_step")
     # Lanes that were restarted by hand on the row after an end are none of AutoReset.
     restarted = TimeStep(

@@ -210,7 +210,7 @@ def test_n_step_transitions_support_vector_rewards_images_and_a_gamma_per_lane()
 def test_the_mode_of_another_stream_raises(fn):
     with pytest.raises(ValueError, match=r"transitions: the rows hold .*final_observation.*, pass mode='same_step'"):
         fn(*unrolled("same_step"))
-    with pytest.raises(ValueError, match="transitions: the rows must be those of same_step mode, got a FIRST row"):
+    with pytest.raises(ValueError, match="transitions: the rows must be made in same_step mode, got a FIRST row"):
         fn(*unrolled("next_step"), mode="same_step")
     with pytest.raises(ValueError, match=r"transitions: mode 'same_step' needs env_info\['final_observation'\]"):
         jax.eval_shape(functools.partial(fn, mode="same_step"), *unrolled("next_step"))

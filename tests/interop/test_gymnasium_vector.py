@@ -393,7 +393,7 @@ def test_it_renders_every_lane():
     ("make", "message"),
     [
         (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), autoreset=None), "options belong to an id"),
-        (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), 2), "num_envs must be that of env, 1, got 2"),
+        (lambda: to_gymnasium_vector(jaxenv.make("CartPole-v1"), 2), "num_envs must be 1, as in env, got 2"),
         (lambda: to_gymnasium_vector("CartPole-v1", arrays="torch"), "arrays must be 'numpy' or 'jax', got 'torch'"),
         (lambda: to_gymnasium_vector(jaxenv.testing.every_kind()[3]), "a reward must be one number"),
         (lambda: to_gymnasium_vector(3), "to_gymnasium_vector: env must be an environment, got 3"),

@@ -14,11 +14,18 @@ from jaxenv.wrappers import AutoReset
 
 env = AutoReset(Counting([4, 7], num_envs=2))
 policy = rollout.random_policy(env)
-state, timestep = env.reset(jax.random.key(0))
-rows = jaxenv.unroll(env, policy, state, timestep, 3)[1]
 metrics = rollout.Metrics()
-measured = metrics.update_rows(metrics.init(timestep), rows.timestep)
-totals = metrics.totals(measured)
+
+
+@jax.jit  # one program
+def _made():
+    state, timestep = env.reset(jax.random.key(0))
+    rows = jaxenv.unroll(env, policy, state, timestep, 3)[1]
+    measured = metrics.update_rows(metrics.init(timestep), rows.timestep)
+    return state, timestep, rows, measured, metrics.totals(measured)
+
+
+state, timestep, rows, measured, totals = _made()
 
 
 def count(value, step, next_timestep):

@@ -222,8 +222,8 @@ def test_wandb_without_its_library_says_how_to_install_it(monkeypatch):
 def test_a_step_may_be_an_exact_count_or_an_array(tmp_path, capsys):
     path = tmp_path / "metrics.csv"
     with CSV(path) as csv:
-        for step in (Count.of(np.uint32(3)), jax.numpy.int32(4), 5):
+        for step in (Count.from_array(np.uint32(3)), jax.numpy.int32(4), 5):
             csv(step, {"a": 1.0})
     assert path.read_text().splitlines() == ["step,a", "3,1.0", "4,1.0", "5,1.0"]
-    Table(["a"])(Count.of(np.uint32(3000)), {"a": 1.0})
+    Table(["a"])(Count.from_array(np.uint32(3000)), {"a": 1.0})
     assert capsys.readouterr().out.splitlines()[1].split() == ["3,000", "1"]

@@ -257,7 +257,7 @@ def test_close_and_a_second_reset_free_the_pool(load):
     first = weakref.ref(env.engine._pool)
     env.reset(jax.random.key(1))
     assert first() is None
-    with pytest.raises(HostEnvironmentError, match="the state is that of an earlier reset"):
+    with pytest.raises(HostEnvironmentError, match="the state belongs to an earlier reset"):
         env.step(state, zeros(env))
     second = weakref.ref(env.engine._pool)
     env.close()

@@ -249,7 +249,7 @@ def test_every_state_but_the_newest_is_refused(load):
             jax.block_until_ready(step(jax.tree.map(lambda x: x[::-1], newer), action))
     newer, _ = env.step(newer, action)  # a refused state leaves the newest one usable
     env.reset(jax.random.key(1))
-    with pytest.raises(HostEnvironmentError, match="is that of an earlier reset, of another environment"):
+    with pytest.raises(HostEnvironmentError, match="belongs to an earlier reset, another environment"):
         env.step(newer, action)
 
 
@@ -259,7 +259,7 @@ def test_a_state_of_another_history_is_refused_at_the_same_step(load):
     same, _ = other.reset(jax.random.key(0))
     state, _ = env.step(state, np.array([0, 1]))
     elsewhere, _ = other.step(same, np.array([1, 1]))
-    with pytest.raises(HostEnvironmentError, match="of an earlier reset, of another environment or of another process"):
+    with pytest.raises(HostEnvironmentError, match="to an earlier reset, another environment or another process"):
         env.step(elsewhere, np.array([0, 0]))
     env.reset(jax.random.key(0))
     env.step(same, np.array([0, 0]))  # two environments with one history are in one state

@@ -114,7 +114,7 @@ def test_an_environment_whose_models_would_be_downloaded_is_refused(monkeypatch)
     mjx_env = mujoco_playground.registry.mjx_env
     monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", pathlib.Path("none"))
     monkeypatch.setattr(mjx_env, "ensure_menagerie_exists", lambda: pytest.fail("a download was started"))
-    with pytest.raises(ValueError, match="models are those of mujoco_menagerie, which jaxenv does not download"):
+    with pytest.raises(ValueError, match="models are in mujoco_menagerie, which jaxenv does not download"):
         load("Go1JoystickFlatTerrain")
 
 

@@ -57,6 +57,7 @@ def test_normal_numbers_are_clipped_after_their_probability_was_taken():
     wide = specs.Bounded((2,), np.float32, -9, 9)
     _, sample, action, log_p, entropy, mode = drawn(wide)
     np.testing.assert_array_equal(action, sample.reshape(NUM, 2))
+    np.testing.assert_allclose(mode[0], [-1, -0.5])  # the first of the inputs -1 to 0.5
     np.testing.assert_allclose(action.mean(axis=0), mode[0], atol=0.1)
     np.testing.assert_allclose(-log_p.mean(), entropy[0], atol=0.05)
     _, sample, action, clipped, *_ = drawn(BOX)

@@ -25,14 +25,14 @@ from jaxenv.training.networks import GRU, LARGE, SMALL, Reader, Torso
     ],
 )
 def test_the_spec_chooses_the_convolutions(torso, shape, layers):
-    assert Reader.of("learner", specs.Bounded(shape, np.uint8, 0, 255), torso).filters == (layers,)
+    assert Reader.from_spec("learner", specs.Bounded(shape, np.uint8, 0, 255), torso).filters == (layers,)
 
 
 def test_an_image_with_its_channels_first_and_a_cnn_without_an_image_are_refused():
     with pytest.raises(ValueError, match=r"learner: the channels of an image must come last, .* got Bounded\(\(4, 40"):
-        Reader.of("learner", specs.Bounded((4, 40, 64), np.uint8, 0, 255))
+        Reader.from_spec("learner", specs.Bounded((4, 40, 64), np.uint8, 0, 255))
     with pytest.raises(ValueError, match=r"learner: the observation must hold an image .* for torso='cnn', got Array"):
-        Reader.of("learner", specs.Array((4,), np.float32), "cnn")
+        Reader.from_spec("learner", specs.Array((4,), np.float32), "cnn")
 
 
 def test_images_categories_and_numbers_of_a_dict_are_read_as_what_they_are():
@@ -50,7 +50,7 @@ def test_images_categories_and_numbers_of_a_dict_are_read_as_what_they_are():
         "view": jnp.arange(240, dtype=jnp.uint8).reshape(2, 10, 12),
         "count": jnp.array([7, 9000]),
     }
-    read = Reader.of("learner", spec)
+    read = Reader.from_spec("learner", spec)
     image, flag, floor, numbers = read(observation)
     assert (image.shape, image.dtype) == ((2, 10, 12, 1), np.uint8)
     np.testing.assert_array_equal(image[..., 0], observation["view"])
@@ -82,7 +82,7 @@ def test_a_patch_holds_the_pixels_under_a_filter(side, stride):
 
 
 def test_bytes_are_scaled_to_one():
-    torso = Torso(Reader.of("learner", specs.Bounded((10, 12), np.uint8, 0, 255)))
+    torso = Torso(Reader.from_spec("learner", specs.Bounded((10, 12), np.uint8, 0, 255)))
     image = jax.random.randint(jax.random.key(0), (3, 10, 12, 1), 0, 256).astype(jnp.uint8)
     params = torso.init(jax.random.key(1), (image,))
     of_bytes, of_floats = (torso.apply(params, (x,)) for x in (image, image.astype(jnp.float32) / 255))

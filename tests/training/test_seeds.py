@@ -290,7 +290,7 @@ def test_a_folder_with_a_run_is_not_overwritten(whole):
 def test_a_folder_has_one_run_at_a_time(whole, undrawn, tmp_path, resume):
     first, second = (seeds.train(SHORT, 2, seed=3, folder=tmp_path, resume=resume) for _ in range(2))
     next(first)
-    rule = r"^train: .* is in use by this process itself, \d+ on .*: close what uses it first$"
+    rule = r"^train: .* is in use by this process itself, \d+ on .*: close its user first$"
     with pytest.raises(ValueError, match=rule):
         next(second)  # both were accepted, since neither had started
     with pytest.raises(ValueError, match=rule):
@@ -397,7 +397,7 @@ def test_numbers_out_of_range_are_refused(num_seeds, seed, name):
 
 
 def test_a_config_of_no_learner_is_refused():
-    with pytest.raises(ValueError, match=r"train: config must be that of a learner, such as ppo.Config\(\), got 'ppo'"):
+    with pytest.raises(ValueError, match=r"train: config must be a learner's config, such as .*, got 'ppo'"):
         seeds.train("ppo", 2)
 
 

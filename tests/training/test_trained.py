@@ -183,7 +183,7 @@ def test_a_run_of_another_version_is_refused(tmp_path, changed, message):
 
 
 def test_options_of_the_run_cannot_be_changed(run):
-    with pytest.raises(ValueError, match="make_env: wrappers is that of the run, leave it out"):
+    with pytest.raises(ValueError, match="make_env: wrappers is fixed by the run, leave it out"):
         jaxenv.training.load(run).make_env(wrappers=["TimeLimit"])
 
 
@@ -287,7 +287,7 @@ def test_watch_leaves_out_episodes_that_were_cut_off(tmp_path, capsys, monkeypat
     ],
 )
 def test_as_many_lanes_as_fit_are_shown_as_large_as_possible(lanes, terminal, layout):
-    assert watch.Layout.of(lanes, *terminal) == layout
+    assert watch.Layout.fit(lanes, *terminal) == layout
 
 
 def test_a_frame_shows_every_lane_with_step_reward_and_return():

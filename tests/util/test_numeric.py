@@ -44,7 +44,7 @@ def test_derivative_of_clip_is_one_inside_the_bounds_and_zero_outside():
 
 
 def test_derivative_of_clip_does_not_compare_for_equality():
-    """The compiler may round one side once more, so equality would be unreliable (see docs/decisions.md)."""
+    """The compiler may round one side once more, so equality would be unreliable (see docs/decisions.md, "envs")."""
     slope = str(jax.make_jaxpr(lambda x, t: jax.jvp(lambda v: clip(v, -1, 1), (x,), (t,)))(1.0, 1.0))
     assert " eq " not in slope
     assert " eq " in str(jax.make_jaxpr(lambda x, t: jax.jvp(lambda v: jnp.clip(v, -1, 1), (x,), (t,)))(1.0, 1.0))

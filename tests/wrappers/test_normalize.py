@@ -199,6 +199,7 @@ def test_same_step_returns_include_the_terminal_reward_and_restart_after_it():
     np.testing.assert_allclose(r.reward[2], [2 / np.sqrt(np.var(seen) + 0.25)] * 3, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_vector_reward_has_statistics_per_component_and_gamma_may_be_per_lane():
     env, actions, raw = varied()
     gamma = np.float32([0.5, 0.9, 0.0])
@@ -394,6 +395,7 @@ print("alone")
 """
 
 
+@pytest.mark.slow
 def test_shards_with_a_mesh_axis_hold_the_statistics_of_all_lanes():
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     done = subprocess.run(

@@ -62,10 +62,10 @@ class BatchWrapper(Wrapper):
 
     @abc.abstractmethod
     def init(self, timestep: TimeStep) -> Tree:
-        """The statistics before the first row; leaves need not lead with ``[B]``."""
+        """Returns the statistics before the first row; leaves need not lead with ``[B]``."""
 
     def init_lanes(self, timestep: TimeStep) -> Tree:
-        """State per lane, leaves ``[B, ...]``, initialised at the start of every episode; none by default."""
+        """Returns state per lane, leaves ``[B, ...]``, initialised at the start of every episode; none by default."""
         return ()
 
     @abc.abstractmethod
@@ -78,11 +78,11 @@ class BatchWrapper(Wrapper):
         """
 
     def statistics(self, state: Tree) -> Tree:
-        """The statistics in a state of this wrapper."""
+        """Returns the statistics in a state of this wrapper."""
         return state.shared.value
 
     def with_statistics(self, state: Tree, statistics: Tree) -> Tree:
-        """The state with other statistics, for example saved ones; leaves may be NumPy arrays.
+        """Replaces the statistics in a state, for example by saved ones; leaves may be NumPy arrays.
 
         The current rows keep the old statistics. To transform them again, restart the lanes by ``reset_where``.
 
@@ -107,7 +107,7 @@ class BatchWrapper(Wrapper):
                 # Each shard has its own statistics, which must vary over the mesh from the start to be a scan carry.
                 shared = tree.vary_like(env_id, shared)
             return self._process(state, shared, lanes, timestep, not self.frozen)
-        # Only the rows of restarted lanes are kept, so this batch must not enter the statistics.
+        # Only the rows of restarted lanes are kept, so this batch must not update the statistics.
         return self._process(state, previous.shared.value, lanes, timestep, False)
 
     def proceed(self, state: BatchState, action: Tree) -> tuple[Tree, TimeStep]:
@@ -133,7 +133,7 @@ class BatchWrapper(Wrapper):
 
 
 def summed_over(env: Environment, axis_name: str) -> Environment:
-    """The stack with ``axis_name`` in every `BatchWrapper`, so that all shards of the axis hold the same statistics."""
+    """Sets ``axis_name`` in every `BatchWrapper` of the stack: all shards of the axis then hold the same statistics."""
     if not any(isinstance(level, BatchWrapper) for level in layers(env)):
         return env
     assert isinstance(env, Wrapper)

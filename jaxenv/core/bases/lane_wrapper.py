@@ -43,7 +43,7 @@ class LaneWrapper(Wrapper):
 
     @abc.abstractmethod
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        """The wrapper's state for an episode whose first observation is on ``timestep``: leaves ``[B, ...]``."""
+        """Returns the wrapper's state, leaves ``[B, ...]``, for an episode that starts with ``timestep``."""
 
     def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
         """Runs before every step of ``env``: returns the new state of the wrapper and the action for ``env``.
@@ -97,7 +97,7 @@ class LaneWrapper(Wrapper):
         return xla.unshare((LaneState(inner, tree.strong(own)), timestep))
 
     def _advance(self, own: Any, timestep: TimeStep, ticked: Clock, clock: Clock) -> tuple[Any, TimeStep]:
-        """The wrapper's state and the row after a step.
+        """Returns the wrapper's state and the row after a step.
 
         ``ticked`` is the clock before the step, advanced by one step; ``clock`` is the clock after it. They differ
         where an episode starts.
@@ -128,5 +128,5 @@ class LaneWrapper(Wrapper):
 
     @property
     def rewrites(self) -> frozenset[str]:
-        """The rewritten ones of ``observation`` and ``prev_action``; ``same_step`` mode allows them only inside."""
+        """Rewritten fields among ``observation`` and ``prev_action``; ``same_step`` mode allows them only inside."""
         return (self.owns & {"observation", "prev_action"}) | ({"prev_action"} if self.rewrites_action else frozenset())

@@ -23,10 +23,10 @@ class LeafObservationWrapper(Leafwise, ObservationWrapper):
 
     @abc.abstractmethod
     def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
-        """The new leaves ``[B, ...]`` for a batch of old ones that fit ``spec``."""
+        """Maps a batch of leaves ``[B, ...]`` that fit ``spec``."""
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
-        """Shape and dtype of what ``map_leaf`` returns, without bounds."""
+        """Returns shape and dtype of the result of ``map_leaf``, without bounds."""
         lanes, owner = self.spec_lanes, f"{type(self).__name__}.map_leaf"
         return mapped_spec(lambda x: checked_observation(owner, self.map_leaf(x, spec), lanes), spec, lanes)
 

@@ -32,16 +32,16 @@ class Leafwise(Wrapper):
     kind: ClassVar[str] = "an array"
 
     def applies(self, spec: specs.Array) -> bool:
-        """Whether a leaf is of the ``kind`` that the wrapper maps. True by default."""
+        """Returns whether a leaf is of the ``kind`` that the wrapper maps. True by default."""
         return True
 
     def fault(self, spec: specs.Array) -> str | None:
-        """The rule that a leaf of the right kind breaks, worded to follow "must": "have 3 channels"; else ``None``."""
+        """Returns the rule that a leaf of the ``kind`` breaks, to follow "must": "have 3 channels"; else ``None``."""
         return None
 
     @abc.abstractmethod
     def map_spec(self, spec: specs.Array) -> specs.Array:
-        """The spec of a mapped leaf."""
+        """Returns the spec of a mapped leaf."""
 
     def check(self) -> None:
         leaves = tree.flatten_with_path(self.env.observation_spec())[0]
@@ -56,5 +56,5 @@ class Leafwise(Wrapper):
         return jax.tree.map(lambda mark, s: self.map_spec(s) if mark else s, self._marks(), spec)
 
     def _marks(self) -> Tree:
-        """Which leaves of the observation are mapped: bools in its structure."""
+        """Marks the leaves of the observation that are mapped: bools in its structure."""
         return select(type(self).__name__, self.env.observation_spec(), self.fields, self.kind, self.applies)

@@ -26,10 +26,10 @@ class ObservationWrapper(Wrapper):
 
     @abc.abstractmethod
     def observation(self, observation: Tree) -> Tree:
-        """The new observation for a batch of inner ones, ``[B, ...]``."""
+        """Maps a batch of observations ``[B, ...]`` of ``env``."""
 
     def observation_spec(self) -> Tree:
-        """Shapes and dtypes of what ``observation`` returns, without bounds."""
+        """Returns shapes and dtypes of the result of ``observation``, without bounds."""
         lanes = self.spec_lanes
         return mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
 

@@ -13,12 +13,12 @@ from jaxenv.tree import Tree
 
 
 def num_lanes(env: Wrapper, state: Tree) -> int:
-    """Number of lanes in a state."""
+    """Returns the number of lanes in a state."""
     return env.clock(state).env_id.shape[0]
 
 
 def with_prev_action(env: Wrapper, timestep: TimeStep, given: Tree) -> TimeStep:
-    """The row with the agent's action in ``prev_action``: non-finite numbers are 0, and FIRST rows hold zeros."""
+    """Puts the agent's action in ``prev_action``: non-finite numbers become 0, and FIRST rows hold zeros."""
     given = _actions.finite(given)
     if env.autoreset is not None:
         given = tree.where(timestep.is_first(), jax.tree.map(jnp.zeros_like, given), given)

@@ -21,10 +21,10 @@ class RewardWrapper(RowRewardWrapper):
 
     @abc.abstractmethod
     def reward(self, reward: jax.Array) -> jax.Array:
-        """The new reward for a batch of inner ones: float32 ``[B]`` or ``[B, R]``."""
+        """Maps a batch of rewards of ``env``: float32 ``[B]`` or ``[B, R]``."""
 
     def reward_spec(self) -> specs.Array:
-        """Shape of what ``reward`` returns, without bounds."""
+        """Returns the shape of the result of ``reward``, without bounds."""
         lanes = (self.spec_lanes,)
 
         def mapped(reward: jax.Array) -> jax.Array:

@@ -15,14 +15,14 @@ from jaxenv.tree import Tree
 class RowRewardWrapper(Wrapper):
     """Computes the reward (``[B]`` or ``[B, R]``) from all fields of a row. Subclasses implement ``reward_of_row``.
 
-    Owns ``reward``; the reward at FIRST is 0 whatever ``reward_of_row`` returns.
+    Owns ``reward``; the reward at FIRST is always 0.
     """
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
 
     @abc.abstractmethod
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
-        """The new reward for a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
+        """Computes the reward of a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
 
     def begin(
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None

@@ -1,4 +1,4 @@
-"""Checks of the rows, lanes and keys that a replay buffer is given. They raise while the call is traced."""
+"""Checks the rows, lanes and priorities given to a replay buffer, while the call is traced."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ from jaxenv.rollout import Experience
 
 
 def without_env_id(owner: str, rows: Experience) -> Experience:
-    """The rows ``[T, B, ...]`` without ``env_id``, which the place of a row in the buffer determines."""
+    """Removes ``env_id`` from rows ``[T, B, ...]``; the place of a row in the buffer determines it."""
     check_kind(owner, "rows", rows, Experience, " as unroll returns it")
     if isinstance(rows.timestep, tuple) or isinstance(rows.timestep.step_type, tuple):
         raise ValueError(f"{owner}: timestep.step_type is missing, keep it in unroll(fields=...)")
@@ -71,7 +71,7 @@ def check_priorities(owner: str, shape: tuple[int, ...], priority: Any, valid: A
 
 
 def distinct_lanes(owner: str, env_id: Any, num_envs: int) -> jax.Array:
-    """Distinct lanes as int32 ``[K]``.
+    """Returns distinct lanes as int32 ``[K]``.
 
     Concrete values raise a ``ValueError`` if they are repeated or out of range. Traced values out of range, and all but
     the last of repeated ones, become distinct lanes from ``num_envs`` on: writes to them are dropped.

@@ -37,18 +37,18 @@ class Bits:
     row_shape: tuple[int, ...] = tree.static()
 
     def pack(self, rows: jax.Array) -> jax.Array:
-        """Bool ``[T, B, *row_shape]`` to uint8 ``[T, B, ceil(n / 8)]``."""
-        # In the kernel that computes the flags, packing took up to ten times as long (Freeway-MinAtar).
+        """Packs bool ``[T, B, *row_shape]`` into uint8 ``[T, B, ceil(n / 8)]``."""
+        # Inside the kernel that computes the flags, packing took up to ten times as long (Freeway-MinAtar).
         return xla.in_own_kernels(lambda x: jnp.packbits(x.reshape(*x.shape[:2], -1), axis=-1), rows)
 
     def unpack(self, rows: jax.Array) -> jax.Array:
-        """Uint8 ``[*S, ceil(n / 8)]`` to bool ``[*S, *row_shape]``."""
+        """Unpacks uint8 ``[*S, ceil(n / 8)]`` to bool ``[*S, *row_shape]``."""
         flat = jnp.unpackbits(rows, axis=-1, count=math.prod(self.row_shape))
         return flat.astype(bool).reshape(*rows.shape[:-1], *self.row_shape)
 
 
 def empty(capacity: int, rows: Any, pack_bits: bool = False) -> Any:
-    """Zeros ``[C / P, B, P, ...]`` for each leaf ``[T, B, ...]``; P is the greatest common divisor of C and 16.
+    """Returns zeros ``[C / P, B, P, ...]`` per leaf ``[T, B, ...]``; P is the greatest common divisor of C and 16.
 
     With ``pack_bits`` leaves of several flags a row become `Bits`.
     """
@@ -65,7 +65,7 @@ def empty(capacity: int, rows: Any, pack_bits: bool = False) -> Any:
 
 
 def row_types(ring: Any) -> Any:
-    """Shape and dtype of one row of one lane, for each leaf."""
+    """Returns shape and dtype of one row of one lane, for each leaf."""
 
     def row_type(leaf: Tree) -> jax.ShapeDtypeStruct:
         if isinstance(leaf, Bits):
@@ -76,12 +76,12 @@ def row_types(ring: Any) -> Any:
 
 
 def _map(function: Callable[..., Any], ring: Any, *rows: Any) -> Any:
-    """``jax.tree.map`` over the leaves of a ring."""
+    """Applies ``jax.tree.map`` to the leaves of a ring."""
     return jax.tree.map(function, ring, *rows, is_leaf=lambda x: isinstance(x, Bits))
 
 
 def _write(write_buffer: Callable[..., Any], ring: Any, rows: Any) -> Any:
-    """The ring with ``write_buffer(buffer, rows)`` in place of every buffer."""
+    """Applies ``write_buffer(buffer, rows)`` to every buffer of a ring."""
 
     def write_leaf(leaf: Tree, x: jax.Array) -> Any:
         if isinstance(leaf, Bits):
@@ -106,7 +106,7 @@ def _write_buffer(buffer: jax.Array, rows: jax.Array, slot: jax.Array) -> jax.Ar
 def _write_one_by_one(buffer: jax.Array, rows: jax.Array, page: jax.Array, offset: jax.Array) -> jax.Array:
     """Copies row after row: on a CPU a scatter would move one byte at a time."""
     # The barrier hides the number of rows, or XLA:CPU (jaxlib 0.10.2) would unroll a loop over one row, fuse the write
-    # into the reads that follow it, and copy the whole buffer, because they then read what it held before.
+    # into the reads that follow it, and copy the whole buffer, because they read its previous content.
     num_rows = jax.lax.optimization_barrier(jnp.int32(rows.shape[0]))
     return jax.lax.fori_loop(0, num_rows, lambda t, buffer: _write_row(buffer, rows, page, offset, t), buffer)
 
@@ -133,7 +133,7 @@ def write_lanes(ring: Any, rows: Any, slot: jax.Array, env_id: jax.Array) -> Any
 
 
 def read(ring: Any, slot: jax.Array, env_id: jax.Array) -> Any:
-    """Rows ``[*S, ...]`` in slots of lanes, int32 ``[*S]`` both and in range."""
+    """Reads rows ``[*S, ...]`` in slots of lanes, int32 ``[*S]`` both and in range."""
 
     def read_leaf(leaf: Tree) -> jax.Array:
         if isinstance(leaf, Bits):

@@ -1,4 +1,4 @@
-"""Which rows a replay buffer holds of every lane."""
+"""Locates the rows that a replay buffer holds of every lane."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,7 @@ from jaxenv._util.checks import check_array, is_concrete
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """The stored positions of every lane: from ``begin``, the oldest one, up to ``end``, that of the next row.
+    """The stored positions of every lane: from ``begin``, the oldest one, up to ``end``, the next row's.
 
     Attributes:
         capacity: C, rows stored per lane.
@@ -40,40 +40,40 @@ class Span:
         """Rows stored per lane, int32."""
         return self.end - self.begin
 
-    def of(self, x: jax.Array, env_id: Any) -> jax.Array:
-        """Entries of lanes ``[*S]`` of an array in the shape of ``end``: ``()`` if aligned, ``[*S]`` otherwise."""
+    def at_lanes(self, x: jax.Array, env_id: Any) -> jax.Array:
+        """Returns the entries of lanes ``[*S]`` of an array shaped as ``end``: ``()`` if aligned, else ``[*S]``."""
         return x if self.aligned else jnp.asarray(x).at[env_id].get(mode="clip")
 
     def begin_of(self, env_id: Any) -> jax.Array:
-        """``begin`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
-        return self.of(self.begin, env_id)
+        """Returns ``begin`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
+        return self.at_lanes(self.begin, env_id)
 
     def end_of(self, env_id: Any) -> jax.Array:
-        """``end`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
-        return self.of(self.end, env_id)
+        """Returns ``end`` of lanes ``[*S]``: ``()`` if aligned, ``[*S]`` otherwise."""
+        return self.at_lanes(self.end, env_id)
 
     def num_windows(self, length: int) -> jax.Array:
-        """How many windows of ``length`` rows each lane has, uint32 in the shape of ``end``."""
+        """Returns how many windows of ``length`` rows each lane has, uint32 in the shape of ``end``."""
         count = self.size - np.int32(self.ignore_earliest + length - 1)
         return jnp.maximum(count, np.int32(0)).astype(jnp.uint32)
 
     def starts_window(self, position: jax.Array, env_id: Any, length: int) -> jax.Array:
-        """Whether a window of ``length`` rows starts at positions of lanes, bool ``[*S]``."""
+        """Returns whether a window of ``length`` rows starts at positions of lanes, bool ``[*S]``."""
         return (position >= self.begin_of(env_id) + np.int32(self.ignore_earliest)) & (
             position <= self.end_of(env_id) - np.int32(length)
         )
 
     def slot_of(self, position: jax.Array) -> jax.Array:
-        """The slot of the ring that holds a position."""
+        """Returns the slot of the ring that holds a position."""
         return position % np.int32(self.capacity)
 
     def position_of(self, slot: Any, env_id: Any) -> jax.Array:
-        """The newest position in a slot of a lane, int32 ``[*S]``; negative if the slot was never written."""
+        """Returns the newest position in a slot of a lane, int32 ``[*S]``; negative if the slot was never written."""
         newest = self.end_of(env_id) - 1
         return newest - (newest - slot) % np.int32(self.capacity)
 
     def locate(self, owner: str, env_id: Any, position: Any) -> tuple[jax.Array, jax.Array]:
-        """Lanes and positions of stored rows, int32 ``[*S]`` both.
+        """Returns lanes and positions of stored rows, int32 ``[*S]`` both.
 
         Concrete values raise a ``ValueError`` if a row is not stored. Traced values are replaced by the nearest row.
         """

@@ -1,4 +1,4 @@
-"""Uniform stratified draws of integers, with one random word per draw.
+"""Draws integers, uniform and stratified, with one random word per draw.
 
 N draws below ``total`` take one integer from each of N equal parts of the range and are shifted cyclically by a common
 random amount. Every draw is then uniform, all are distinct if there are at least N integers, and otherwise no integer
@@ -33,7 +33,7 @@ def draw_from_equal_lanes(
     if number > num_lanes:
         first = -(-lane * number // num_lanes)
         num_parts = -(-(lane + 1) * number // num_lanes) - first
-        # The windows of each lane are shifted by an amount of their own.
+        # The windows of each lane are shifted by a separate amount.
         window_shifts = random.bits(random.fold_in(stream, "turns"), (num_lanes,))[lane]
         window = _shift(_draw_from_part(words, num_windows, index - first, num_parts), window_shifts, num_windows)
         drawn = jnp.asarray(lane, jnp.uint32)
@@ -71,19 +71,22 @@ def _scale(word: jax.Array, total: jax.Array) -> jax.Array:
 
 
 def _shift(drawn: jax.Array, word: jax.Array, total: jax.Array) -> jax.Array:
-    """Shifts integers below ``total`` cyclically by the amount that a word stands for."""
+    """Shifts integers below ``total`` cyclically by the amount that a word encodes."""
     return (drawn + _scale(word, total)) % total
 
 
 def _draw_from_part(word: jax.Array, total: jax.Array, part: np.ndarray, num_parts: np.ndarray) -> jax.Array:
-    """An integer from part ``part`` of ``num_parts`` equal parts of 0 .. total - 1; an empty part's lower bound."""
+    """Draws an integer from part ``part`` of ``num_parts`` equal parts of 0 .. total - 1.
+
+    Returns the lower bound of an empty part.
+    """
     low = _lower_bound(part, num_parts, total)
     high = jnp.where(part + 1 == num_parts, total, _lower_bound(part + 1, num_parts, total))
     return low + random.high_product(word, high - low)
 
 
 def _lower_bound(part: np.ndarray, num_parts: np.ndarray, total: jax.Array) -> jax.Array:
-    """``part * total // num_parts``; 0 for ``part == num_parts``.
+    """Returns ``part * total // num_parts``; 0 for ``part == num_parts``.
 
     The result may be greater by one if ``total * num_parts`` is 2**32 or more.
     """

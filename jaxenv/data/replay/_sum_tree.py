@@ -32,7 +32,7 @@ class SumTree:
 
     @classmethod
     def zeros(cls, num_leaves: int) -> "SumTree":
-        """A tree whose leaves are all 0."""
+        """Returns a tree whose leaves are all 0."""
         sizes = level_sizes(num_leaves)
         return cls(jnp.zeros(sum(sizes), jnp.float32), sizes)
 
@@ -47,11 +47,11 @@ class SumTree:
         return jnp.sum(jnp.asarray(self.sums)[-BRANCHES:])
 
     def cleared(self) -> "SumTree":
-        """The tree with all leaves set to 0."""
+        """Sets all leaves to 0."""
         return tree.rebuild(self, sums=jnp.zeros_like(self.sums))
 
     def masked(self, keep: jax.Array) -> "SumTree":
-        """The tree with leaves set to 0 where ``keep``, bool ``[n]``, is False."""
+        """Sets leaves to 0 where ``keep``, bool ``[n]``, is False."""
         leaves = jnp.where(_padded(keep, self.sizes[0]), jnp.asarray(self.sums)[: self.sizes[0]], np.float32(0))
         levels = [leaves]
         for size in self.sizes[1:]:
@@ -59,7 +59,7 @@ class SumTree:
         return tree.rebuild(self, sums=jnp.concatenate(levels))
 
     def put(self, leaf: jax.Array, value: jax.Array, contiguous: bool) -> "SumTree":
-        """The tree with new values of leaves.
+        """Sets new values of leaves.
 
         Args:
             leaf: int32 ``[M, K]``, distinct apart from `out_of_range`.
@@ -76,7 +76,7 @@ class SumTree:
         return changed._with_sums_above(node % np.int32(num_nodes) * np.int32(BRANCHES))
 
     def put_max(self, leaf: jax.Array, value: jax.Array) -> "SumTree":
-        """The tree with new values ``[N]`` of leaves ``[N]``; a leaf that occurs twice gets the greater value."""
+        """Sets leaves ``[N]`` to new values ``[N]``; a leaf that occurs twice gets the greater value."""
         sums = jnp.asarray(self.sums).at[leaf].set(np.float32(0), mode="drop").at[leaf].max(value, mode="drop")
         return tree.rebuild(self, sums=sums)._with_sums_above(leaf)
 
@@ -130,7 +130,7 @@ class SumTree:
 
 
 def level_sizes(num_leaves: int) -> tuple[int, ...]:
-    """The size of each level, from ``num_leaves`` leaves to the root, padded to whole nodes."""
+    """Returns the size of each level, from ``num_leaves`` leaves to the root, padded to whole nodes."""
     sizes = [-(-num_leaves // BRANCHES) * BRANCHES]
     while sizes[-1] > BRANCHES:
         sizes.append(-(-sizes[-1] // BRANCHES**2) * BRANCHES)
@@ -142,7 +142,7 @@ def _padded(x: jax.Array, size: int) -> jax.Array:
 
 
 def _stratified_words(stream: random.Stream, number: int) -> jax.Array:
-    """One uint32 from each of ``number`` equal parts of its range, shifted by a common random amount."""
+    """Draws a uint32 from each of ``number`` equal parts of its range, shifted by a common random amount."""
     shift = random.bits(random.fold_in(stream, "turn"))
     bounds = (np.arange(number + 1, dtype=np.uint64) << np.uint64(32)) // np.uint64(number)
     low, width = bounds[:-1].astype(np.uint32), np.diff(bounds).astype(np.uint32)
@@ -151,17 +151,17 @@ def _stratified_words(stream: random.Stream, number: int) -> jax.Array:
 
 
 def _choose_branch(node: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The branch of each node ``[N, 8]`` in which ``target`` lies, the remainder within it, and the branch's sum.
+    """Returns the branch of each node ``[N, 8]`` that holds ``target``, the remainder in it, and its sum.
 
-    Sums of floats round, so the target may lie beyond the last branch. The last branch above 0 is then chosen.
+    Sums of floats round, so the target may lie beyond the last branch. Then the last branch above 0 is taken.
     """
     before = value = through = jnp.zeros_like(target)
     branch, is_found = jnp.zeros(target.shape, jnp.int32), jnp.zeros(target.shape, bool)
     for i in range(BRANCHES):
-        own = node[:, i]
-        candidate = (own > 0) & ~is_found
+        total = node[:, i]
+        candidate = (total > 0) & ~is_found
         branch = jnp.where(candidate, np.int32(i), branch)
-        before, value = jnp.where(candidate, through, before), jnp.where(candidate, own, value)
-        through = through + own
+        before, value = jnp.where(candidate, through, before), jnp.where(candidate, total, value)
+        through = through + total
         is_found = is_found | (candidate & (through > target))
     return branch, jnp.maximum(target - before, np.float32(0)), value

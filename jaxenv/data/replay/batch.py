@@ -1,4 +1,4 @@
-"""Windows of consecutive rows, as a replay buffer returns them."""
+"""Windows of consecutive rows from a replay buffer."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ class Batch:
         return self.experience.timestep.step_type.shape[1]
 
     def split(self) -> tuple[Experience, TimeStep]:
-        """Rows ``[L - 1, N, ...]`` and the TimeStep ``[N, ...]`` after them: time first, as from `jaxenv.unroll`.
+        """Returns rows ``[L - 1, N, ...]`` and the TimeStep ``[N, ...]`` after them, as `jaxenv.unroll` does.
 
         Raises:
             ValueError: if the windows have one row.
@@ -65,7 +65,7 @@ class Batch:
 
 
 def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
-    """Rows of the same episode as the first row of their window, bool ``[N, L]``.
+    """Marks the rows in the same episode as the first row of their window, bool ``[N, L]``.
 
     A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode.
 
@@ -75,7 +75,7 @@ def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.
         mode: the ``AutoReset`` mode in which the rows were made.
 
     Raises:
-        ValueError: for what is no TimeStep of windows, or another mode.
+        ValueError: if ``timestep`` is no TimeStep of windows, or for another mode.
 
     >>> from jaxenv import TimeStep
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()

@@ -1,4 +1,4 @@
-"""Windows drawn in proportion to their priorities."""
+"""Draws windows in proportion to their priorities."""
 
 import dataclasses
 from typing import Any
@@ -13,7 +13,7 @@ from jaxenv.data.replay._span import Span
 from jaxenv.data.replay._sum_tree import SumTree, level_sizes
 from jaxenv.data.replay.sampling import Draw, Sampling
 
-# The upper bound of a priority after it was raised to the exponent. The sum of 2**31 such priorities fits float32.
+# The upper bound of a priority raised to the exponent. The sum of 2**31 such priorities fits float32.
 LARGEST = np.float32(2.0**96)
 
 
@@ -22,9 +22,9 @@ class Priorities:
     """State of `PrioritizedSampling`.
 
     Attributes:
-        sum_tree: the priorities, raised to the exponent. Leaf ``slot * B + lane`` is that of the window that starts in
-            this slot of this lane, 0 if there is none.
-        greatest: float32 ``()``, the greatest priority ever set, at least 1: that of new windows.
+        sum_tree: the priorities, raised to the exponent. Leaf ``slot * B + lane`` belongs to the window that starts in
+            this slot of this lane; 0 if there is none.
+        greatest: float32 ``()``, the greatest priority ever set, at least 1; new windows get it.
         saved_settings: float32 ``[3]``, the values of ``settings``. Checkpoints hold arrays and no static fields.
         settings: names and values of the options that the priorities depend on.
     """
@@ -82,7 +82,7 @@ class PrioritizedSampling(Sampling):
         return Priorities(SumTree.zeros(capacity * num_envs), jnp.ones((), jnp.float32), values, settings)
 
     def extend(self, state: Priorities, span: Span, env_id: jax.Array, num_rows: int) -> Priorities:
-        # Windows that the new rows may complete, the new rows, and the oldest rows, which no longer start a window.
+        # Windows that the new rows may complete, the new rows, and the oldest rows, which start no window any more.
         count = min(num_rows + self.length - 1 + span.ignore_earliest, span.capacity)
         first = span.end_of(env_id[None]) - np.int32(num_rows + self.length - 1)
         position = first + np.arange(count, dtype=np.int32)[:, None]
@@ -115,7 +115,7 @@ class PrioritizedSampling(Sampling):
         importance_exponent: Any,
     ) -> Draw:
         if length != self.length:
-            raise ValueError(f"Replay.sample: length must be that of PrioritizedSampling, {self.length}, got {length}")
+            raise ValueError(f"Replay.sample: length must be {self.length}, as in PrioritizedSampling, got {length}")
         total = state.sum_tree.total
         if is_concrete(total) and not total > 0:
             raise ValueError("Replay.sample: all windows have priority 0")
@@ -148,7 +148,7 @@ def _place(span: Span, position: jax.Array, env_id: jax.Array) -> jax.Array:
 
 
 def _settings(state: Priorities) -> list[tuple[str, float]]:
-    """The options that a state was made with, read from the array where its values are known.
+    """Returns the options that a state was made with, read from the array where its values are known.
 
     A restored state has the static settings of the tree it was restored into, and the array that was saved.
     """

@@ -1,7 +1,7 @@
 """A replay buffer on the device: a ring of rows for every lane, as pure functions.
 
-The buffer takes what `jaxenv.unroll` returns and stores each observation once: the observation that an action led to
-is that of the next row. Samples are windows of consecutive rows. docs/guides/replay.md describes its use and its cost.
+The buffer takes what `jaxenv.unroll` returns and stores each observation once: the observation that an action led to is
+in the next row. Samples are windows of consecutive rows. docs/guides/replay.md describes its use and its cost.
 """
 
 import dataclasses
@@ -32,19 +32,19 @@ class Replay:
     """A ring buffer for every lane, which stores the newest ``capacity`` rows and samples windows of them.
 
     It is hashable and holds no array: close over it, or pass it as a static argument. The rows of a lane are numbered
-    from 0 since ``init``. Such a *position* names the same row however many rows were added since.
+    from 0 since ``init``. Such a *position* names the same row, no matter how many rows are added later.
 
     Args:
         capacity: C, rows stored per lane.
         num_envs: B, lanes.
-        aligned: whether rows are always added to all lanes together, in one write. Otherwise rows can be added to some
+        aligned: whether rows are always added to all lanes together, in one write. Otherwise they can be added to some
             lanes, by number.
-        ignore_earliest: how many of the oldest rows of a lane never start a sampled window, because something that
-            reads rows before the window (a frame stack) needs them.
-        index_episodes: whether to store what `episode_begin` and `episode_end` need, 8 bytes per row.
+        ignore_earliest: how many of the oldest rows of a lane never start a sampled window, for readers of earlier rows
+            such as a frame stack.
+        index_episodes: whether to store the index of `episode_begin` and `episode_end`, 8 bytes per row.
         pack_bits: whether to store bool arrays, such as the images of MinAtar and action masks, as bits: an eighth of
             the memory. Rows are added and read as before.
-        sampling: how windows are chosen: `UniformSampling` or `PrioritizedSampling`.
+        sampling: how to choose windows: `UniformSampling` or `PrioritizedSampling`.
 
     Raises:
         ValueError: for an argument out of range.
@@ -89,7 +89,7 @@ class Replay:
     # --- adding rows -------------------------------------------------------------------------------------------------
 
     def init(self, rows: Experience) -> ReplayState:
-        """An empty buffer for rows like these.
+        """Returns an empty buffer for rows like these.
 
         Args:
             rows: leaves ``[T, B, ...]`` of arrays or ``ShapeDtypeStruct``, as `jaxenv.unroll` returns them; T does not
@@ -117,7 +117,7 @@ class Replay:
         return tree.vary_like(step_type, state) if isinstance(step_type, jax.Array) else state
 
     def add(self, state: ReplayState, rows: Experience, env_id: Any = None) -> ReplayState:
-        """Appends rows to lanes and overwrites the oldest ones of full lanes.
+        """Appends rows to lanes and overwrites the oldest rows of full lanes.
 
         Args:
             state: the buffer. Donate it (``jax.jit(replay.add, donate_argnums=0)``) or carry it through a scan: the
@@ -128,7 +128,7 @@ class Replay:
                 repeated lane receives only its last entry.
 
         Raises:
-            ValueError: for rows of another structure, shape or dtype than those of ``init``, naming the leaf; more rows
+            ValueError: for rows of another structure, shape or dtype than in ``init``, naming the leaf; more rows
                 than the capacity; another number of lanes; or ``env_id`` for an aligned buffer.
         """
         span = self._span("add", state)
@@ -175,7 +175,7 @@ class Replay:
     def update_priorities(
         self, state: ReplayState, batch: Batch, priority: jax.Array, valid: jax.Array | None = None
     ) -> ReplayState:
-        """Sets new priorities of sampled windows. Windows that were overwritten since are skipped.
+        """Sets new priorities of sampled windows. Windows overwritten in the meantime are skipped.
 
         A window that occurs twice in the batch gets the greater priority. After raising to the exponent, priorities
         are clipped to 2**96, so that sums stay finite.
@@ -186,7 +186,7 @@ class Replay:
             priority: float32 ``[N]``, the absolute value of the error of each window. The epsilon of
                 `PrioritizedSampling` is added, and the sum is raised to its exponent. In jitted code the sign is
                 dropped, and values that are not finite count as the greatest priority so far.
-            valid: bool ``[N]``, False for windows that are not to be sampled again, such as those without a transition
+            valid: bool ``[N]``, False for windows that must not be sampled again, such as windows without a transition
                 (``Transitions.valid``); all are by default. Their priority becomes 0.
 
         Raises:
@@ -202,20 +202,20 @@ class Replay:
     # --- contents ----------------------------------------------------------------------------------------------------
 
     def size(self, state: ReplayState) -> jax.Array:
-        """Rows stored per lane, int32: ``()`` if the buffer is aligned, ``[B]`` otherwise."""
+        """Returns the rows stored per lane, int32: ``()`` if the buffer is aligned, ``[B]`` otherwise."""
         return self._span("size", state, batched=True).size
 
     def earliest(self, state: ReplayState) -> jax.Array:
-        """The position of the oldest row stored, int32 in the shape of `size`."""
+        """Returns the position of the oldest row stored, int32 in the shape of `size`."""
         return self._span("earliest", state, batched=True).begin
 
     def can_sample(self, state: ReplayState, length: int = 2) -> jax.Array:
-        """Whether a window of ``length`` rows can be sampled, bool ``()``; its priority must be positive."""
+        """Returns whether a window of ``length`` rows can be sampled, bool ``()``; its priority must be positive."""
         num_windows = self._num_windows("can_sample", self._span("can_sample", state), length)
         return self.sampling.can_sample(state.sampling, num_windows)
 
     def bytes_per_row(self, state: ReplayState) -> float:
-        """Bytes of the whole buffer divided by ``capacity * num_envs``; for arrays or ``ShapeDtypeStruct``."""
+        """Returns the bytes of the buffer per row, for arrays or ``ShapeDtypeStruct``."""
         check_kind("Replay.bytes_per_row", "state", state, ReplayState)
         total = sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(state))
         return total / (self.capacity * self.num_envs)
@@ -245,7 +245,7 @@ class Replay:
                 greatest weight of the batch.
 
         Raises:
-            ValueError: for a window longer than ``capacity - ignore_earliest``, or of another length than that of
+            ValueError: for a window longer than ``capacity - ignore_earliest``, or of another length than in
                 `PrioritizedSampling`. Outside jitted code also if there is no window of that length yet, or all have
                 priority 0. In jitted code rows are then repeated: check `can_sample`.
         """
@@ -278,8 +278,8 @@ class Replay:
     ) -> tuple[Transitions, Batch]:
         """Samples windows of n + 1 rows and makes each a transition over up to ``n`` steps: leaves ``[N, ...]``.
 
-        ``Transitions.valid`` marks those that are transitions. ``Batch`` holds the importance weights, and is what
-        `update_priorities` takes.
+        ``Transitions.valid`` marks the transitions among them. ``Batch`` holds the importance weights;
+        `update_priorities` takes it.
 
         Args:
             state: the buffer.
@@ -334,9 +334,9 @@ class Replay:
         return rows
 
     def episode_begin(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
-        """Position of the first row of the episode of rows, or of the oldest row stored; int32 ``[*S]``.
+        """Returns the position of the first row of the rows' episodes, or of the oldest row stored; int32 ``[*S]``.
 
-        Arguments and errors are those of `get`. Requires ``index_episodes``.
+        Takes the arguments of `get` and raises its errors. Requires ``index_episodes``.
         """
         span, env_id, position = self._locate_in_episode("episode_begin", state, env_id, position)
         begin = state.episodes.begin_of(env_id, span.slot_of(position))
@@ -344,9 +344,9 @@ class Replay:
         return jnp.clip(begin, span.begin_of(env_id), position)
 
     def episode_end(self, state: ReplayState, env_id: Any, position: Any) -> jax.Array:
-        """Position of the LAST row of the episode of rows, or of its newest row if it is unfinished; int32 ``[*S]``.
+        """Returns the position of the LAST row of the rows' episodes, or of the newest row; int32 ``[*S]``.
 
-        Arguments and errors are those of `get`. Requires ``index_episodes``.
+        Takes the arguments of `get` and raises its errors. Requires ``index_episodes``.
         """
         span, env_id, position = self._locate_in_episode("episode_end", state, env_id, position)
         return state.episodes.end_of(env_id, span.slot_of(position))
@@ -373,7 +373,7 @@ class Replay:
     # --- internals ---------------------------------------------------------------------------------------------------
 
     def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
-        """The rows that a state holds; raises a ``ValueError`` for the state of a Replay with other arguments."""
+        """Returns the rows that a state holds; raises a ``ValueError`` for the state of another Replay."""
         owner = f"Replay.{method}"
         check_kind(owner, "state", state, ReplayState)
         if state.batch_shape and not batched:
@@ -402,7 +402,7 @@ class Replay:
         self, state: ReplayState, span: Span, env_id: jax.Array, position: jax.Array, length: int, weight: jax.Array
     ) -> Batch:
         row = position[:, None] + np.arange(length, dtype=np.int32)[None]
-        # In jitted code, windows may have been requested that do not exist.
+        # In jitted code, requested windows may not exist.
         row = jnp.clip(row, np.int32(0), jnp.maximum(span.end_of(env_id[:, None]) - 1, np.int32(0)))
         lane = jnp.broadcast_to(env_id[:, None], row.shape)
         rows = _ring.read(state.rows, span.slot_of(row), lane)

@@ -1,4 +1,4 @@
-"""The interface between a replay buffer and its way of choosing windows."""
+"""The interface between a replay buffer and the ways of choosing windows."""
 
 import abc
 from typing import Any, NamedTuple
@@ -27,9 +27,9 @@ class Draw(NamedTuple):
 
 
 class Sampling(abc.ABC):
-    """How a `Replay` chooses windows ``[N, L]``: `UniformSampling` or `PrioritizedSampling`.
+    """Chooses the windows ``[N, L]`` of a `Replay`: `UniformSampling` or `PrioritizedSampling`.
 
-    The object holds static options and is hashable. What changes is a tree of arrays, ``ReplayState.sampling``.
+    The object holds static options and is hashable. Its state is a tree of arrays, ``ReplayState.sampling``.
     """
 
     @abc.abstractmethod
@@ -41,19 +41,19 @@ class Sampling(abc.ABC):
         """Raises a ``ValueError`` for a state that was made with other options."""
 
     def init(self, capacity: int, num_envs: int, ignore_earliest: int) -> Any:
-        """The state for an empty buffer; ``()`` by default."""
+        """Returns the state for an empty buffer; ``()`` by default."""
         return ()
 
     def extend(self, state: Any, span: Span, env_id: jax.Array, num_rows: int) -> Any:
-        """The state after ``num_rows`` rows were added to lanes ``env_id`` (int32 ``[K]``); ``span`` includes them."""
+        """Returns the state after adding ``num_rows`` rows to lanes ``env_id`` (int32 ``[K]``); ``span`` has them."""
         return state
 
     def clear(self, state: Any, span: Span, keep: int) -> Any:
-        """The state after all but the newest ``keep`` rows of each lane were removed; ``span`` is what remains."""
+        """Returns the state after all but the newest ``keep`` rows of each lane were removed, which leaves ``span``."""
         return state
 
     def can_sample(self, state: Any, num_windows: jax.Array) -> jax.Array:
-        """Whether any window can be drawn, bool ``()``; ``num_windows`` is that of `Span.num_windows`."""
+        """Returns whether any window can be drawn, bool ``()``, given `Span.num_windows`."""
         return jnp.any(num_windows > 0)
 
     @abc.abstractmethod
@@ -73,4 +73,4 @@ class Sampling(abc.ABC):
     def update(
         self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array, valid: Any
     ) -> Any:
-        """The state with new priorities, float32 ``[N]``, of windows ``[N]``; 0 unless ``valid``, None for all."""
+        """Returns the state with new priorities, float32 ``[N]``, of windows ``[N]``; 0 where not ``valid``."""

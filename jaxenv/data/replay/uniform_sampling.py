@@ -1,4 +1,4 @@
-"""Windows drawn uniformly, or in part from the newest ones."""
+"""Draws windows uniformly, or in part from the newest ones."""
 
 import dataclasses
 import math
@@ -24,9 +24,9 @@ class UniformSampling(Sampling):
 
     Args:
         recent_fraction: fraction of the batch that is drawn from the newest windows only. These windows come first in
-            the batch. While a lane has at most ``recent_rows / recent_fraction`` windows all are drawn alike, since
-            that often are the newest among them.
-        recent_rows: how many of the newest windows of each lane that fraction is drawn from.
+            the batch. While a lane has at most ``recent_rows / recent_fraction`` windows, all are drawn alike, which
+            includes the newest often enough.
+        recent_rows: the number of newest windows of each lane that this fraction is drawn from.
 
     Raises:
         ValueError: for an argument out of range, or one of the two without the other.
@@ -75,7 +75,7 @@ class UniformSampling(Sampling):
     def _draw(
         self, span: Span, stream: random.Stream, batch_size: int, num_windows: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Lanes and windows, int32 ``[N]`` each; windows are counted from the oldest one of the lane."""
+        """Draws lanes and windows, int32 ``[N]`` each; windows are counted from the oldest one of the lane."""
         # Rounding first makes the product exact in decimals: 0.07 of 100 is 7.
         num_recent = math.ceil(round(self.recent_fraction * batch_size, 9))
         if not num_recent:
@@ -84,7 +84,7 @@ class UniformSampling(Sampling):
         is_small = num_windows.astype(jnp.float32) * np.float32(self.recent_fraction) <= np.float32(self.recent_rows)
         num_newest = jnp.where(is_small, num_windows, np.uint32(self.recent_rows))
         env_id, window = _uniform(span, random.fold_in(stream, "recent"), num_recent, num_newest)
-        window = window + span.of((num_windows - num_newest).astype(jnp.int32), env_id)
+        window = window + span.at_lanes((num_windows - num_newest).astype(jnp.int32), env_id)
         if num_recent == batch_size:
             return env_id, window
         other_env_id, other_window = _uniform(span, stream, batch_size - num_recent, num_windows)

@@ -1,4 +1,4 @@
-"""Data transformers, which change what policies and learners see; the stored rows stay raw."""
+"""Data transformers change the rows that policies and learners see; the stored rows stay raw."""
 
 from jaxenv.data.transformers.frame_stacker import FrameStacker as FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight as Hindsight

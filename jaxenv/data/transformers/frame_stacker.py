@@ -1,4 +1,4 @@
-"""Stack the latest observations but store each of them once."""
+"""Stacks the latest observations but stores each once."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -50,9 +50,9 @@ class FrameStacker(Transformer):
     Raises:
         ValueError: for a ``num`` below 1, an unknown ``axis`` or field, rows made in ``same_step`` mode, a buffer whose
             windows may start at its oldest rows (``ignore_earliest`` below ``num - 1``), or windows whose stacked parts
-            were changed before. Outside jitted code also if the rows before a window were overwritten since it was
-            sampled, unless the window now starts at the oldest row stored. In jitted code the oldest rows left are
-            stacked.
+            an earlier transformer changed. Outside jitted code also if the rows before a window were overwritten since
+            it was sampled, unless the window now starts at the oldest row stored. In jitted code the oldest rows left
+            are stacked.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.testing.Chain(num_envs=1)
@@ -98,7 +98,7 @@ class FrameStacker(Transformer):
             return tree.where(fresh, filled(x, self.num, self.axis), pushed(frames, x, self.axis))
 
         frames = jax.tree.map(push, marks, observation, state.frames)
-        # The copies are for eager callers that donate the state; compiled code has none.
+        # The copies serve eager callers that donate the state; compiled code removes them.
         stacked = jax.tree.map(lambda mark, x, stack: jnp.copy(stack) if mark else x, marks, observation, frames)
         return Frames(frames, jnp.zeros_like(fresh)), dataclasses.replace(timestep, observation=stacked)
 
@@ -115,8 +115,8 @@ class FrameStacker(Transformer):
         oldest = jnp.broadcast_to(replay.earliest(stored), replay.num_envs)[batch.env_id]
         position = batch.position[:, None] + np.arange(1 - self.num, 0, dtype=np.int32)[None]
         # A window that starts at the oldest row, as in `gather_all`, has no rows before it, and in a buffer that was
-        # never overwritten others may have too few. All other windows had these rows when they were sampled: `get`
-        # raises if they were overwritten since.
+        # never overwritten other windows may have too few. The others had these rows when they were sampled: `get`
+        # raises if they have been overwritten.
         may_lack_rows = (batch.position == oldest) | (oldest == 0)
         position = jnp.where(may_lack_rows[:, None], jnp.maximum(position, oldest[:, None]), position)
         env_id = jnp.broadcast_to(batch.env_id[:, None], position.shape)
@@ -174,9 +174,9 @@ class FrameStacker(Transformer):
 
 
 def _frame_rows(first: jax.Array, num: int) -> jax.Array:
-    """The rows, of ``[N, num - 1 + L]``, that the stacks of a window's L rows consist of: int32 ``[N, L, num]``.
+    """Returns the rows of ``[N, num - 1 + L]`` that each row of a window stacks: int32 ``[N, L, num]``.
 
-    A stack never reaches back beyond the first row of its episode; ``first``, bool ``[N, num - 1 + L]``, marks these.
+    A stack never reaches back beyond the first row of its episode, which ``first``, bool ``[N, num - 1 + L]``, marks.
     """
     row = np.arange(first.shape[1], dtype=np.int32)[None]
     begin = jax.lax.cummax(jnp.where(first, row, np.int32(0)), axis=1)
@@ -185,13 +185,13 @@ def _frame_rows(first: jax.Array, num: int) -> jax.Array:
 
 
 def _gather_rows(x: jax.Array, row: jax.Array) -> jax.Array:
-    """Rows ``[N, L, num]`` of every window's ``x`` (``[N, S, ...]``): ``[N, L, num, ...]``."""
+    """Gathers rows ``[N, L, num]`` of every window's ``x`` (``[N, S, ...]``): ``[N, L, num, ...]``."""
     window = np.arange(x.shape[0], dtype=np.int32)[:, None, None]
     return x.at[window, row].get(mode="clip")
 
 
 def _join_frames(frames: jax.Array, axis: int | None) -> jax.Array:
-    """Stacks ``[N, L, num, ...]`` in the layout of `filled`."""
+    """Joins stacks ``[N, L, num, ...]`` in the layout of `filled`."""
     rank = frames.ndim - 3
     if axis is None or rank == 0:
         return frames

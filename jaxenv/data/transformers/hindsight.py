@@ -1,4 +1,4 @@
-"""Replace goals by goals that the episode achieved later: hindsight experience replay."""
+"""Replaces goals by goals that the episode achieved later: hindsight experience replay."""
 
 import dataclasses
 import warnings
@@ -18,7 +18,7 @@ from jaxenv.tree import Tree
 
 
 def within_reach(achieved: Any, desired: Any) -> jax.Array:
-    """The reward 0 where the achieved goal is within 0.05 of the desired one, -1 elsewhere: float32 ``[B]``.
+    """Returns 0 where the achieved goal is within 0.05 of the desired one, else -1: float32 ``[B]``.
 
     Goals are trees of arrays ``[B, ...]``, and the distance is Euclidean over all their elements.
 
@@ -42,21 +42,20 @@ class Hindsight(Transformer):
     Andrychowicz et al. (2017), "Hindsight Experience Replay", arXiv:1707.01495, strategy "future". A window is
     relabelled with probability ``proportion``. Its new goal was achieved on a row drawn uniformly from those after the
     window's first row, up to the end of the episode, or to its newest row if it is unfinished. The rows of the window
-    in the same episode as the first row get this goal and, except for FIRST rows, its reward. Other windows, and those
-    that start with a LAST row, do not change. Rollouts see the environment's own goals.
+    in the same episode as the first row get this goal and, except for FIRST rows, its reward. Other windows, and
+    windows that start with a LAST row, do not change. Rollouts see the environment's goals.
 
-    Random numbers are drawn from the state: the stream of the key that ``init`` or ``wrap_policy`` is given, advanced
-    by one with every batch.
+    The state is a stream, made from the key given to ``init`` or ``wrap_policy`` and advanced by one with every batch.
 
-    Discounts do not change: a relabelled row that reaches its new goal has discount 1, and its value bootstraps. That
+    Discounts do not change: a relabelled row that reaches its new goal has discount 1, and its value bootstraps. This
     is correct if reaching a goal does not end the task. If it does, set the discount of such rows to 0 after
     ``transform_batch``, for the rewards of `within_reach` by
     ``jnp.where((reward >= 0) & ~timestep.is_first(), 0.0, discount)``.
 
     Args:
         reward: maps achieved and desired goals, trees of ``[R, ...]``, to rewards ``[R]``, cast to float32. It
-            must compute the environment's reward (``GoalConditioned.reward_fn``). Outside jitted code, where it can be
-            compared, `transform_batch` warns if it does not: call it there once.
+            must compute the environment's reward (``GoalConditioned.reward_fn``). Outside jitted code `transform_batch`
+            compares both and warns if they differ: call it there once.
         proportion: the probability that a window is relabelled, in [0, 1].
         achieved_goal: dotted path of the achieved goal, below the observation.
         desired_goal: dotted path of the goal to replace, with the same structure, shapes and dtypes.
@@ -129,7 +128,7 @@ class Hindsight(Transformer):
         return tree.Shared(stream), with_timestep(batch, relabelled)
 
     def _draw(self, stream: random.Stream, batch: Batch, end: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Whether windows are relabelled, bool ``[N]``, and the positions of their goals, int32 ``[N]``."""
+        """Draws whether windows are relabelled, bool ``[N]``, and the positions of their goals, int32 ``[N]``."""
         first, window = batch.position + np.int32(1), np.arange(batch.position.shape[0], dtype=np.uint32)
         streams = jax.tree.map(
             lambda word: jnp.broadcast_to(word, window.shape), dataclasses.replace(stream, c1=window)
@@ -142,7 +141,7 @@ class Hindsight(Transformer):
     def _reward_of(
         self, achieved: dict[str, jax.Array], desired: dict[str, jax.Array], old_reward: jax.Array
     ) -> jax.Array:
-        """The rewards of all rows of the windows for these goals, ``[N, L]``."""
+        """Returns the rewards of all rows of the windows for these goals, ``[N, L]``."""
         number, length = old_reward.shape[:2]
         achieved, desired = jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), (achieved, desired))
         reward = jnp.asarray(self.reward(achieved, desired), jnp.float32)
@@ -172,7 +171,7 @@ class Hindsight(Transformer):
             )
 
     def goals(self, observation: Any) -> tuple[Any, Any]:
-        """The achieved and the desired goal in an observation, or in any tree of its structure."""
+        """Returns the achieved and the desired goal in an observation, or in any tree of its structure."""
         try:
             return tree.get_field(observation, self.achieved_goal), tree.get_field(observation, self.desired_goal)
         except ValueError as unknown:

@@ -1,4 +1,4 @@
-"""The base of transformers that normalise by running statistics, with three ways of weighting the past."""
+"""Base class of transformers that normalise by running statistics, with three ways of weighting the past."""
 
 import abc
 import dataclasses
@@ -28,7 +28,7 @@ class Estimate:
 
     Attributes:
         moments: count, mean and variance to normalise by.
-        memory: what later updates need: ``()`` (adaptive), the moments of the last updates ``[window, ...]`` and the
+        memory: data for later updates: ``()`` (adaptive), the moments of the last updates ``[window, ...]`` and the
             number of updates, int32 (window), or the sum of all weights so far, float32 (exponential).
     """
 
@@ -38,7 +38,7 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Normalizer(Transformer):
-    """Normalises by running statistics. Write ``init``, ``update_estimates`` and ``normalize``.
+    """Normalises by running statistics. Subclasses implement ``init``, ``update_estimates`` and ``normalize``.
 
     The state is a tree of `Estimate` in `jaxenv.tree.Shared`: all lanes share it and it continues over episodes. An
     update is one batch of rows: one step of all lanes, or all rows of the windows. Rows enter the statistics before
@@ -52,7 +52,7 @@ class Normalizer(Transformer):
 
     Args:
         mode: ``"adaptive"``, ``"window"`` or ``"exponential"``.
-        update: what updates the statistics: ``"rollout"``, ``"replay"``, or ``"never"`` (see ``frozen``).
+        update: the source of updates of the statistics: ``"rollout"``, ``"replay"``, or ``"never"`` (see ``frozen``).
         clip: bound on the magnitude of normalised values; ``None`` for no bound.
         epsilon: added to the variance.
         window: number of updates in the window, at least 1.
@@ -83,14 +83,14 @@ class Normalizer(Transformer):
 
     @abc.abstractmethod
     def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
-        """The estimates after rows ``[B, ...]``."""
+        """Returns the estimates after rows ``[B, ...]``."""
 
     @abc.abstractmethod
     def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
-        """Rows ``[B, ...]`` normalised by estimates."""
+        """Normalises rows ``[B, ...]`` by estimates."""
 
     def statistics(self, state: Any) -> Any:
-        """Count, mean and variance of every normalised array, in its shape."""
+        """Returns count, mean and variance of every normalised array, in its shape."""
         return jax.tree.map(lambda e: e.moments, state.value, is_leaf=lambda node: isinstance(node, Estimate))
 
     def frozen(self) -> Self:
@@ -112,7 +112,7 @@ class Normalizer(Transformer):
     # --- one array ---------------------------------------------------------------------------------------------------
 
     def init_estimate(self, timestep: TimeStep, shape: tuple[int, ...]) -> Estimate:
-        """The estimate before the first row, for rows of one lane's ``shape``."""
+        """Returns the estimate before the first row, for rows of one lane's ``shape``."""
         moments, memory = _moments.empty(shape), ()  # type: tuple[Moments, Any]
         if self.mode == "window":
             ring = jax.tree.map(lambda x: jnp.zeros((self.window, *x.shape), x.dtype), moments)
@@ -120,11 +120,11 @@ class Normalizer(Transformer):
         elif self.mode == "exponential":
             memory = jnp.zeros((), jnp.float32)
         estimate = Estimate(moments, memory)
-        # Statistics of one shard vary over the mesh from the start, so that they can be the carry of a loop.
+        # Statistics of a shard vary over the mesh from the start, as the carry of a loop must.
         return vary_like_rows(timestep, estimate) if self.axis_name is None else estimate
 
     def update_estimate(self, estimate: Estimate, x: jax.Array, valid: jax.Array | None = None) -> Estimate:
-        """The estimate after rows ``x`` (``[B, ...]``) that are finite and ``valid`` (bool ``[B]``)."""
+        """Returns the estimate after rows ``x`` (``[B, ...]``) that are finite and ``valid`` (bool ``[B]``)."""
         rows = _moments.from_batch(x, summable(x) if valid is None else summable(x) & valid, self.axis_name)
         moments, memory = estimate.moments, estimate.memory
         merged = _moments.merge(moments, rows)
@@ -145,7 +145,7 @@ class Normalizer(Transformer):
         return Estimate(jax.tree.map(lambda a, b: jnp.where(any_row, a, b), new, moments), memory)
 
     def normalize_array(self, estimate: Estimate, x: jax.Array, centre: bool = True) -> jax.Array:
-        """Rows ``x`` (``[B, ...]``) normalised by an estimate and clipped."""
+        """Normalises rows ``x`` (``[B, ...]``) by an estimate, and clips them."""
         moments = estimate.moments
         if centre:
             normalized = _moments.normalize(moments, x, self.epsilon)
@@ -158,17 +158,17 @@ class Normalizer(Transformer):
 
 
 def _merge_window(ring: Moments) -> Moments:
-    """The moments of the rows of all updates in a ring, leaves ``[window, ...]``, with at least one row."""
+    """Merges the moments of all updates in a ring, leaves ``[window, ...]``, with at least one row."""
     count = jnp.sum(ring.count.low, axis=0, dtype=jnp.uint32)
     weight = tree.expand(ring.count.low.astype(jnp.float32) / count.astype(jnp.float32), ring.mean.ndim)
     mean = jnp.sum(weight * (ring.mean + ring.mean_error), axis=0)
     variance = jnp.sum(weight * (ring.variance + jnp.square(ring.mean - mean[None])), axis=0)
     zeros = jnp.zeros_like(mean)
-    return Moments(Count.of(count), mean, variance, zeros, zeros)
+    return Moments(Count.from_array(count), mean, variance, zeros, zeros)
 
 
 def _mix(counted: Moments, a: Moments, b: Moments, weight: jax.Array) -> Moments:
-    """The moments of a mixture with weights ``1 - weight`` of ``a`` and ``weight`` of ``b``; count of ``counted``."""
+    """Mixes moments ``a`` and ``b`` with weights ``1 - weight`` and ``weight``; takes the count of ``counted``."""
     delta = b.mean - a.mean
     mean = a.mean + weight * delta
     variance = (1 - weight) * a.variance + weight * b.variance + weight * (1 - weight) * jnp.square(delta)

@@ -1,4 +1,4 @@
-"""Transformers of observations."""
+"""Transforms observations: scales images, and normalises."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Transformers of rewards."""
+"""Transforms rewards: clips, scales, shifts and normalises them, or applies a function."""
 
 import abc
 import dataclasses
@@ -21,17 +21,17 @@ from jaxenv.tree import Tree
 
 
 class RewardTransformer(RowTransformer):
-    """Maps the reward of every step. Write ``reward``, and ``reward_spec`` for its bounds.
+    """Maps the reward of every step. Subclasses implement ``reward``, and ``reward_spec`` for its bounds.
 
     The reward of FIRST rows, which are not steps, remains 0.
     """
 
     @abc.abstractmethod
     def reward(self, reward: jax.Array) -> Any:
-        """The new reward for a batch of rewards, ``[B]`` or ``[B, R]``; it is cast to float32."""
+        """Returns the new reward for a batch of rewards, ``[B]`` or ``[B, R]``; it is cast to float32."""
 
     def reward_spec(self, spec: specs.Array) -> specs.Array:
-        """The spec of one lane's new reward: by default the shape of what ``reward`` returns, without bounds."""
+        """Returns the spec of one lane's new reward; by default the shape of ``reward``'s result, without bounds."""
         new_spec = mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
         return new_spec.replace(name="reward")
 
@@ -46,7 +46,7 @@ class RewardTransformer(RowTransformer):
 
 
 def reward_of(owner: str, timestep: TimeStep) -> jax.Array:
-    """The reward of rows; raises a ``ValueError`` if they hold none."""
+    """Returns the reward of rows; raises a ``ValueError`` if they hold none."""
     if isinstance(timestep.reward, tuple):
         raise ValueError(f"{owner}: the rows hold no reward, keep it in unroll(fields=...)")
     return timestep.reward
@@ -63,7 +63,7 @@ def check_components(owner: str, name: str, value: Any) -> None:
 
 
 def components(owner: str, name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A number, or one per component of a reward of one lane's ``shape``, as float32."""
+    """Returns a number, or one per component of a reward of one lane's ``shape``, as float32."""
     numbers = np.asarray(value, np.float32)
     if numbers.shape not in ((), shape):
         raise ValueError(f"{owner}: {name} must be one number or have the shape {shape} of the reward, got {value!r}")
@@ -197,7 +197,7 @@ class RewardFunction(RewardTransformer):
 class RewardNormalizer(Normalizer):
     """Divides the reward (``[B]``, or ``[B, R]`` per component) by its standard deviation.
 
-    The mean is not subtracted by default: that would add a constant to the reward of every step, which changes the
+    The mean is not subtracted by default: this would add a constant to the reward of every step, which changes the
     optimal policy if episodes differ in length. The reward of FIRST rows, which are not steps, remains 0 and never
     enters the statistics; nor do rewards that are not finite or beyond 1e15. `jaxenv.wrappers.NormalizeReward` divides
     by the standard deviation of the discounted return instead, and changes the stored reward.

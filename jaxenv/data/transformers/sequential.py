@@ -1,4 +1,4 @@
-"""Apply several transformers in a valid order."""
+"""Applies several transformers in a valid order."""
 
 import dataclasses
 from typing import Any
@@ -63,23 +63,23 @@ class Sequential(Transformer):
             own_key = None if key is None else jax.random.fold_in(key, index)
             states.append(transformer.init(timestep, own_key))
             timestep = jax.eval_shape(transformer.transform_timestep, states[-1], timestep)[1]
-            # Under shard_map only the real step type, not its shape, has the axes over which the rows vary.
+            # Under shard_map the step type itself, but not its shape, has the axes over which the rows vary.
             timestep = dataclasses.replace(timestep, step_type=step_type)
         return tuple(states)
 
     def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         states = []
-        for transformer, own in zip(self.transformers, state, strict=True):
-            own, timestep = transformer.transform_timestep(own, timestep)
-            states.append(own)
+        for transformer, part in zip(self.transformers, state, strict=True):
+            part, timestep = transformer.transform_timestep(part, timestep)
+            states.append(part)
         return tuple(states), timestep
 
     def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
         self._check_goals(batch.experience.timestep.observation)
         states = []
-        for transformer, own in zip(self.transformers, state, strict=True):
-            own, batch = transformer.transform_batch(own, batch, replay, stored)
-            states.append(own)
+        for transformer, part in zip(self.transformers, state, strict=True):
+            part, batch = transformer.transform_batch(part, batch, replay, stored)
+            states.append(part)
         return tuple(states), batch
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:

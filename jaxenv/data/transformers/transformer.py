@@ -1,4 +1,4 @@
-"""The interface of data transformers, and the base of those without state."""
+"""The interface of data transformers, and the base class of transformers without state."""
 
 import abc
 import dataclasses
@@ -24,7 +24,7 @@ def _check_batch(owner: str, name: str, value: Any) -> None:
     check_kind(owner, name, value, Batch)
 
 
-# What every subclass is given: its method, the argument, and the check of it.
+# The checks of every subclass: the method, its argument, and the check.
 _ARGUMENTS = (
     ("init", "timestep", check_timestep),
     ("transform_timestep", "timestep", check_timestep),
@@ -34,7 +34,7 @@ _ARGUMENTS = (
 
 
 def _checked(method: Callable[..., Any], argument: str, check: Callable[..., Any]) -> Callable[..., Any]:
-    """The method of a transformer, which checks one of its arguments first."""
+    """Wraps a method of a transformer to check one of its arguments first."""
     place = list(inspect.signature(method).parameters).index(argument)
 
     @functools.wraps(method)
@@ -51,9 +51,9 @@ def _checked(method: Callable[..., Any], argument: str, check: Callable[..., Any
 
 
 def _explain_state(error: Exception, transformer: "Transformer", state: Tree, timestep: TimeStep) -> None:
-    """Raises a ``ValueError`` if a transformer failed because its state has another structure than its own."""
-    own = jax.eval_shape(transformer.init, timestep, jax.random.key(0))
-    if (fault := mismatch(own, state, "state")) is not None:
+    """Raises a ``ValueError`` if a transformer failed because its state has the wrong structure."""
+    expected = jax.eval_shape(transformer.init, timestep, jax.random.key(0))
+    if (fault := mismatch(expected, state, "state")) is not None:
         raise ValueError(f"{type(transformer).__name__}: {fault}: pass the state of this transformer") from error
 
 
@@ -62,7 +62,7 @@ class Transformer(abc.ABC):
     """Rewrites rows for their readers: a policy in a rollout, or a learner on replayed windows.
 
     Stored rows never change: `jaxenv.unroll` returns raw rows and a replay buffer stores them. The transformation can
-    therefore change, or learn, after the rows were stored. A wrapper with the same meaning changes what is stored.
+    therefore change, or learn, after the rows were stored. A wrapper of the same kind changes the stored rows.
 
     A transformer is a pure function of its state and of rows ``[B, ...]``. The object holds static options only and is
     hashable; close over it. ``transform_timestep`` has the signature that ``jax.lax.scan`` takes, so
@@ -71,7 +71,7 @@ class Transformer(abc.ABC):
 
     Attributes:
         tier: the position in a `Sequential`, where tiers must not decrease.
-        reason: why it must precede higher tiers, as a clause for error messages.
+        reason: why it must precede higher tiers, a clause for error messages.
     """
 
     tier: ClassVar[int] = 3
@@ -79,7 +79,7 @@ class Transformer(abc.ABC):
 
     @property
     def is_random(self) -> bool:
-        """Whether it draws random numbers, from the key that ``init`` is given."""
+        """Whether it draws random numbers, from the key given to ``init``."""
         return False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -97,9 +97,9 @@ class Transformer(abc.ABC):
         """Checks the constructor's arguments; raises a ``ValueError`` that names class, argument and value."""
 
     def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
-        """The state before the first row; ``()`` for a transformer without memory.
+        """Returns the state before the first row; ``()`` for a transformer without memory.
 
-        Leaves lead with the lanes ``[B]`` and restart with every episode. Those in `jaxenv.tree.Shared` belong to the
+        Leaves lead with the lanes ``[B]`` and restart with every episode. Leaves in `jaxenv.tree.Shared` belong to the
         whole batch and continue.
 
         Args:
@@ -125,16 +125,16 @@ class Transformer(abc.ABC):
 
     @abc.abstractmethod
     def transform_spec(self, spec: TimeStep) -> TimeStep:
-        """The specs of transformed rows, from those of raw rows (``env.time_step_spec()``), with one lane's shapes."""
+        """Returns the specs of transformed rows, given those of raw rows (``env.time_step_spec()``)."""
 
     def frozen(self) -> Self:
-        """The same transformer with constant statistics, whatever state it is given."""
+        """Returns the same transformer with constant statistics, whatever state it is given."""
         return self
 
     def as_rollout(self) -> "Transformer":
-        """The transformer with whose ``transform_batch`` single rows of a buffer become what a rollout sees.
+        """Returns the transformer whose ``transform_batch`` shows single rows of a buffer as a rollout sees them.
 
-        Its statistics are constant, and it changes nothing that a rollout does not change.
+        Its statistics are constant, and it changes only what a rollout changes.
         """
         return self.frozen()
 
@@ -147,7 +147,7 @@ class Transformer(abc.ABC):
         state: Tree = None,
         key: jax.Array | None = None,
     ) -> tuple[Callable[..., Any], Tree]:
-        """A policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
+        """Returns a policy that sees transformed rows, for `jaxenv.unroll`, `jaxenv.evaluate` and other rollouts.
 
         Its memory is ``(transformer state, memory of policy)``. At the start of an episode the parts of a lane restart
         and shared parts continue. Rollouts and replay share one state: take it from the memory that a rollout returns,
@@ -158,11 +158,11 @@ class Transformer(abc.ABC):
             timestep: rows ``[B, ...]`` like those that it will see, or their shapes.
             initial_memory: of ``policy``, leaves ``[B, ...]``.
             state: a state of this transformer, with any number of lanes. Its `jaxenv.tree.Shared` parts (statistics)
-                replace those of ``init``.
+                are used instead of the initial ones.
             key: a typed key for ``init``. Transformers that draw require it, unless ``state`` is given.
 
         Returns:
-            The policy, and its ``initial_memory``; ``()`` if there is nothing to remember.
+            The policy, and its ``initial_memory``; ``()`` without memory.
 
         Raises:
             ValueError: for a transformer that draws, without key and state; for the state of another transformer, or
@@ -202,7 +202,7 @@ class Transformer(abc.ABC):
 
 
 def vary_like_rows(timestep: TimeStep, state: Tree) -> Tree:
-    """Under ``shard_map``: a constant state that varies like the rows, so that it can be the carry of a loop."""
+    """Makes a constant state vary like the rows under ``shard_map``, so that it can be the carry of a loop."""
     reference = timestep.step_type
     return tree.vary_like(reference, state) if isinstance(reference, jax.Array) else state
 
@@ -218,23 +218,23 @@ def _check_state(owner: str, state: Tree, start: Tree) -> None:
                 by_name[tree.path_name((*path, *inner)) or "the state"] = kind
         return by_name
 
-    given, own = kinds(state), kinds(start)
-    for name in (*own, *given):
-        if given.get(name) != own.get(name):
+    given, expected = kinds(state), kinds(start)
+    for name in (*expected, *given):
+        if given.get(name) != expected.get(name):
             raise ValueError(
                 f"{owner}: state has {given.get(name, 'nothing')} where this transformer has "
-                f"{own.get(name, 'nothing')} at {name}: pass the state of this transformer on rows like these"
+                f"{expected.get(name, 'nothing')} at {name}: pass the state of this transformer on rows like these"
             )
     if tree.structure(state) != tree.structure(start):
-        raise ValueError(f"{owner}: state has other types of nodes than that of this transformer")
+        raise ValueError(f"{owner}: state must have the structure of this transformer, got other types of nodes")
 
 
 class RowTransformer(Transformer):
-    """Maps each row independently, without state. Write ``transform_rows`` and ``transform_spec``."""
+    """Maps each row independently, without state. Subclasses implement ``transform_rows`` and ``transform_spec``."""
 
     @abc.abstractmethod
     def transform_rows(self, timestep: TimeStep) -> TimeStep:
-        """The new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
+        """Returns the new rows for rows ``[B, ...]``, of a rollout or of replayed windows."""
 
     def transform_timestep(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         return state, self.transform_rows(timestep)
@@ -258,7 +258,7 @@ class Identity(RowTransformer):
 
 
 def flatten_windows(batch: Batch) -> TimeStep:
-    """All rows of windows ``[N, L, ...]``: ``[N * L, ...]``."""
+    """Returns all rows of windows ``[N, L, ...]``: ``[N * L, ...]``."""
     number, length = _shape(batch)
     return jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), batch.experience.timestep)
 
@@ -270,7 +270,7 @@ def map_windows(fn: Callable[[TimeStep], TimeStep], batch: Batch) -> Batch:
 
 
 def with_timestep(batch: Batch, timestep: TimeStep) -> Batch:
-    """The windows with other rows."""
+    """Returns the windows with other rows."""
     return dataclasses.replace(batch, experience=dataclasses.replace(batch.experience, timestep=timestep))
 
 

@@ -1,4 +1,4 @@
-"""Keep the raw rows next to the transformed ones."""
+"""Keeps the raw rows next to the transformed ones."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ class Untransformed(RowTransformer):
     Later transformers, including the relabelling of `Hindsight`, do not change ``untransformed``.
 
     Args:
-        fields: what to keep: dotted paths of TimeStep fields, such as ``("reward", "observation.camera")``; ``None``
+        fields: fields to keep: dotted paths in a TimeStep, such as ``("reward", "observation.camera")``; ``None``
             for the whole row.
 
     Raises:

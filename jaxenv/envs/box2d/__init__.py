@@ -1,4 +1,4 @@
-"""Tasks with rigid-body physics, as in Gymnasium's Box2D environments."""
+"""Tasks with rigid-body physics: Gymnasium's Box2D environments."""
 
 from jaxenv.core import register
 

@@ -1,4 +1,4 @@
-"""The car of CarRacing: a hull and four wheels on hinges, seen from above, and the forces of its tyres.
+"""Simulates the car of CarRacing: a hull and four wheels on hinges, seen from above, and the forces of its tyres.
 
 Reference: ``car_dynamics.Car`` of Gymnasium, on Box2D 2.3 by Erin Catto (tests/envs/box2d/test_car_racing.py). Nothing
 collides. The road decides only how much force a tyre transmits.
@@ -51,7 +51,7 @@ SCENE = Scene(
         Body(_metres(HULL[0]), density=1.0, parts=tuple(_metres(part) for part in HULL[1:])),
         *[Body(_WHEEL, density=0.1)] * 4,
     ],
-    # Box2D's island begins with the body that was made last.
+    # Box2D's island begins with the body created last.
     [
         RevoluteJoint(0, 1 + i, tuple(_PLACES[i].tolist()), (0, 0), -_STEER_LIMIT, _STEER_LIMIT)
         for i in reversed(range(4))
@@ -73,7 +73,7 @@ class Car:
 
 
 def parked(x: jax.Array, y: jax.Array, angle: jax.Array) -> Car:
-    """A car at rest, whose hull has its origin at ``(x, y)``; float32 ``[B]`` each.
+    """Returns a car at rest whose hull has its origin at ``(x, y)``; float32 ``[B]`` each.
 
     As in the original, the wheels are placed as if the angle were 0. The hinges pull them to the hull in a few steps.
     """
@@ -90,7 +90,7 @@ def parked(x: jax.Array, y: jax.Array, angle: jax.Array) -> Car:
 
 
 def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> Car:
-    """The car after a step.
+    """Returns the car after a step.
 
     Args:
         car: the car.
@@ -153,7 +153,7 @@ def _tyre(
     omega: jax.Array,
     phase: jax.Array,
 ) -> tuple[Any, ...]:
-    """Speed of the motor that turns a wheel, how it rolls and its angle, and the force on it. Elementwise."""
+    """Returns the motor speed and rate of a wheel, its angle, and the force on it. Elementwise."""
     error = steer - (angle - hull_angle)
     motor = jnp.sign(error) * jnp.minimum(50 * jnp.abs(error), np.float32(3))
 
@@ -171,7 +171,7 @@ def _tyre(
     sliding = np.float32(_STIFFNESS) * -across
     size = jnp.sqrt(rolling * rolling + sliding * sliding)
     limit = jnp.where(on_road, np.float32(_ROAD_FRICTION), np.float32(_GRASS_FRICTION))
-    share = jnp.where(size > limit, limit / jnp.maximum(size, limit), 1)
-    rolling, sliding = rolling * share, sliding * share
+    ratio = jnp.where(size > limit, limit / jnp.maximum(size, limit), 1)
+    rolling, sliding = rolling * ratio, sliding * ratio
     omega = omega - np.float32(DT * WHEEL_RADIUS / _WHEEL_INERTIA) * rolling
     return motor, omega, phase, sliding * c - rolling * s, sliding * s + rolling * c

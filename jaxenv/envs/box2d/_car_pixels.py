@@ -1,15 +1,15 @@
-"""Pictures of CarRacing: grass, road, car and indicators, seen from above and behind the car.
+"""Draws CarRacing: grass, road, car and indicators, seen from above and behind the car.
 
-Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py). It draws 1000 x 800 pixels and
-takes means. Here each pixel of the result computes how much of it a shape covers, from its distances to the sides of
-the shape.
+Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py). The original draws 1000 x 800
+pixels and averages them. Here each pixel of the result computes how much of it a shape covers, from its distances to
+the sides of the shape.
 
 The picture is divided into blocks of `_BLOCK` pixels. For each block, the tiles of the road that reach into it are
 listed, first as bits of words. The pixels of the block read these few tiles. In the first second the camera is far
 away, and a block of the picture holds many tiles, which are joined to longer ones.
 
 The score, which the original writes over the indicators, is left out. It shows the last digits of a float64, cut off on
-the left. Neither are traces of skids drawn, as in the original's observation.
+the left. Skid marks are not drawn either, as in the original's observation.
 """
 
 import math
@@ -56,7 +56,7 @@ class Colours:
 
 @tree.struct
 class _Camera:
-    """Where the picture is taken; float32 ``[B]``."""
+    """Position, direction and zoom of the camera; float32 ``[B]``."""
 
     x: Any  # of the hull
     y: Any
@@ -68,7 +68,7 @@ class _Camera:
 def image(
     car: Car, track: Track, visited: jax.Array, seconds: jax.Array, colours: Colours, size: tuple[int, int] = (96, 96)
 ) -> jax.Array:
-    """The picture, uint8 ``[B, H, W, 3]``.
+    """Returns the picture, uint8 ``[B, H, W, 3]``.
 
     Args:
         car: the car.
@@ -103,7 +103,7 @@ def _camera(car: Car, seconds: jax.Array) -> _Camera:
 def _field(
     camera: _Camera, track: Track, visited: jax.Array, colours: Colours, size: tuple[int, int], rows: int
 ) -> jax.Array:
-    """Grass and road: words of colours ``[B, rows, W]``."""
+    """Returns grass and road: words of colours ``[B, rows, W]``."""
     block_rows, block_columns = -(-rows // _BLOCK[0]), -(-size[1] // _BLOCK[1])
     starts = np.indices((block_rows, block_columns)).reshape(2, 1, -1) * np.array(_BLOCK)[:, None, None]
     top, left = starts.astype(np.float32)  # [1, K] for K blocks
@@ -126,7 +126,7 @@ def _tiles_of_blocks(
     top: np.ndarray,
     left: np.ndarray,
 ) -> tuple[jax.Array, jax.Array]:
-    """What the pixels of K blocks read of T tiles.
+    """Returns the data of T tiles that the pixels of K blocks read.
 
     The coefficients of five lines, how much lighter than the road the tile is and how white its border:
     float32 ``[B, T, K, 17]``; and whether there is such a tile, float32 ``[B, T, K]``.
@@ -159,7 +159,7 @@ def _lines(
     zoom: jax.Array,
     scale: tuple[np.float32, np.float32],
 ) -> tuple[Any, ...]:
-    """Five lines of each tile: front, back, the side with the border, the other side, the far side of the border.
+    """Returns five lines per tile: front, back, border side, other side, and the far side of the border.
 
     A line is (a, b, c): ``clip(a * column + b * row + c, 0, 1)`` is the fraction of a pixel on the tile's side of it.
     The outer four also have a limit: ``a * column + b * row`` is greater in the middle of each block that the tile
@@ -176,10 +176,10 @@ def _lines(
         nx: jax.Array, ny: jax.Array, px: jax.Array, py: jax.Array, wider: np.float32 = np.float32(0)
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         a, b = nx * scale[0], -ny * scale[1]
-        share = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
+        norm = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
         first_x, first_y = scale[0] / 2 - _WIDTH / 2, _HEIGHT - _ABOVE - scale[1] / 2  # of the first pixel
         c = nx * (first_x - zoom * px) + ny * (first_y - zoom * py) + wider * jnp.sqrt(nx * nx + ny * ny)
-        return a * share, b * share, c * share + np.float32(0.5)
+        return a * norm, b * norm, c * norm + np.float32(0.5)
 
     ax, ay, ac, as_ = seen(*ahead)
     bx, by, bc, bs = seen(*behind)
@@ -215,7 +215,7 @@ def _listed(
     top: np.ndarray,
     left: np.ndarray,
 ) -> tuple[jax.Array, jax.Array]:
-    """The first tiles of each block: numbers int32 ``[B, T, K]``, and whether there is one, float32 ``[B, T, K]``."""
+    """Returns the first tiles of each block, int32 ``[B, T, K]``, and whether they exist, float32 ``[B, T, K]``."""
     row, column = top + np.float32((_BLOCK[0] - 1) / 2), left + np.float32((_BLOCK[1] - 1) / 2)
     words = limits[0].shape[1] // 32
 
@@ -238,7 +238,7 @@ def _listed(
 
 
 def _first_bit(masks: tuple[jax.Array, ...]) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
-    """The words without their first bit, its number, and 1 if there was one. Elementwise."""
+    """Returns the words without their first bit, its number, and 1 if there was one. Elementwise."""
     word, index = jnp.zeros_like(masks[0]), jnp.zeros_like(masks[0], jnp.int32)
     for i in range(len(masks) - 1, -1, -1):
         there = masks[i] != 0
@@ -257,31 +257,31 @@ def _painted(
     colours: Colours,
     scale: tuple[np.float32, np.float32],
 ) -> jax.Array:
-    """Colours of the pixels of all blocks, words ``[B, K, P]``."""
+    """Returns the colours of the pixels of all blocks, words ``[B, K, P]``."""
     road = lighter = border = white = jnp.zeros((), jnp.float32)
     for *numbers, light, is_white, found in tiles:
         front, back, near, other, far = (
             clip(numbers[i] * column + numbers[i + 1] * row + numbers[i + 2], 0, 1) for i in range(0, 15, 3)
         )
         along = jnp.maximum(front + back - 1, 0) * found
-        own, beside = jnp.maximum(near + other - 1, 0) * along, (far - near) * along
-        road, lighter = road + own, lighter + own * light
-        border, white = border + beside, white + beside * is_white
-    share = 1 / jnp.maximum(road + border, 1)
+        tile, edge = jnp.maximum(near + other - 1, 0) * along, (far - near) * along
+        road, lighter = road + tile, lighter + tile * light
+        border, white = border + edge, white + edge * is_white
+    weight = 1 / jnp.maximum(road + border, 1)
     rest = jnp.maximum(1 - road - border, 0)
     field, patch = _grass(row, column, camera, scale)
     channels = []
     for i in range(3):
         ground, patches, tarmac = (c[:, None, None, i] for c in (colours.ground, colours.patch, colours.road))
         over = road * tarmac + lighter + np.float32(255) * (border if i == 0 else white)
-        channels.append(rest * (field * ground + patch * (patches - ground)) + share * over)
+        channels.append(rest * (field * ground + patch * (patches - ground)) + weight * over)
     return _word(*channels)
 
 
 def _grass(
     row: np.ndarray, column: np.ndarray, camera: _Camera, scale: tuple[np.float32, np.float32]
 ) -> tuple[jax.Array, jax.Array]:
-    """The fractions of a pixel on the field and on its lighter patches."""
+    """Returns the fractions of a pixel on the field and on its lighter patches."""
     u = (column * scale[0] + np.float32(scale[0] / 2 - _WIDTH / 2)) / camera.zoom
     v = (np.float32(_HEIGHT - _ABOVE - scale[1] / 2) - row * scale[1]) / camera.zoom
     fields, patches = [], []
@@ -295,13 +295,13 @@ def _grass(
 
 
 def _integral(x: jax.Array) -> jax.Array:
-    """The length of patches between 0 and x."""
+    """Returns the total length of the patches between 0 and x."""
     periods = jnp.floor(x * np.float32(0.5 / _GRASS))
     return periods * np.float32(_GRASS) + jnp.minimum(x - periods * np.float32(2 * _GRASS), np.float32(_GRASS))
 
 
 def _word(red: jax.Array, green: jax.Array, blue: jax.Array) -> jax.Array:
-    """One word per pixel; the bytes are red, green and blue."""
+    """Packs red, green and blue into the bytes of one word per pixel."""
     red, green, blue = (clip(x - np.float32(_DARKER), 0, 255).astype(jnp.uint32) for x in (red, green, blue))
     return red | green << np.uint32(8) | blue << np.uint32(16)
 
@@ -310,7 +310,7 @@ def _word(red: jax.Array, green: jax.Array, blue: jax.Array) -> jax.Array:
 
 
 def _with_car(words: jax.Array, car: Car, camera: _Camera, size: tuple[int, int]) -> jax.Array:
-    """The words with the car, which is always at the same place."""
+    """Paints the car, which is always at the same place, into the words."""
     unit = _WIDTH / size[1], _HEIGHT / size[0]
     reach = 1.9 * _NEAR, 2.9 * _NEAR  # pixels of the original, across and along
     left = math.floor((_WIDTH / 2 - reach[0]) / unit[0])
@@ -329,8 +329,8 @@ def _with_car(words: jax.Array, car: Car, camera: _Camera, size: tuple[int, int]
     numbers = (c * dx + s * dy, c * dy - s * dx, *turn, *_stripe(car.phase))
     wheels = [tuple(v[:, i, None, None] for v in numbers) for i in range(4)]
     counts = jnp.sum(_sampled(samples[0], samples[1], wheels, camera.zoom[:, None, None]), axis=1)
-    share = np.float32(1 / _SAMPLES**2)
-    covered, red, grey = (((counts >> n) & 0x3FF).astype(jnp.float32) * share for n in (0, 10, 20))
+    weight = np.float32(1 / _SAMPLES**2)
+    covered, red, grey = (((counts >> n) & 0x3FF).astype(jnp.float32) * weight for n in (0, 10, 20))
 
     window = words[:, top:bottom, left:right]
     under = [(window >> n & np.uint32(255)).astype(jnp.float32) + np.float32(_DARKER) for n in (0, 8, 16)]
@@ -341,7 +341,7 @@ def _with_car(words: jax.Array, car: Car, camera: _Camera, size: tuple[int, int]
 
 
 def _stripe(phase: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The lower and the upper end of the light stripe of each wheel, float32 ``[B, 4]``; equal if it is below."""
+    """Returns the ends of the light stripe of each wheel, float32 ``[B, 4]``; equal if it is hidden below."""
     (s1, c1), (s2, c2) = sin_cos(phase), sin_cos(phase + np.float32(1.2))
     c1, c2 = jnp.where(s1 > 0, jnp.sign(c1), c1), jnp.where(s2 > 0, jnp.sign(c2), c2)
     hidden = (s1 > 0) & (s2 > 0)
@@ -350,7 +350,7 @@ def _stripe(phase: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _sampled(x: Any, y: Any, wheels: list[tuple[jax.Array, ...]], zoom: jax.Array) -> jax.Array:
-    """For samples ``[1, S, P]``: bit 0 if the car is there, bit 10 if it is red, bit 20 if it is a stripe."""
+    """Marks samples ``[1, S, P]``: bit 0 if the car is there, bit 10 if it is red, bit 20 if it is a stripe."""
     x, y = x / zoom, y / zoom
     skin = np.float32(0.5) / zoom  # the original fills the pixels on the sides of polygons as well
     hull = wheel = stripe = x < -np.inf
@@ -366,7 +366,7 @@ def _sampled(x: Any, y: Any, wheels: list[tuple[jax.Array, ...]], zoom: jax.Arra
 
 
 def _within(polygon: tuple[tuple[int, int], ...], x: jax.Array, y: jax.Array, skin: jax.Array) -> jax.Array:
-    """Whether points are in a polygon of the hull's drawing, widened by ``skin``."""
+    """Returns whether points are in a polygon of the hull's drawing, widened by ``skin``."""
     inside = x < np.inf
     points = np.array(polygon, np.float64) * SIZE
     for (ax, ay), (bx, by) in zip(points, np.roll(points, -1, axis=0), strict=True):
@@ -380,7 +380,7 @@ def _within(polygon: tuple[tuple[int, int], ...], x: jax.Array, y: jax.Array, sk
 
 
 def _indicators(car: Car, rows: int, size: tuple[int, int]) -> jax.Array:
-    """Bars of the speed, the four wheels, the steering and the turning of the hull: words ``[B, rows, W]``."""
+    """Returns bars of the speed, the four wheels, the steering and the turning of the hull: words ``[B, rows, W]``."""
     unit = _WIDTH / size[1], _HEIGHT / size[0]
     x = np.arange(size[1], dtype=np.float32)[None, None] * np.float32(unit[0])
     y = np.arange(rows, dtype=np.float32)[None, :, None] * np.float32(unit[1])  # below the upper edge of the bar
@@ -406,6 +406,6 @@ def _indicators(car: Car, rows: int, size: tuple[int, int]) -> jax.Array:
 
 
 def _overlap(start: np.ndarray, length: float, a: Any, b: Any) -> jax.Array:
-    """The fraction of ``[start, start + length]`` between a and b, which a pixel of the original belongs to."""
+    """Returns the fraction of ``[start, start + length]``, a pixel of the original, between a and b."""
     low, high = jnp.minimum(a, b), jnp.maximum(a, b) + 1
     return clip(jnp.minimum(high, start + length) - jnp.maximum(low, start), 0, length) / np.float32(length)

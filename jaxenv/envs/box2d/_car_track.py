@@ -1,4 +1,4 @@
-"""Race tracks: a random closed road of quadrilateral tiles, and the tiles that wheels touch.
+"""Generates race tracks, closed roads of quadrilateral tiles, and finds the tiles that wheels touch.
 
 Reference: ``CarRacing._create_track`` of Gymnasium (tests/envs/box2d/test_car_track.py). A point moves from one of 12
 random checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track, if its ends
@@ -23,7 +23,7 @@ RADIUS = 900 / SCALE  # of the circle that is morphed into a track, m
 STEP = 21 / SCALE  # length of a tile
 HALF_WIDTH = 40 / SCALE  # of the road
 BORDER = 8 / SCALE  # width of a border
-MOST = 13 * 32  # tiles; longer tracks would be redrawn, the longest of 200,000 has 410
+MOST = 13 * 32  # tiles; a longer track would be redrawn, but the longest of 200,000 has 410
 
 _CHECKPOINTS = 12
 _TURN_RATE = 0.31
@@ -36,7 +36,7 @@ _SKIN = np.float32(0.02)  # distance at which polygons overlap in Box2D
 
 @tree.struct
 class Track:
-    """A closed road. The tile i lies between the lines across the road i - 1 and i; the tile 0 begins at the last line.
+    """A closed road. Tile i lies between lines i - 1 and i across the road; tile 0 begins at the last line.
 
     Entries from ``length`` on repeat the last one.
     """
@@ -51,13 +51,13 @@ class Track:
         return self.length[:, None] > np.arange(self.side.shape[1], dtype=np.int32)[None]
 
     def before(self) -> jax.Array:
-        """The points of the line at which each tile begins, float32 ``[B, 4, N]``."""
+        """Returns the points of the line at which each tile begins, float32 ``[B, 4, N]``."""
         last = jnp.take_along_axis(self.points, self.length[:, None, None] - 1, axis=2)
         return jnp.concatenate([last, self.points[:, :, :-1]], axis=2)
 
 
 def random_track(stream: Stream) -> tuple[Track, jax.Array]:
-    """A track for each lane, and the angle of the first line in rad, float32 ``[B]``."""
+    """Draws a track for each lane; also returns the angle of its first line in rad, float32 ``[B]``."""
 
     def attempt(carry: Any) -> Any:
         number, done, found = carry
@@ -74,7 +74,7 @@ def random_track(stream: Stream) -> tuple[Track, jax.Array]:
 
 
 def track_of(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Track, jax.Array], jax.Array]:
-    """The track through checkpoints, the angle of its first line, and whether it is one, bool ``[B]``.
+    """Returns the track through checkpoints, the angle of its first line, and whether it is closed, bool ``[B]``.
 
     Args:
         angles: places of the checkpoints within their sectors, from 0 to 1, float32 ``[B, 12]``. The first and the last
@@ -95,7 +95,7 @@ def track_of(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Track, jax.Arra
 
 
 def track_through(x: jax.Array, y: jax.Array, angle: jax.Array, length: jax.Array) -> Track:
-    """The track whose tiles end at these lines across the road.
+    """Returns the track whose tiles end at these lines across the road.
 
     Args:
         x: of the middle of each line in m, float32 ``[B, N]``; entries from ``length`` on repeat the last one.
@@ -108,7 +108,7 @@ def track_through(x: jax.Array, y: jax.Array, angle: jax.Array, length: jax.Arra
 
 
 def _checkpoints(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Any, ...], ...]:
-    """Polar angle, x and y of the checkpoints: three tuples of 12 arrays ``[B]``."""
+    """Returns polar angle, x and y of the checkpoints: three tuples of 12 arrays ``[B]``."""
     sector = np.float32(2 * math.pi / _CHECKPOINTS)
     number: Any = np.arange(_CHECKPOINTS, dtype=np.float32)[None]
     ends = np.isin(number, (0, _CHECKPOINTS - 1))
@@ -119,7 +119,7 @@ def _checkpoints(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Any, ...], 
 
 
 def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
-    """Lines across the road: x, y and angle, float32 ``[2500, B]`` each; where the last lap begins and ends, or -1."""
+    """Returns lines across the road (x, y, angle: float32 ``[2500, B]``) and the ends of the last lap, or -1."""
     zero = jnp.zeros_like(checkpoints[0][0])
     none = zero.astype(jnp.int32)
     lines = (jnp.zeros((_STEPS, zero.shape[0]), jnp.float32),) * 3
@@ -141,7 +141,7 @@ def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], jax.Arra
 
 
 def _advanced(i: jax.Array, moving: tuple[jax.Array, ...], checkpoints: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The point after a step, and the direction of the line there. Elementwise."""
+    """Returns the point after a step and the direction of the line there. Elementwise."""
     x, y, beta, target, laps, far_side, last_alpha, first, end = moving
     turn = np.float32(2 * math.pi)
     running = laps <= _LAPS
@@ -176,7 +176,10 @@ def _advanced(i: jax.Array, moving: tuple[jax.Array, ...], checkpoints: tuple[An
 
 
 def _sides(angle: jax.Array, length: jax.Array) -> jax.Array:
-    """On which side each tile has a border, int8 ``[B, N]``. Sharp turns and the three tiles before them have one."""
+    """Returns the side on which each tile has a border, int8 ``[B, N]``.
+
+    Sharp turns and the three tiles before them have one.
+    """
     number = np.arange(angle.shape[1], dtype=np.int32)[None]
     exists = number < length[:, None]
     change = angle - jnp.take_along_axis(angle, (number - 1) % length[:, None], axis=1)
@@ -197,7 +200,7 @@ def _sides(angle: jax.Array, length: jax.Array) -> jax.Array:
 
 
 def touching(track: Track, x: jax.Array, y: jax.Array, angle: jax.Array) -> jax.Array:
-    """Which tiles each of W wheels overlaps, bool ``[B, W, N]``; poses of the wheels are float32 ``[B, W]`` each.
+    """Returns which tiles W wheels at these poses, float32 ``[B, W]``, overlap: bool ``[B, W, N]``.
 
     Convex polygons are apart if they are apart along the normal of a side. Where corner is opposite to corner, this
     counts distances of up to 0.028 m as an overlap, Box2D up to 0.02 m.
@@ -210,7 +213,7 @@ def touching(track: Track, x: jax.Array, y: jax.Array, angle: jax.Array) -> jax.
 def _overlap(
     ahead: list[jax.Array], behind: list[jax.Array], x: jax.Array, y: jax.Array, s: jax.Array, c: jax.Array
 ) -> jax.Array:
-    """Whether a wheel overlaps a tile. Elementwise."""
+    """Returns whether a wheel overlaps a tile. Elementwise."""
     # Corners relative to the wheel's centre.
     corners = [
         (px - x + side * half_x, py - y + side * half_y)

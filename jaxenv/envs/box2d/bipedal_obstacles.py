@@ -29,7 +29,7 @@ _BEYOND = 3  # points beyond the ground where steps begin that rays can meet
 
 @tree.struct
 class Draws:
-    """Random numbers for the points of the ground, ``[B, 200]`` each, of which few are used."""
+    """Random numbers for the points of the ground, ``[B, 200]`` each; few of them are used."""
 
     bump: Any  # float32 in [-1, 1], on grass: changes the slope
     gap: Any  # int32, 5 to 9, at the last point of an obstacle: points of grass after it
@@ -40,7 +40,7 @@ class Draws:
 
 @tree.struct
 class _Walk:
-    """What is known at a point: float32 and int32 ``[B]``, or bool."""
+    """The state of the walk at a point: float32 and int32 ``[B]``, or bool."""
 
     slope: Any
     height: Any
@@ -53,7 +53,7 @@ class _Walk:
 
 
 def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array]:
-    """New ground: heights and blocks, as `ground` returns them."""
+    """Draws new ground: heights and blocks, as `ground` returns them."""
     bump = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
     low, high = FLAT
     number = random.integers(random.fold_in(stream, "obstacles"), (POINTS,), 0, 2 * 2 * 3 * (high - low))
@@ -62,7 +62,7 @@ def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array]:
 
 
 def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
-    """Heights ``[B, 200]`` and blocks ``[B, 4, 38]`` for given draws, float32 in metres.
+    """Returns heights ``[B, 200]`` and blocks ``[B, 4, 38]`` for given draws, float32 in metres.
 
     The rows of blocks are their left, lower, right and upper sides. They are in order from left to right; missing ones
     are far away.
@@ -90,7 +90,7 @@ def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
 
 
 def _next_point(walk: _Walk, index: Any, draws: Draws) -> Any:
-    """The walk at the next point, whether a block begins there, and its sides. Elementwise."""
+    """Returns the walk at the next point, whether a block begins there, and its sides. Elementwise."""
     spacing, one = np.float32(SPACING), np.int32(1)
     stump, stairs, pit = (walk.kind == kind for kind in (STUMP, STAIRS, PIT))
     grass = walk.kind == GRASS
@@ -124,18 +124,18 @@ def _next_point(walk: _Walk, index: Any, draws: Draws) -> Any:
 
 
 def near(blocks: jax.Array, x: jax.Array) -> Blocks:
-    """The blocks ``[B, 4, 38]`` near ``x [B]`` that a walker touches or sees."""
+    """Returns the blocks ``[B, 4, 38]`` near ``x [B]`` that a walker touches or sees."""
     return _after(blocks, x - BEHIND, NEAR)
 
 
 def shown(blocks: jax.Array, left: jax.Array) -> list[tuple[jax.Array, ...]]:
-    """Middle, width and height of the blocks in a picture that begins at ``left [B]``; arrays ``[B]``."""
+    """Returns middle, width and height of the blocks in a picture that begins at ``left [B]``; arrays ``[B]``."""
     half, sides = np.float32(0.5), jax.tree.leaves(_after(blocks, left, _SHOWN).boxes)
     return [(half * (a + c), half * (b + d), c - a, d - b) for a, b, c, d in zip(*sides, strict=True)]
 
 
 def _after(blocks: jax.Array, x: jax.Array, num: int) -> Blocks:
-    """The first ``num`` blocks that end beyond ``x``."""
+    """Returns the first ``num`` blocks that end beyond ``x``."""
     first = jnp.sum(blocks[:, 2] < x[:, None], axis=1, dtype=jnp.int32)
     first = jnp.minimum(first, np.int32(MOST - num))
     index = first[:, None, None] + np.arange(num, dtype=np.int32)[None, None]
@@ -143,14 +143,14 @@ def _after(blocks: jax.Array, x: jax.Array, num: int) -> Blocks:
 
 
 def lidar(blocks: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-    """How far rays from ``(x, y)`` reach until they meet a block, in units of their range: float32 ``[B, 10]``."""
+    """Returns how far rays from ``(x, y)`` reach before a block, in units of their range: float32 ``[B, 10]``."""
     boxes = near(blocks, x).boxes
     each = [jax.tree.map(lambda side, k=k: side[k], boxes) for k in range(NEAR)]
     return in_one_kernel(_fraction, *DIRECTIONS, x, y, each).T
 
 
 def _fraction(dx: Any, dy: Any, x: Any, y: Any, boxes: Any) -> Any:
-    """The fraction of a ray at which it enters a box, or 1 (b2PolygonShape::RayCast). Elementwise.
+    """Returns the fraction of a ray at which it enters a box, or 1 (b2PolygonShape::RayCast). Elementwise.
 
     Rays look down and, but for the first, to the right. One that begins inside a box does not meet it.
     """

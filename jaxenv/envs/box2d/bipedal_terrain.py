@@ -1,4 +1,4 @@
-"""The ground of BipedalWalker: how it is drawn, which part of it is near, and where rays meet it."""
+"""Generates the ground of BipedalWalker, and finds the part near a walker and the points where rays meet it."""
 
 import functools
 import itertools
@@ -21,20 +21,20 @@ RAYS = 10
 
 FLAT = 5, 10  # a flat edge comes after 5 to 9 others
 _BEHIND, _NEAR = 9, 24  # points near the walker: how many are behind it, and how many there are
-_SEEN = 13  # edges that rays can meet
+_SEEN = 13  # edges within reach of the rays
 _ANGLES = 1.5 * np.arange(RAYS)[:, None] / RAYS  # from straight down to almost straight ahead
 DIRECTIONS = tuple((RANGE * x).astype(np.float32) for x in (np.sin(_ANGLES), -np.cos(_ANGLES)))  # of rays, in metres
 
 
 def draw(stream: random.Stream) -> jax.Array:
-    """Heights of new ground, float32 ``[B, 200]`` in metres."""
+    """Draws the heights of new ground, float32 ``[B, 200]`` in metres."""
     bumps = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
     gaps = random.integers(random.fold_in(stream, "gaps"), (POINTS,), *FLAT)
     return heights(bumps, gaps)
 
 
 def heights(bumps: jax.Array, gaps: jax.Array) -> jax.Array:
-    """The ground for given draws: a bump in [-1, 1] for each point, and a number of edges up to the next flat one.
+    """Returns the ground for given draws: a bump in [-1, 1] per point, and edges up to the next flat one.
 
     A bump changes the slope, which otherwise decays and turns towards the level of the start. ``gaps`` is int32
     ``[B, 200]`` of which the entries at the points before flat edges count.
@@ -62,7 +62,7 @@ def _next_point(
     bump: jax.Array,
     gap: jax.Array,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Slope, height, points left up to a flat edge, and whether the next edge is flat. Elementwise."""
+    """Returns slope, height, points left up to a flat edge, and whether the next edge is flat. Elementwise."""
     slope = jnp.where(flat, slope, turned(slope, height, index, bump))
     height = jnp.where(flat, height, height + slope)
     flat = left == 1
@@ -70,20 +70,20 @@ def _next_point(
 
 
 def turned(slope: jax.Array, height: jax.Array, index: jax.Array, bump: jax.Array) -> jax.Array:
-    """The slope of grass before the point ``index``. Elementwise."""
+    """Returns the slope of grass before the point ``index``. Elementwise."""
     slope = np.float32(0.8) * slope + np.float32(0.01) * jnp.sign(np.float32(LEVEL) - height)
     return slope + jnp.where(index > PAD, bump / np.float32(30), 0)
 
 
 def near(ground: jax.Array, x: jax.Array) -> Chain:
-    """The part of the ground ``[B, 200]`` near ``x [B]`` that a walker touches or sees."""
+    """Returns the part of the ground ``[B, 200]`` near ``x [B]`` that a walker touches or sees."""
     first = jnp.clip(jnp.floor(x / np.float32(SPACING)).astype(jnp.int32) - _BEHIND, 0, POINTS - _NEAR)
     index = first[:, None] + np.arange(_NEAR, dtype=np.int32)[None]
     return Chain(jnp.take_along_axis(ground, index, axis=1).T, SPACING, first)
 
 
 def lidar(ground: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
-    """How far rays from ``(x, y)`` reach until they meet the ground, in units of their range: float32 ``[B, 10]``."""
+    """Returns how far rays from ``(x, y)`` reach before the ground, in units of their range: float32 ``[B, 10]``."""
     first = jnp.floor(x / np.float32(SPACING)).astype(jnp.int32)
     index = first[:, None] + np.arange(_SEEN + 1, dtype=np.int32)[None]
     points = jnp.take_along_axis(ground, jnp.clip(index, 0, POINTS - 1), axis=1).T
@@ -93,7 +93,7 @@ def lidar(ground: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
 def _fraction(
     dx: jax.Array, dy: jax.Array, x: jax.Array, y: jax.Array, first: jax.Array, points: tuple[jax.Array, ...]
 ) -> jax.Array:
-    """The fraction of a ray at which it meets an edge, or 1 (b2EdgeShape::RayCast). Elementwise."""
+    """Returns the fraction of a ray at which it meets an edge, or 1 (b2EdgeShape::RayCast). Elementwise."""
     least = jnp.ones_like(x)
     for k, (left, right) in enumerate(itertools.pairwise(points)):
         edge = first + np.int32(k)
@@ -109,7 +109,7 @@ def _fraction(
 
 
 def height_at(ground: jax.Array, x: jax.Array) -> jax.Array:
-    """The height of the ground ``[B, 1, W]`` at ``x [B, 1, W]``, for pictures."""
+    """Returns the height of the ground ``[B, 1, W]`` at ``x [B, 1, W]``, for pictures."""
     place = jnp.clip(x / np.float32(SPACING), 0, POINTS - 1)
     left = jnp.clip(jnp.floor(place).astype(jnp.int32), 0, POINTS - 2)
     at = functools.partial(jnp.take_along_axis, ground[:, None], axis=2)

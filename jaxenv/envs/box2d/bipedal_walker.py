@@ -1,8 +1,7 @@
 """Walk over uneven ground on two legs with four motors.
 
 Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.py) and ``BipedalWalkerHardcore-v3``
-(tests/envs/box2d/test_hardcore.py). The physics is that of Box2D 2.3 by Erin Catto
-(tests/envs/physics2d/test_world.py).
+(tests/envs/box2d/test_hardcore.py). The physics follows Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
 
 Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
               (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
@@ -20,9 +19,9 @@ Starts        standing at x = 4.67 m with both legs together, pushed by a force 
 Terminates    the hull touches the ground, x < 0, or x > 88.67 m, the far end
 Time limit    1600, hardcore 2000 (registry)
 
-As in the original, x is that of the hull's origin, the first step pulls the legs down by 0.53 m to where the hips are,
-and the end of one contact of a lower leg hides that it still touches another edge or block. The bounds of the
-observation are Gymnasium's, too: on the row of a fall the angle of the hull may be beyond pi (2 of 512,000 steps).
+As in the original, x is the x of the hull's origin, the first step pulls the legs down by 0.53 m to the hips, and the
+end of one contact of a lower leg hides that it still touches another edge or block. The bounds of the observation are
+also Gymnasium's: on the row of a fall the angle of the hull may be beyond pi (2 of 512,000 steps).
 """
 
 import functools
@@ -80,7 +79,7 @@ _ORIGINS = [(_X, _Y, 0.0), *((_X, _Y - part * _LEG - _DOWN, side * 0.05) for sid
 
 @tree.struct
 class State:
-    """The walker, the ground and what the next step needs."""
+    """The walker, its ground and its last shaping term."""
 
     world: Packed  # the hull, the first leg from the hip down, the second leg; `world_of` names its parts
     heights: jax.Array  # float32[B, 200], of the ground in m
@@ -105,7 +104,7 @@ class BipedalWalker(Task):
         return self._started(heights, force, blocks)
 
     def _started(self, heights: jax.Array, force: jax.Array, blocks: Any = None) -> State:
-        """The state after the first step, which the original takes in ``reset``, with idle motors."""
+        """Returns the state after the first step, which the original takes in ``reset``, with idle motors."""
         lanes = heights.shape[0]
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
         action = jnp.zeros((lanes, 4), jnp.float32)
@@ -142,15 +141,26 @@ class BipedalWalker(Task):
             rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *_origin(world)))
         return jnp.concatenate([jnp.stack(numbers, axis=-1), rays], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        leg = [np.pi, 5, np.pi, 5, 5]
+        high = np.array([np.pi, 5, 5, 5, *leg, *leg, *[1] * RAYS], np.float32)
+        low = np.where(np.isin(np.arange(len(high)), (8, 13)), 0, -high)
+        return specs.Bounded(high.shape, np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.Bounded((4,), np.float32, -1.0, 1.0, "action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
-        """The walker in world units: pairs of a colour and corners, each two arrays ``[B]``."""
+        """Returns the walker in world units: pairs of a colour and corners, each two arrays ``[B]``."""
         world = world_of(state)
         near, far = mix(PURPLE, NIGHT, 0.2), mix(PURPLE, PAPER, 0.3)
         colours = (PURPLE, far, far, near, near)
         return [(colours[i], corners(SCENE, world, i)) for i in (1, 2, 0, 3, 4)]
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The walker on its ground, with the flag at the start; the picture moves with the walker."""
+        """Paints the walker on its ground and the flag at the start; the view moves with the walker."""
         x, _ = _origin(world_of(state))
         left = x - np.float32(WIDTH / 5)
         canvas = canvas.fill(PAPER).view((0, WIDTH), (0, HEIGHT))
@@ -166,18 +176,9 @@ class BipedalWalker(Task):
             canvas = canvas.polygon([(px - left, py) for px, py in points], colour)
         return canvas
 
-    def observation_spec(self) -> specs.Bounded:
-        leg = [np.pi, 5, np.pi, 5, 5]
-        high = np.array([np.pi, 5, 5, 5, *leg, *leg, *[1] * RAYS], np.float32)
-        low = np.where(np.isin(np.arange(len(high)), (8, 13)), 0, -high)
-        return specs.Bounded(high.shape, np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((4,), np.float32, -1.0, 1.0, "action")
-
 
 def world_of(state: State) -> World:
-    """Poses, velocities, impulses and contacts, with the lanes last."""
+    """Unpacks poses, velocities, impulses and contacts, with the lanes last."""
     return physics2d.unpack(state.world, SCENE if state.blocks is None else HARDCORE, NEARBY)
 
 
@@ -195,7 +196,7 @@ def _step(
 
 
 def _motors(action: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
-    """Speeds and largest torques of the joints in the scene's order, for actions ``[B, 4]``."""
+    """Returns speeds and largest torques of the joints in the scene's order, for actions ``[B, 4]``."""
     sign, size = jnp.sign(action), jnp.clip(jnp.abs(action), 0, 1)
     order = np.argsort(_JOINTS)
     speeds = [sign[:, i] * np.float32(_KNEE_SPEED if i % 2 else _HIP_SPEED) for i in order]
@@ -203,7 +204,7 @@ def _motors(action: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
 
 
 def _origin(world: World) -> tuple[jax.Array, jax.Array]:
-    """Position of the hull's origin, float32 ``[B]`` each; lanes last."""
+    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
     s, c = sin_cos(world.pose[2][0])
     x, y = SCENE.centre_x[0], SCENE.centre_y[0]
     return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)

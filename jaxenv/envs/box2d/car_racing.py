@@ -1,6 +1,6 @@
 """Drive a car round a race track, seen from above.
 
-Reference: Gymnasium ``CarRacing-v3`` (tests/envs/box2d/test_car_racing.py). The physics is that of Box2D 2.3 by Erin
+Reference: Gymnasium ``CarRacing-v3`` (tests/envs/box2d/test_car_racing.py). The physics follows Box2D 2.3 by Erin
 Catto.
 
 Observation   uint8[96, 96, 3] the road ahead of the car, which is always at the same place, and below it bars of the
@@ -18,7 +18,7 @@ Terminates    all tiles have been visited; or the first one after more than lap_
 Time limit    1000 (registry)
 
 As in the original, the first tile is usually visited in the first step, so that a lap ends with the last tile and not
-at the line. A brake of more than 0.9 blocks the wheels, which then slide.
+at the line. A brake above 0.9 blocks the wheels, which then slide.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ class Params:
 
 @tree.struct
 class State:
-    """The car, the road and what has been visited."""
+    """The car, the road and the visited tiles."""
 
     car: Car
     track: Track
@@ -85,7 +85,7 @@ class CarRacing(Task):
         return self._started(track, angle, self._colours(random.fold_in(stream, "colours")))
 
     def _started(self, track: Track, angle: jax.Array, colours: Colours) -> State:
-        """The state after the first step, which the original takes in ``reset``, without an action."""
+        """Returns the state after the first step, which the original takes in ``reset``, without an action."""
         lanes = angle.shape
         none, no = jnp.zeros(lanes, jnp.float32), jnp.zeros((*lanes, 4), bool)
         count = jnp.zeros(lanes, jnp.int32)
@@ -103,7 +103,7 @@ class CarRacing(Task):
         return tree.rebuild(state, unpaid=new)
 
     def _colours(self, stream: random.Stream) -> Colours:
-        """Colours of the episode."""
+        """Returns the colours of the episode."""
         if not self.domain_randomize:
             return Colours(
                 *(jnp.broadcast_to(np.array([c], np.float32), (*stream.shape, 3)) for c in (ROAD, GROUND, PATCH))
@@ -125,15 +125,15 @@ class CarRacing(Task):
         return Transition(tree.rebuild(state, unpaid=jnp.zeros_like(new)), reward, state.finished | outside, info)
 
     def _controls(self, action: jax.Array) -> tuple[jax.Array, ...]:
-        """Target of the steering in rad, gas and brake, float32 ``[B]``."""
+        """Returns the target steering angle (rad), gas and brake, float32 ``[B]`` each."""
         if not self.continuous:
             return tuple(jnp.asarray(values)[action] for values in (_STEERING, _GAS, _BRAKE))
         steer, gas, brake = (action[:, i] for i in range(3))
         return -clip(steer, -1, 1), clip(gas, 0, 1), clip(brake, 0, 1)
 
     def _moved(self, state: State, steer: jax.Array, gas: jax.Array, brake: jax.Array) -> tuple[State, jax.Array]:
-        """The state after a step, and the number of tiles that were visited for the first time, int32 ``[B]``."""
-        # Tyres know what their wheels touched in the step before, and touches are found before the car moves.
+        """Returns the state after a step, and the number of tiles visited for the first time, int32 ``[B]``."""
+        # Tyres use the touches of the step before, and touches are found before the car moves.
         car = drive(state.car, steer, gas, brake, state.on_road)
         poses = tree.detach(state.car.bodies[:, :3, 1:])
         touches = touching(state.track, poses[:, 0], poses[:, 1], poses[:, 2])
@@ -159,10 +159,6 @@ class CarRacing(Task):
         seconds = state.steps.astype(jnp.float32) * np.float32(DT)
         return _car_pixels.image(state.car, state.track, state.visited, seconds, state.colours, size)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The picture of the observation, in the size of the canvas."""
-        return canvas.picture(self._image(state, (min(canvas.size),) * 2))
-
     def observation_spec(self) -> specs.Array:
         if self.observe_pixels:
             return specs.Bounded((96, 96, 3), np.uint8, 0, 255, "observation")
@@ -174,22 +170,28 @@ class CarRacing(Task):
             return specs.Bounded((3,), np.float32, low, high, "action")
         return specs.discrete(5, name="action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """Paints the observed picture in the size of the canvas."""
+        return canvas.picture(self._image(state, (min(canvas.size),) * 2))
+
 
 def _origin(car: Car) -> tuple[jax.Array, jax.Array]:
-    """Position of the hull's origin, float32 ``[B]`` each."""
+    """Returns x and y of the hull's origin, float32 ``[B]`` each."""
     s, c = sin_cos(car.bodies[:, 2, 0])
     x, y = SCENE.centre_x[0], SCENE.centre_y[0]
     return car.bodies[:, 0, 0] - (c * x - s * y), car.bodies[:, 1, 0] - (s * x + c * y)
 
 
 def _observed(state: State) -> jax.Array:
-    """The observation of the state, float32 ``[B, 38]``."""
+    """Returns the observation of the state, float32 ``[B, 38]``."""
     car, track = state.car, state.track
     x, y = _origin(car)
     s, c = sin_cos(car.bodies[:, 2, 0])
 
     def seen(dx: Any, dy: Any) -> Any:
-        """Vectors ``[B, n]`` to the right and ahead."""
+        """Returns vectors ``[B, n]`` to the right and ahead."""
         return c[:, None] * dx + s[:, None] * dy, c[:, None] * dy - s[:, None] * dx
 
     distance = (track.points[:, 0] - x[:, None]) ** 2 + (track.points[:, 1] - y[:, None]) ** 2

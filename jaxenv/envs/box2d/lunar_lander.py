@@ -1,7 +1,7 @@
 """Land a spacecraft between two flags with one main engine and two side engines.
 
 Reference: Gymnasium ``LunarLander-v3`` and ``LunarLanderContinuous-v3`` (tests/envs/box2d/test_lunar_lander.py). The
-physics is that of Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
+physics follows Box2D 2.3 by Erin Catto (tests/envs/physics2d/test_world.py).
 
 Observation   float32[8]   x and y relative to the pad, velocity along x and y, angle (rad), angular velocity, contact
               of the first and of the second leg (0 or 1); lengths relative to half the width and height of the picture,
@@ -11,7 +11,7 @@ Action        int32        0 nothing, 1 left engine, 2 main engine, 3 right engi
 Reward        increase of the shaping term -100 distance - 100 speed - 100 |angle| + 10 per leg on the ground, minus 0.3
               for the main and 0.03 for a side engine at full throttle; -100 for a crash, +100 for a landing instead
 Starts        at the top in the middle, pushed by a force uniform in [-start_force, start_force] along x and y for one
-              step; heights of 12 points uniform in [0, 6.67) m, of which the five in the middle are those of the pad,
+              step; heights of 12 points uniform in [0, 6.67) m, the five in the middle replaced by the pad,
               smoothed over three points; wind_index and torque_index uniform in [-9999, 9999)
 Terminates    the hull touches the ground, |x| >= 1, or the craft falls asleep: it has not moved for half a second
 Time limit    1000 (registry)
@@ -46,7 +46,6 @@ _HULL = [(17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10)]
 _LEG = [(-2, -8), (2, -8), (2, 8), (-2, 8)]
 _LEG_AWAY, _LEG_DOWN, _LEG_TORQUE = 20 / SCALE, 18 / SCALE, 40.0
 _MAIN_BELOW, _SIDE_AWAY, _SIDE_HEIGHT, _SIDE_LEVER = 4 / SCALE, 12 / SCALE, 14 / SCALE, 17 / SCALE
-LEG = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
 _SIDES = (-1, 1)  # of the first and the second leg, which is on the left
 
 
@@ -84,7 +83,7 @@ class Params:
 
 @tree.struct
 class State:
-    """The craft, the ground and what the next step needs."""
+    """The craft, the ground, the last shaping term and the indices of wind and torque."""
 
     world: Packed  # the hull, the leg on the right and the leg on the left; `world_of` names its parts
     heights: jax.Array  # float32[B, 11], of the ground in m
@@ -117,7 +116,7 @@ class LunarLander(Task):
         return self._started(smoothed(heights), force, indices, noise)
 
     def _started(self, heights: jax.Array, force: jax.Array, indices: jax.Array, noise: jax.Array) -> State:
-        """The state after the first step, which the original takes in ``reset``, with idle engines."""
+        """Returns the state after the first step, which the original takes in ``reset``, with idle engines."""
         lanes = heights.shape[0]
         strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)
@@ -133,12 +132,12 @@ class LunarLander(Task):
         return self._advanced(state, action, noise)
 
     def _advanced(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
-        """The transition for given numbers ``noise [B, 2]`` in [-1, 1), which disperse the flames."""
+        """Returns the transition, given ``noise [B, 2]`` in [-1, 1), which disperses the flames."""
         main, side, direction = self._throttles(action)
         world = world_of(state)
         flying = ~(world.touched[1] | world.touched[2])
         wind, torque, wind_index, torque_index = self._weather(state.wind_index, state.torque_index, flying)
-        world = _fired(world, main, side, direction, noise, self.params)
+        world = _fire_engines(world, main, side, direction, noise, self.params)
         world, step = self._step(world, state.heights, _on_hull(wind, jnp.zeros_like(wind), torque))
         state = State(physics2d.pack(world), state.heights, state.shaping, wind_index, torque_index)
         observation = _observed(state)
@@ -166,7 +165,7 @@ class LunarLander(Task):
         )
 
     def _throttles(self, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Power of the main and the side engine in [0, 1], and the side engine's direction, float32 ``[B]``."""
+        """Returns the power of main and side engine in [0, 1] and the side engine's direction, float32 ``[B]``."""
         if not self.continuous:
             main = (action == 2).astype(jnp.float32)
             side = ((action == 1) | (action == 3)).astype(jnp.float32)
@@ -179,7 +178,7 @@ class LunarLander(Task):
     def _weather(
         self, wind_index: jax.Array, torque_index: jax.Array, flying: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """Wind and torque on the hull, float32 ``[B]``, and the next indices."""
+        """Returns wind and torque on the hull, float32 ``[B]``, and the next indices."""
         if not self.enable_wind:
             calm = jnp.zeros(flying.shape, jnp.float32)
             return calm, calm, wind_index, torque_index
@@ -191,23 +190,6 @@ class LunarLander(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack(_observed(state), axis=-1)
 
-    def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
-        """The craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
-        world = world_of(state)
-        colours = (PURPLE, LEG, LEG)
-        return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
-
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The moon, the pad between its flags, and the craft."""
-        canvas = canvas.fill(NIGHT).view((0, WIDTH), (0, HEIGHT))
-        canvas = canvas.below(lambda x: _height(state.heights, x), SILVER)
-        for x in (WIDTH / 2 - WIDTH / EDGES, WIDTH / 2 + WIDTH / EDGES):
-            canvas = canvas.line(x, PAD, x, PAD + 1.6, 0.12, WHITE)
-            canvas = canvas.polygon([(x, PAD + 1.6), (x, PAD + 1.0), (x + 0.9, PAD + 1.3)], GOLD)
-        for colour, points in self.shapes(state):
-            canvas = canvas.polygon(points, colour)
-        return canvas
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([2.5, 2.5, 10, 10, 2 * math.pi, 10, 1, 1], np.float32)
         low = np.concatenate([-high[:6], np.zeros(2, np.float32)])
@@ -218,14 +200,33 @@ class LunarLander(Task):
             return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
         return specs.discrete(4, name="action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def shapes(self, state: State) -> list[tuple[np.ndarray, list[tuple[Any, ...]]]]:
+        """Returns the craft in world units: pairs of a colour and corners, each two arrays ``[B]``."""
+        world = world_of(state)
+        colours = (PURPLE, _LEG_COLOUR, _LEG_COLOUR)
+        return [(c, corners(SCENE, world, i)) for i, c in reversed(list(enumerate(colours)))]
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """Paints the moon, the pad between its flags, and the craft."""
+        canvas = canvas.fill(NIGHT).view((0, WIDTH), (0, HEIGHT))
+        canvas = canvas.below(lambda x: _height(state.heights, x), SILVER)
+        for x in (WIDTH / 2 - WIDTH / EDGES, WIDTH / 2 + WIDTH / EDGES):
+            canvas = canvas.line(x, PAD, x, PAD + 1.6, 0.12, WHITE)
+            canvas = canvas.polygon([(x, PAD + 1.6), (x, PAD + 1.0), (x + 0.9, PAD + 1.3)], GOLD)
+        for colour, points in self.shapes(state):
+            canvas = canvas.polygon(points, colour)
+        return canvas
+
 
 def world_of(state: State) -> World:
-    """Poses, velocities, impulses and contacts, with the lanes last."""
+    """Unpacks poses, velocities, impulses and contacts, with the lanes last."""
     return physics2d.unpack(state.world, SCENE, NEARBY)
 
 
 def smoothed(heights: jax.Array) -> jax.Array:
-    """The ground, float32 ``[B, 11]``, from 12 random heights: a flat pad in the middle, means of three elsewhere.
+    """Smooths 12 random heights to the ground, float32 ``[B, 11]``: a flat pad in the middle, else means of three.
 
     As in the original, the neighbour on the left of the first point is the last of the 12.
     """
@@ -237,30 +238,23 @@ def smoothed(heights: jax.Array) -> jax.Array:
     return (np.float32(0.33) * (left + heights + right))[:, : EDGES + 1]
 
 
-def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
-    """The height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
-    place = x * np.float32(EDGES / WIDTH)
-    parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]
-    return sum(parts[1:], parts[0])
-
-
 def _on_hull(x: jax.Array, y: jax.Array, torque: jax.Array) -> tuple[jax.Array, ...]:
-    """Force and torque on all bodies, float32 ``[3, B]`` each."""
+    """Returns forces and torques on all bodies, float32 ``[3, B]`` each, that act on the hull only."""
     zero = jnp.zeros_like(x)
     return tuple(jnp.stack([value, zero, zero]) for value in (x, y, torque))
 
 
 def _gust(index: jax.Array) -> jax.Array:
-    """tanh(sin(2 k i) + sin(pi k i)) for k = 0.01, which never repeats."""
+    """Returns tanh(sin(2 k i) + sin(pi k i)) for k = 0.01, which never repeats."""
     turn = (index % 200).astype(jnp.float32)  # the second sine has a period of 200 steps
     slow = index.astype(jnp.float32) * np.float32(0.02)
     return jnp.tanh(sin_cos(slow)[0] + sin_cos(turn * np.float32(math.pi * 0.01))[0])
 
 
-def _fired(
+def _fire_engines(
     world: World, main: jax.Array, side: jax.Array, direction: jax.Array, noise: jax.Array, params: Params
 ) -> World:
-    """The world after the engines' impulses on the hull."""
+    """Returns the world after the engines' impulses on the hull."""
     first, second = noise[:, 0] / np.float32(SCALE), noise[:, 1] / np.float32(SCALE)
     s, c = sin_cos(world.pose[2][0])
     # Along the craft and across it; the original's signs make both mirror images.
@@ -271,7 +265,7 @@ def _fired(
     origin = _origin(world)
     power = main * params.main_engine_power
     point = origin[0] + off[0] - hull[0], origin[1] + off[1] - hull[1]
-    velocity = _struck(velocity, (-off[0] * power, -off[1] * power), point)
+    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
     across = 3 * second + direction * np.float32(_SIDE_AWAY)
     off = s * first - c * across, -c * first - s * across
     power = side * params.side_engine_power
@@ -279,17 +273,17 @@ def _fired(
         origin[0] + off[0] - s * np.float32(_SIDE_LEVER) - hull[0],
         origin[1] + off[1] + c * np.float32(_SIDE_HEIGHT) - hull[1],
     )
-    velocity = _struck(velocity, (-off[0] * power, -off[1] * power), point)
+    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
     velocity = tuple(v.at[0].set(new) for v, new in zip(world.velocity, velocity, strict=True))
     return tree.rebuild(world, velocity=velocity)
 
 
-def _struck(
+def _apply_impulse(
     velocity: tuple[jax.Array, jax.Array, jax.Array],
     impulse: tuple[jax.Array, jax.Array],
     arm: tuple[jax.Array, jax.Array],
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Velocity of the hull after an impulse at ``arm`` from its centre of mass."""
+    """Returns the velocity of the hull after an impulse at ``arm`` from its centre of mass."""
     vx, vy, w = velocity
     mass, inertia = SCENE.inverse_mass[0], SCENE.inverse_inertia[0]
     turn = arm[0] * impulse[1] - arm[1] * impulse[0]
@@ -297,14 +291,14 @@ def _struck(
 
 
 def _origin(world: World) -> tuple[jax.Array, jax.Array]:
-    """Position of the hull's origin, float32 ``[B]`` each; lanes last."""
+    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
     s, c = sin_cos(world.pose[2][0])
     x, y = SCENE.centre_x[0], SCENE.centre_y[0]
     return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)
 
 
 def _observed(state: State) -> tuple[jax.Array, ...]:
-    """The eight numbers of the observation, float32 ``[B]`` each."""
+    """Returns the eight numbers of the observation, float32 ``[B]`` each."""
     world = world_of(state)
     x, y = _origin(world)
     vx, vy, w = (v[0] for v in world.velocity)
@@ -325,3 +319,15 @@ def _shaping(observation: tuple[jax.Array, ...]) -> Any:
     x, y, vx, vy, angle, _, first, second = observation
     distance, speed = jnp.sqrt(x * x + y * y), jnp.sqrt(vx * vx + vy * vy)
     return -100 * distance - 100 * speed - 100 * jnp.abs(angle) + 10 * first + 10 * second
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_LEG_COLOUR = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
+
+
+def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
+    """Returns the height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
+    place = x * np.float32(EDGES / WIDTH)
+    parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]
+    return sum(parts[1:], parts[0])

@@ -1,4 +1,4 @@
-"""The environments of bsuite: small tasks that each test one capability of an agent."""
+"""The environments of bsuite. Each is a small task that tests one capability of an agent."""
 
 from jaxenv.core import register
 

@@ -1,4 +1,4 @@
-"""Pictures of the chains of this family, 10 wide and 10 high."""
+"""Draws the chains of this family, 10 wide and 10 high."""
 
 import math
 from typing import Any
@@ -35,7 +35,7 @@ def discounting(
         canvas = canvas.path([(0.8, 5.3), (first, y), (first + width, y)], 0.16, SILVER)
         canvas = canvas.path([(0.8, 5.3), (first, y), (at, y)], 0.24, ORANGE, alpha=chosen)
         here = jnp.where(chosen, np.float32(y), here)
-        # The reward, and its step above it. What was paid out is hollow.
+        # The reward, and its step above it. A reward that has been paid is hollow.
         x = first + width * math.log1p(step) / end
         more = jnp.broadcast_to(bonus == number, time.shape)
         paid = chosen & (time >= step)
@@ -117,7 +117,7 @@ def _sun(canvas: Canvas) -> Canvas:
 
 
 def _rain(canvas: Canvas, held: jax.Array) -> Canvas:
-    """A cloud and drops, except below an umbrella that is ``held``."""
+    """Paints a cloud and drops, except below an umbrella that is ``held``."""
     for number in range(9):
         x = 1.1 + 0.9 * number
         beyond = _CANOPY_RADIUS**2 - (x - _CANOPY_X) ** 2
@@ -131,7 +131,7 @@ def _rain(canvas: Canvas, held: jax.Array) -> Canvas:
 
 
 def coins(canvas: Canvas, heads: jax.Array) -> Canvas:
-    """Paints coins that carry no information at the right, bool ``[B, N]``."""
+    """Paints the coins that carry no information, bool ``[B, N]``, on the right."""
     for number in range(heads.shape[1]):
         column, row = divmod(number, 20)
         x, y = 9.7 - 0.4 * column, 9.7 - 0.4 * row
@@ -143,7 +143,7 @@ def coins(canvas: Canvas, heads: jax.Array) -> Canvas:
 
 
 def steps_left(canvas: Canvas, time: jax.Array, last: Any) -> Canvas:
-    """Paints the ``time`` passed of ``last`` steps, as a bar, and the number of remaining steps."""
+    """Paints a bar for the ``time`` passed of ``last`` steps, and the number of remaining steps."""
     last = jnp.asarray(last, jnp.int32)
     canvas = timeline(canvas, 0.8, 7.2, 0.95, time.astype(jnp.float32) / last.astype(jnp.float32))
     return canvas.number(jnp.maximum(last - time, 0), 9.6, 0.6, 0.75, INK, digits=3, align=1)

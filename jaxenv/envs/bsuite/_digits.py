@@ -1,4 +1,4 @@
-"""Images of handwritten digits from local files; nothing is downloaded."""
+"""Reads images of handwritten digits from local files; nothing is downloaded."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ _IMAGES, _LABELS = 0x803, 0x801
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """Files with images and labels, and their versions.
+    """Files of images and labels, and their versions.
 
     Attributes:
         paths: absolute paths of one ``.npz`` file, or of the IDX files of images and of labels; empty for the digits of
@@ -97,7 +97,7 @@ def load(files: Files) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def shape(files: Files) -> tuple[int, ...]:
-    """The number of images, rows and columns. For the digits of scikit-learn it does not need scikit-learn."""
+    """Returns the number of images, rows and columns; the digits of scikit-learn need no scikit-learn for it."""
     return load(files)[0].shape if files.paths else (1797, 8, 8)
 
 
@@ -107,7 +107,7 @@ def _stamp(path: Any) -> Any:
 
 
 def _as_uint8(array: np.ndarray, name: str, maximum: int) -> np.ndarray:
-    """The array as uint8. Fractions, such as pixels scaled to [0, 1], raise an error instead of being truncated."""
+    """Casts to uint8. Fractions, such as pixels scaled to [0, 1], raise an error instead of being truncated."""
     with np.errstate(invalid="ignore"):  # NaN fails the comparison below
         converted = array.astype(np.uint8)
     if not np.array_equal(converted, array):

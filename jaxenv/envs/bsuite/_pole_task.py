@@ -1,4 +1,4 @@
-"""The common part of bsuite's two tasks with a pole on a cart: physics, time, and most of the observation."""
+"""Base class of bsuite's two tasks with a pole on a cart: physics, time, and most of the observation."""
 
 import functools
 from typing import Any
@@ -42,7 +42,10 @@ class PoleTask(Task):
             )
 
     def push(self, pole: Pole, action: jax.Array) -> Pole:
-        """Cart and pole one step later. The angle stays in [-pi, pi], because float32 is most precise near 0."""
+        """Advances cart and pole by one step.
+
+        The angle stays in [-pi, pi], because float32 is most precise near 0.
+        """
         p = self.params
         force = (action - 1).astype(jnp.float32) * p.force
         physics = Physics(gravity=p.gravity, masscart=p.mass_cart, masspole=p.mass_pole, length=p.length)
@@ -55,39 +58,41 @@ class PoleTask(Task):
         )
 
     def columns(self, pole: Pole, steps: jax.Array) -> list[jax.Array]:
-        """The first six numbers of an observation, each float32 ``[B]``."""
+        """Returns the first six numbers of an observation, each float32 ``[B]``."""
         sin, cos = sin_cos(pole.theta)
         scale = self.params.x_threshold
         time = steps.astype(jnp.float32) * np.float32(self.timescale / self.max_time)
         return [pole.x / scale, pole.x_dot / scale, sin, cos, pole.theta_dot, time]
 
     def column_bounds(self) -> tuple[list[float], list[float]]:
-        """The lower and the upper bounds of `columns`."""
+        """Returns the lower and the upper bounds of `columns`."""
         last_time = np.float32(self.last_step) * np.float32(self.timescale / self.max_time)
         return [-np.inf, -np.inf, -1, -1, -np.inf, 0], [np.inf, np.inf, 1, 1, np.inf, float(last_time)]
 
+    @property
+    def last_step(self) -> int:
+        """Returns the step after which the time, summed in float64 as in bsuite, exceeds ``max_time``."""
+        return last_step(self.timescale, self.max_time)
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(3, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw_track(self, state: Any, canvas: Canvas) -> Canvas:
-        """The track with its ends, and the elapsed time below."""
+        """Paints the track with its ends, and the elapsed time below."""
         elapsed, end = state.steps.astype(jnp.float32) / self.last_step, self.params.x_threshold
         canvas = canvas.view((0, 1), (0, 1)).gauge(elapsed, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
         canvas = canvas.view((-3, 3), (-1.5, 1.5), margin=0.03).zoom(jnp.maximum(end / 3, 1.0))
         canvas = canvas.line(-end, -0.42, end, -0.42, 0.08, BROWN)
         return canvas.box(-end, -0.42, 0.1, 0.4, BROWN, corner=0.03).box(end, -0.42, 0.1, 0.4, BROWN, corner=0.03)
 
-    @property
-    def last_step(self) -> int:
-        """The step after which the time exceeds ``max_time``."""
-        return last_step(self.timescale, self.max_time)
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")
-
 
 @functools.lru_cache(maxsize=256)
 def last_step(timescale: float, max_time: float) -> int:
     """The step after which a time accumulated in float64, as in bsuite, exceeds ``max_time``.
 
-    The sum of 1000 times 0.01 is below 10, that of 3 times 0.1 is above 0.3.
+    In float64, 1000 additions of 0.01 stay below 10, while 3 additions of 0.1 exceed 0.3.
     """
     times = np.cumsum(np.full(int(max_time / timescale) + 2, timescale))
     return int(np.argmax(times > max_time)) + 1

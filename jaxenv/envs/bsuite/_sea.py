@@ -1,4 +1,4 @@
-"""The picture of the deep sea: a basin whose treasure lies in the rock to the right of the last cell."""
+"""Draws the deep sea: a basin whose treasure lies in the rock to the right of the last cell."""
 
 import functools
 
@@ -10,7 +10,7 @@ from jaxenv.canvas import BLUE, BROWN, GOLD, INK, NIGHT, ORANGE, SAND, SKY, WHIT
 from jaxenv.envs._drawing import place
 
 _TINTS = 8  # of the water
-_MIN_SIDE = 16  # pixels, of a cell whose digit can be read
+_MIN_SIDE = 16  # pixels of a cell with a legible digit
 
 
 def draw(canvas: Canvas, row: jax.Array, column: jax.Array, rightward: np.ndarray) -> Canvas:
@@ -61,13 +61,13 @@ def _rock(canvas: Canvas) -> Canvas:
 
 
 def _treasure(canvas: Canvas) -> Canvas:
-    """A chest in the rock."""
+    """Paints a chest in the rock."""
     canvas = canvas.fill(mix(BLUE, NIGHT, 0.65))
     canvas = canvas.box(0.5, 0.42, 0.84, 0.64, GOLD, corner=0.16).box(0.5, 0.5, 0.84, 0.1, INK)
     return canvas.box(0.5, 0.44, 0.16, 0.22, INK, corner=0.05)
 
 
 def _diver(canvas: Canvas) -> Canvas:
-    """A helmet with a window."""
+    """Paints a helmet with a window."""
     canvas = canvas.disc(0.5, 0.5, 0.42, INK).disc(0.5, 0.5, 0.36, ORANGE)
     return canvas.disc(0.5, 0.54, 0.23, INK).disc(0.5, 0.54, 0.17, SKY)

@@ -38,7 +38,7 @@ class Params:
     mass_pole: float = tree.leaf(default=0.1, unit="kg", low=0)
     length: float = tree.leaf(default=0.5, unit="m", above=0, doc="half the length of the pole")
     force: float = tree.leaf(default=10.0, unit="N")
-    height_threshold: float = tree.leaf(default=0.8, doc="the pole stands while the cosine of its angle exceeds this")
+    height_threshold: float = tree.leaf(default=0.8, doc="cosine of the angle above which the pole stands")
     x_threshold: float = tree.leaf(default=3.0, unit="m", above=0)
     init_range: float = tree.leaf(default=0.05, low=0, doc="of positions, velocities, angles and rates")
 
@@ -88,15 +88,17 @@ class CartPole(PoleTask):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack(self.columns(state.pole, state.steps), axis=-1)[:, None]
 
+    def observation_spec(self) -> specs.Bounded:
+        low, high = self.column_bounds()
+        return specs.Bounded((1, 6), np.float32, np.array([low]), np.array([high]), "observation")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         p = self.params
         canvas = self.draw_track(state, canvas)
         canvas = draw_angles(canvas, state.pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
         return draw_cart(canvas, state.pole, p.length, ORANGE)
-
-    def observation_spec(self) -> specs.Bounded:
-        low, high = self.column_bounds()
-        return specs.Bounded((1, 6), np.float32, np.array([low]), np.array([high]), "observation")
 
 
 def _stands(pole: Pole, p: Params) -> jax.Array:

@@ -54,16 +54,16 @@ class Params:
 
 @tree.struct
 class Cost:
-    """A compensated sum of the costs of pushes, ``total + rest``, each float32 ``[B]``.
+    """Compensated sum of the costs of pushes, ``total + rest``, each float32 ``[B]``, exact over many steps.
 
-    It stays exact over many steps. A count of pushes would not do, because ``move_cost`` may change between steps.
+    A count of pushes would not suffice, because ``move_cost`` may change between steps.
     """
 
     total: jax.Array
     rest: jax.Array  # the rounding error of total
 
     def plus(self, cost: jax.Array) -> "Cost":
-        """The sum with one more cost."""
+        """Adds one cost to the sum."""
         return Cost(*moments.add(self.total, self.rest, cost))
 
 
@@ -126,17 +126,19 @@ class CartPoleSwingup(PoleTask):
         ]
         return jnp.stack([*self.columns(state.pole, state.steps), *flags], axis=-1)[:, None]
 
+    def observation_spec(self) -> specs.Bounded:
+        low, high = self.column_bounds()
+        return specs.Bounded((1, 8), np.float32, np.array([[*low, -1, -1]]), np.array([[*high, 1, 1]]), "observation")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The pole is green while it is upright. The part of the track and the angles that this takes are marked."""
+        """Paints the pole, green while it is upright, and marks the angles and the part of the track that count."""
         p, pole = self.params, state.pole
         canvas = self.draw_track(state, canvas)
         canvas = canvas.line(-p.x_reward_threshold, -0.42, p.x_reward_threshold, -0.42, 0.16, GREEN)
         canvas = draw_angles(canvas, pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
         return draw_cart(canvas, pole, p.length, jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None]))
-
-    def observation_spec(self) -> specs.Bounded:
-        low, high = self.column_bounds()
-        return specs.Bounded((1, 8), np.float32, np.array([[*low, -1, -1]]), np.array([[*high, 1, 1]]), "observation")
 
 
 def _is_upright(pole: Pole, p: Params) -> jax.Array:
@@ -153,7 +155,7 @@ def _is_slow(pole: Pole, p: Params) -> jax.Array:
 
 
 def _counted(state: State, pole: Pole, upright: jax.Array, cost: jax.Array) -> State:
-    """The state after a step to ``pole``, with its counters updated except for ``best_episode``."""
+    """Returns the state after a step to ``pole``, with its counters updated except for ``best_episode``."""
     return tree.rebuild(
         state,
         pole=pole,
@@ -166,5 +168,5 @@ def _counted(state: State, pole: Pole, upright: jax.Array, cost: jax.Array) -> S
 
 
 def _return(upright: jax.Array, cost: Cost) -> jax.Array:
-    """The sum of rewards for a number of steps upright and a cost of pushes."""
+    """Returns the sum of rewards, given the steps upright and the cost of pushes."""
     return upright.astype(jnp.float32) - cost.total - cost.rest

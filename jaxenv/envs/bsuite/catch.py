@@ -68,6 +68,14 @@ class Catch(Task):
     def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": np.float32(2) * state.misses.astype(jnp.float32)}
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.Bounded((self.rows, self.columns), np.float32, 0, 1, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(3, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         board = (self.rows, self.columns)
         canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *board), np.int32), [floor])
@@ -77,11 +85,8 @@ class Catch(Task):
         ball = state.ball_row * self.columns + state.ball_column
         return canvas.tiles(place(ball, board, 1 + missed.astype(jnp.int32)), [None, _ball, _missed_ball])
 
-    def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.rows, self.columns), np.float32, 0, 1, "observation")
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")
+# --- the picture -----------------------------------------------------------------------------------------------------
 
 
 def _paddle(canvas: Canvas) -> Canvas:

@@ -66,13 +66,13 @@ class DeepSea(Task):
     size: int = tree.static(default=8, low=1, doc="number of rows and of columns")
     deterministic: bool = tree.static(default=True, doc="whether going right always succeeds and rewards have no noise")
     randomize_actions: bool = tree.static(
-        default=True, doc="whether the action that goes right is drawn for every cell; otherwise it is 1"
+        default=True, doc="whether a random action goes right in each cell; otherwise action 1 does"
     )
     mapping_seed: int = tree.static(
         default=42,
         low=0,
         high=2**32 - 1,
-        doc="the seed of that draw, as in bsuite; the mapping is the same in all lanes and episodes",
+        doc="seed of the actions that go right, as in bsuite; equal in all lanes and episodes",
     )
     finite_observation = True
 
@@ -103,7 +103,7 @@ class DeepSea(Task):
         return self.advance(state, action, draws)
 
     def advance(self, state: State, action: jax.Array, draws: Draws | None) -> Transition:
-        """One step, given its random numbers; ``None`` in a deterministic sea."""
+        """Takes one step, given its random numbers; ``None`` in a deterministic sea."""
         last = np.int32(self.size - 1)
         cell = state.row * np.int32(self.size) + state.column
         right = action == lookup(self.action_mapping != 0, cell).astype(jnp.int32)
@@ -140,14 +140,16 @@ class DeepSea(Task):
             "denoised_return": state.treasures.astype(jnp.float32),
         }
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _sea.draw(canvas, state.row, state.column, self.action_mapping)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.size, self.size), np.float32, 0, 1, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return _sea.draw(canvas, state.row, state.column, self.action_mapping)
 
 
 @functools.lru_cache(maxsize=64)

@@ -29,7 +29,7 @@ _NUM_STEPS = np.int32(100)
 class Params:
     """A scalar, or ``[B]`` for one value per lane."""
 
-    mapping_seed: int = tree.leaf(default=0, doc="modulo 5: the choice with the larger reward")
+    mapping_seed: int = tree.leaf(default=0, doc="the choice with the larger reward, modulo 5")
 
 
 @tree.struct
@@ -72,10 +72,6 @@ class DiscountingChain(Task):
         time = state.time.astype(jnp.float32) / np.float32(_NUM_STEPS)
         return jnp.stack([state.choice.astype(jnp.float32), time], axis=-1)[:, None]
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        bonus = jnp.asarray(self.params.mapping_seed, jnp.int32) % len(_REWARD_STEPS)
-        return _chains.discounting(canvas, state.time, state.choice, bonus, _REWARD_STEPS)
-
     def observation_spec(self) -> specs.Bounded:
         # An episode without termination may last longer than 100 steps.
         max_time = np.inf if self.compat else 1
@@ -84,3 +80,9 @@ class DiscountingChain(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(_REWARD_STEPS), name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        bonus = jnp.asarray(self.params.mapping_seed, jnp.int32) % len(_REWARD_STEPS)
+        return _chains.discounting(canvas, state.time, state.choice, bonus, _REWARD_STEPS)

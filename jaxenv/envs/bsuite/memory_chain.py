@@ -86,9 +86,6 @@ class MemoryChain(Task):
     def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_perfect": state.right, "total_regret": np.float32(2) * state.wrong.astype(jnp.float32)}
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)
-
     def observation_spec(self) -> specs.Bounded:
         bits = [1] * self.num_bits
         low, high = [[0, 0, *(-b for b in bits)]], [[1, self.num_bits - 1, *bits]]
@@ -96,6 +93,11 @@ class MemoryChain(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)
 
 
 def _queried_bit(state: State) -> jax.Array:

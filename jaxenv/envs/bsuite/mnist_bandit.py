@@ -57,11 +57,11 @@ class MNISTBandit(Task):
     action_names = tuple(f"digit {digit}" for digit in range(10))
 
     def convert(self) -> dict[str, Any]:
-        # The files are identified here once. Later changes of the working directory do not matter, and later changes
-        # of the files are detected.
+        # The files are identified once, here: later changes of the working directory do not matter, and changed files
+        # are detected.
         if not isinstance(self.path, str):  # the constructor rejects it after this call
             return {}
-        return {"files": self._named(_digits.find, self.path)}
+        return {"files": self._with_owner(_digits.find, self.path)}
 
     def check(self) -> None:
         if int(self.fraction * self._shape[0]) < 1:
@@ -70,18 +70,18 @@ class MNISTBandit(Task):
     @property
     def _shape(self) -> tuple[int, ...]:
         # Does not need scikit-learn, so that the environment can be listed without it.
-        return self._named(_digits.shape, self.files)
+        return self._with_owner(_digits.shape, self.files)
 
     @property
     def _data(self) -> tuple[np.ndarray, np.ndarray, int]:
         """Images, labels and the value of white; the cache of `_digits.load` keeps one copy for all environments."""
-        images, labels, white = self._named(_digits.load, self.files)
+        images, labels, white = self._with_owner(_digits.load, self.files)
         count = int(self.fraction * len(labels))
         if self.signed_pixels:
             images = images.view(np.int8)
         return images[:count], labels[:count], white
 
-    def _named(self, read: Callable[..., Any], argument: Any) -> Any:
+    def _with_owner(self, read: Callable[..., Any], argument: Any) -> Any:
         """Returns ``read(argument)``; errors name the environment."""
         try:
             return read(argument)
@@ -112,6 +112,15 @@ class MNISTBandit(Task):
         shown = shown.astype(jnp.float32) / np.float32(white)
         return jnp.where(tree.expand(state.image >= 0, 3), shown, np.float32(0))
 
+    def observation_spec(self) -> specs.Bounded:
+        low, high = (-128 / 255, 127 / 255) if self.path and self.signed_pixels else (0, 1)
+        return specs.Bounded(self._shape[1:], np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(10, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         images, _, white = self._data
         shown = take_rows(images.view(np.uint8), jnp.maximum(state.image, 0), mode="promise_in_bounds")
@@ -124,10 +133,3 @@ class MNISTBandit(Task):
         # The right answer stands below the image.
         canvas = canvas.view((0, 10), (0, 10)).text("=", 4.9, 0.2, 0.6, GREY, align=1)
         return canvas.number(state.label, 5.15, 0.2, 0.6, GOLD, digits=1)
-
-    def observation_spec(self) -> specs.Bounded:
-        low, high = (-128 / 255, 127 / 255) if self.path and self.signed_pixels else (0, 1)
-        return specs.Bounded(self._shape[1:], np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(10, name="action")

@@ -72,7 +72,7 @@ class MountainCar(Task):
         return tree.rebuild(new, total_steps=old.total_steps)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        # The physics are those of Gymnasium, wall included; the goal requires no velocity.
+        # Gymnasium's physics, wall included; the goal requires no velocity.
         push = (action - 1).astype(jnp.float32) * self.params.force
         car = in_small_kernel(mountain_car.roll, self, state.car, push)
         steps = state.steps + 1
@@ -86,11 +86,6 @@ class MountainCar(Task):
         time = state.steps.astype(jnp.float32) / np.float32(self.max_steps)
         return jnp.stack([state.car.position, state.car.velocity, time], axis=-1)[:, None]
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The bar at the bottom shows the elapsed steps."""
-        canvas = mountain_car.draw_valley(self, state.car, canvas).view((0, 1), (0, 1))
-        return canvas.gauge(state.steps.astype(jnp.float32) / self.max_steps, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([[self.max_position, self.max_speed, 1]], np.float32)
         low = np.array([[self.min_position, -self.max_speed, 0]], np.float32)
@@ -98,3 +93,10 @@ class MountainCar(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """Paints the valley and, at the bottom, a bar for the elapsed steps."""
+        canvas = mountain_car.draw_valley(self, state.car, canvas).view((0, 1), (0, 1))
+        return canvas.gauge(state.steps.astype(jnp.float32) / self.max_steps, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)

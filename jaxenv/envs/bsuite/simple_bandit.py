@@ -75,14 +75,6 @@ class SimpleBandit(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.ones((*state.total_regret.shape, 1, 1), jnp.float32)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = Arms(self.num_actions, 0.0, 1.0).draw(canvas, state.arms)
-        # The regret in tenths.
-        regret = jnp.round(10 * state.total_regret.astype(jnp.float32) / self._units).astype(jnp.int32)
-        canvas = canvas.text("REGRET", 0.7, 0.15, 0.7, INK).text(".", 8.6, 0.15, 0.7, INK)
-        canvas = canvas.number(jax.lax.div(regret, np.int32(10)), 8.5, 0.15, 0.7, INK, digits=6, align=1)
-        return canvas.number(jax.lax.rem(regret, np.int32(10)), 9.3, 0.15, 0.7, INK, digits=1, align=1)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1, 1), np.float32, 1, 1, "observation")
 
@@ -92,3 +84,13 @@ class SimpleBandit(Task):
     @property
     def _units(self) -> np.float32:
         return np.float32(self.num_actions - 1)
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = Arms(self.num_actions, 0.0, 1.0).draw(canvas, state.arms)
+        # The regret in tenths.
+        regret = jnp.round(10 * state.total_regret.astype(jnp.float32) / self._units).astype(jnp.int32)
+        canvas = canvas.text("REGRET", 0.7, 0.15, 0.7, INK).text(".", 8.6, 0.15, 0.7, INK)
+        canvas = canvas.number(jax.lax.div(regret, np.int32(10)), 8.5, 0.15, 0.7, INK, digits=6, align=1)
+        return canvas.number(jax.lax.rem(regret, np.int32(10)), 9.3, 0.15, 0.7, INK, digits=1, align=1)

@@ -65,7 +65,7 @@ class UmbrellaChain(Task):
         return self.advance(state, action, self._words(stream))
 
     def advance(self, state: State, action: jax.Array, words: tuple[jax.Array, ...]) -> Transition:
-        """One step, given its coins: the first one determines the reward, the second is unused."""
+        """Takes one step, given its coins: the first one determines the reward, the second is unused."""
         held = jnp.where(state.time == 0, action == 1, state.held)
         time = state.time + 1
         ended = time == self.params.chain_length
@@ -84,11 +84,6 @@ class UmbrellaChain(Task):
     def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": np.float32(2) * state.failures.astype(jnp.float32)}
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = _chains.umbrella(canvas, state.needed, state.held)
-        canvas = _chains.coins(canvas, self._distractors(state))
-        return _chains.steps_left(canvas, state.time, self.params.chain_length)
-
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((1, 3 + self.n_distractor), np.float32, 0, 1, "observation")
 
@@ -99,5 +94,12 @@ class UmbrellaChain(Task):
         return random.separate_bits(stream, _coins.num_words(2 + self.n_distractor))
 
     def _distractors(self, state: State) -> jax.Array:
-        """The coins of the observation: bool ``[B, n_distractor]``."""
+        """Returns the coins of the observation: bool ``[B, n_distractor]``."""
         return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = _chains.umbrella(canvas, state.needed, state.held)
+        canvas = _chains.coins(canvas, self._distractors(state))
+        return _chains.steps_left(canvas, state.time, self.params.chain_length)

@@ -83,8 +83,17 @@ class Acrobot(Task):
         (sin_1, cos_1), (sin_2, cos_2) = sin_cos(state.theta_1), sin_cos(state.theta_2)
         return jnp.stack([cos_1, sin_1, cos_2, sin_2, state.rate_1, state.rate_2], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)
+        return specs.Bounded((6,), np.float32, -high, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(3, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """Both links are 1 m long, as in the condition of the goal: the tip is above the line at a height of 1 m."""
+        """Paints both links 1 m long, as in the condition of the goal: the tip is above the line at a height of 1 m."""
         canvas = canvas.view((-2, 2), (-2, 2), margin=0.04).box(0, 51, 999, 100, mix(PAPER, GREEN, 0.25))
         canvas = canvas.box(0, 1, 999, 0.06, GREEN)
         # Angles counterclockwise from the right.
@@ -98,16 +107,9 @@ class Acrobot(Task):
             canvas = canvas.arc(joint_x, joint_y, 0.45, angle, angle + ahead, 0.09, BLUE, arrow=True)
         return canvas
 
-    def observation_spec(self) -> specs.Bounded:
-        high = np.array([1, 1, 1, 1, self.max_rate_1, self.max_rate_2], np.float32)
-        return specs.Bounded((6,), np.float32, -high, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")
-
 
 def _swung(env: Acrobot, state: State, action: jax.Array) -> tuple[State, jax.Array]:
-    """The state after a step, and whether the tip is above the line."""
+    """Returns the state after a step, and whether the tip is above the line."""
     torque = (action - 1).astype(jnp.float32) * env.params.torque
     state = _runge_kutta(lambda s: _derivative(s, torque, env.params, env.dynamics), state, env.params.dt)
     state = _within_bounds(state, env.max_rate_1, env.max_rate_2)
@@ -115,7 +117,7 @@ def _swung(env: Acrobot, state: State, action: jax.Array) -> tuple[State, jax.Ar
 
 
 def _derivative(s: State, torque: jax.Array, p: Params, dynamics: str) -> State:
-    """Time derivative of the state."""
+    """Returns the time derivative of the state."""
     sin_2, cos_2 = sin_cos(s.theta_2)
     coupling = p.mass_2 * p.length_1 * p.com_2
     d_1 = p.mass_1 * p.com_1**2 + p.mass_2 * (p.length_1**2 + p.com_2**2) + 2 * coupling * cos_2 + 2 * p.inertia

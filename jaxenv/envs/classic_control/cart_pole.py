@@ -10,8 +10,8 @@ Starts        each component uniform in [-start_range, start_range]
 Terminates    |position| > position_limit or |angle| > angle_limit
 Time limit    500, CartPole-v0 200 (registry)
 
-As in Gymnasium the bounds of position and angle are twice the limits. With unusual params, such as a force of 1e6, a
-step may lead beyond them.
+As in Gymnasium, the bounds of position and angle are twice the limits. With unusual params, such as a force of 1e6, a
+step may exceed them.
 """
 
 import math
@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PAPER, SAND, Canvas, Colour, Number, mix
-from jaxenv.core import Range, Task, Transition, clip, in_small_kernel, sin_cos
+from jaxenv.canvas import BLUE, BROWN, GREEN, GREY, INK, ORANGE, PAPER, SAND, Canvas, mix
+from jaxenv.core import Range, Task, Transition, in_small_kernel, sin_cos
 
 
 @tree.struct
@@ -94,6 +94,15 @@ class CartPole(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.x, state.x_dot, state.theta, state.theta_dot], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        high = np.array([2 * self.position_limit, np.inf, 2 * self.angle_limit, np.inf], np.float32)
+        return specs.Bounded((4,), np.float32, -high, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.view((-self.position_limit, self.position_limit), (-0.7, 2.3), margin=0.02)
         canvas = canvas.zoom(jnp.maximum(self.params.length / 1.4, 1.0))
@@ -103,16 +112,9 @@ class CartPole(Task):
         canvas = draw_angles(canvas, state.x, self.angle_limit, 2 * self.params.length)
         return draw_cart(canvas, state, self.params.length, ORANGE)
 
-    def observation_spec(self) -> specs.Bounded:
-        high = np.array([2 * self.position_limit, np.inf, 2 * self.angle_limit, np.inf], np.float32)
-        return specs.Bounded((4,), np.float32, -high, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(2, name="action")
-
 
 def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array, jax.Array]:
-    """Acceleration of the cart (m/s^2) and of the pole (rad/s^2) under ``force`` (N), each float32 ``[B]``."""
+    """Returns the accelerations of cart (m/s^2) and pole (rad/s^2) under ``force`` (N), float32 ``[B]`` each."""
     sin, cos = sin_cos(state.theta)
     push = (force + p.polemass_length * state.theta_dot**2 * sin) / p.total_mass
     theta_acc = (p.gravity * sin - cos * push) / (p.length * (4 / 3 - p.masspole * cos**2 / p.total_mass))
@@ -120,7 +122,7 @@ def accelerations(state: State, force: jax.Array, p: Params) -> tuple[jax.Array,
 
 
 def _pushed(state: State, action: jax.Array, p: Params) -> State:
-    """One step of Euler's method."""
+    """Advances the state by one step of Euler's method."""
     force = jnp.where(action == 1, p.force, -p.force)
     x_acc, theta_acc = accelerations(state, force, p)
     return State(
@@ -131,19 +133,22 @@ def _pushed(state: State, action: jax.Array, p: Params) -> State:
     )
 
 
-def draw_angles(canvas: Canvas, x: jax.Array, limit: Number, length: Number) -> Canvas:
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+
+def draw_angles(canvas: Canvas, x: jax.Array, limit: Any, length: Any) -> Canvas:
     """Marks the angles up to a limit on both sides of upright."""
     green, up = mix(PAPER, GREEN, 0.25), math.pi / 2
     return canvas.sector(x, 0.14, length + 0.12, up - limit, up + limit, green)
 
 
-def draw_cart(canvas: Canvas, state: State, half_length: Number, colour: Colour) -> Canvas:
+def draw_cart(canvas: Canvas, state: State, half_length: Any, colour: Any) -> Canvas:
     """Paints the cart, its wheels on the line y = -0.4, and the pole in a colour, with arrows for the velocities."""
     canvas = canvas.box(state.x, -0.08, 1.0, 0.44, INK, corner=0.1)
     for side in (-0.28, 0.28):
         canvas = canvas.disc(state.x + side, -0.27, 0.13, GREY).disc(state.x + side, -0.27, 0.05, PAPER)
     x, y, length = state.x, 0.14, 2 * half_length
-    ahead = clip(0.2 * state.x_dot, -0.4, 0.4)
+    ahead = jnp.clip(0.2 * state.x_dot, -0.4, 0.4)
     canvas = canvas.arrow(x - ahead, -0.1, x + ahead, -0.1, 0.1, PAPER)
     sin, cos = sin_cos(state.theta)
     canvas = canvas.line(x, y, x + length * sin, y + length * cos, 0.18, colour).disc(x, y, 0.06, PAPER)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, Number, mix, turn
+from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PAPER, SAND, Canvas, mix, turn
 from jaxenv.core import Range, Task, Transition, check_order, clip, in_small_kernel, sin_cos
 
 
@@ -70,9 +70,6 @@ class MountainCar(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return draw_valley(self, state, canvas)
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([self.max_position, self.max_speed], np.float32)
         low = np.array([self.min_position, -self.max_speed], np.float32)
@@ -81,9 +78,14 @@ class MountainCar(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return draw_valley(self, state, canvas)
+
 
 def check_road(env: Any) -> None:
-    """Raises a ``ValueError`` unless the walls are in order, with the starts in order between them."""
+    """Raises a ``ValueError`` unless left wall, start range and right wall are in increasing order."""
     p, owner = env.params, f"{env}"
     check_order(owner, "min_position", env.min_position, "max_position", env.max_position, strict=True)
     road = Range(low=env.min_position, high=env.max_position)
@@ -103,8 +105,11 @@ def roll(env: Any, state: State, push: jax.Array) -> State:
 
 
 def at_goal(env: Any, state: State) -> jax.Array:
-    """Whether the car is at the goal with sufficient velocity: bool ``[B]``."""
+    """Returns whether the car is at the goal with sufficient velocity: bool ``[B]``."""
     return (state.position >= env.params.goal_position) & (state.velocity >= env.params.goal_velocity)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
 
 
 def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
@@ -123,7 +128,7 @@ def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
 
     x, y, angle = car.position, _height(car.position), jnp.arctan(_slope(car.position))
 
-    def at(along: Number, up: Number) -> tuple[jax.Array, jax.Array]:
+    def at(along: Any, up: Any) -> tuple[jax.Array, jax.Array]:
         across, above = turn(along, up, angle)
         return x + across, y + above
 
@@ -134,9 +139,9 @@ def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
     return canvas.arrow(*at(-3 * car.velocity, 0.28), *at(3 * car.velocity, 0.28), 0.04, BLUE)
 
 
-def _height(x: Number) -> jax.Array:
+def _height(x: Any) -> jax.Array:
     return 0.45 * jnp.sin(3 * x)
 
 
-def _slope(x: Number) -> jax.Array:
+def _slope(x: Any) -> jax.Array:
     return 1.35 * jnp.cos(3 * x)

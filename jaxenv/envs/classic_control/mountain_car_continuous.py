@@ -10,9 +10,8 @@ Starts        at rest, position uniform in [start_low, start_high]
 Terminates    position >= goal_position with velocity >= goal_velocity
 Time limit    999 (registry)
 
-As in Gymnasium, the fuel cost is that of the action as given. `jaxenv.make` adds `ClipAction`, which clips the action
-before it arrives here, as ALF does, so its environments charge for at most full throttle. With ``clip_action=False``
-they charge what Gymnasium's environment charges.
+As in Gymnasium, the fuel cost is computed from the unclipped action. `jaxenv.make` adds `ClipAction`, which clips the
+action first, as ALF does, so full throttle costs most. ``clip_action=False`` gives Gymnasium's costs.
 """
 
 from typing import Any
@@ -70,9 +69,6 @@ class MountainCarContinuous(Task):
     def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return draw_valley(self, state, canvas)
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([self.max_position, self.max_speed], np.float32)
         low = np.array([self.min_position, -self.max_speed], np.float32)
@@ -80,3 +76,8 @@ class MountainCarContinuous(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, -1.0, 1.0, "action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return draw_valley(self, state, canvas)

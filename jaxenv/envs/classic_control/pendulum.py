@@ -74,21 +74,23 @@ class Pendulum(Task):
         sin, cos = sin_cos(state.theta)
         return jnp.stack([cos, sin, state.theta_dot], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The mark above shows where upright is, the arrow the rate."""
-        length, angle = self.params.length, math.pi / 2 + state.theta
-        canvas = canvas.view((-1.35, 1.35), (-1.35, 1.35)).zoom(jnp.maximum(length, 1.0))
-        canvas = canvas.line(0, length + 0.17, 0, length + 0.27, 0.08, GREEN)
-        x, y = turn(length, 0.0, angle)
-        canvas = canvas.line(0, 0, x, y, 0.2, ORANGE).disc(0, 0, 0.16, INK).disc(0, 0, 0.06, PAPER)
-        return canvas.arc(0, 0, 0.5 * length, angle, angle + 0.2 * state.theta_dot, 0.09, BLUE, arrow=True)
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([1, 1, self.max_speed], np.float32)
         return specs.Bounded((3,), np.float32, -high, high, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, -self.max_torque, self.max_torque, "action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """Paints the pendulum, a mark where upright is, and an arrow for the rate."""
+        length, angle = self.params.length, math.pi / 2 + state.theta
+        canvas = canvas.view((-1.35, 1.35), (-1.35, 1.35)).zoom(jnp.maximum(length, 1.0))
+        canvas = canvas.line(0, length + 0.17, 0, length + 0.27, 0.08, GREEN)
+        x, y = turn(length, 0.0, angle)
+        canvas = canvas.line(0, 0, x, y, 0.2, ORANGE).disc(0, 0, 0.16, INK).disc(0, 0, 0.06, PAPER)
+        return canvas.arc(0, 0, 0.5 * length, angle, angle + 0.2 * state.theta_dot, 0.09, BLUE, arrow=True)
 
 
 def _advance(state: State, torque: jax.Array, max_speed: float, p: Params) -> State:

@@ -82,7 +82,7 @@ class CellSet:
         return CellSet(rows, columns)
 
     @staticmethod
-    def of(cells: jax.Array, num_lines: int) -> "CellSet":
+    def from_cells(cells: jax.Array, num_lines: int) -> "CellSet":
         """Returns the cells of these numbers, x + 32 * y: int32 ``[B, K]``, distinct; negative ones are left out."""
         line = np.arange(num_lines, dtype=np.int32)[None, :, None]
         x, y = (cells & 31)[:, None, :], (cells >> 5)[:, None, :]
@@ -196,7 +196,7 @@ def nth_bit(word: jax.Array, number: jax.Array) -> jax.Array:
 
 
 def nth_bit_of(word: jax.Array, number: jax.Array) -> jax.Array:
-    """`nth_bit` as a function of scalars, for `in_one_kernel`: a binary search in five steps."""
+    """Computes `nth_bit` on scalars, for `in_one_kernel`, by a binary search in five steps."""
     position = jnp.zeros_like(number)
     for half in (16, 8, 4, 2, 1):
         lower = _count_bits((word >> position.astype(jnp.uint32)) & np.uint32(2**half - 1))

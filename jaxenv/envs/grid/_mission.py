@@ -1,4 +1,4 @@
-"""Missions as numbers: one token per word, from the words of all missions of MiniGrid's levels."""
+"""Encodes missions as numbers: one token per word, from the words of all missions of MiniGrid's levels."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# The token of a word is its place here, 0 is the absence of a word. New words are added at the end, because policies
-# that were trained know the numbers.
+# A word's token is its index here; 0 means no word. New words go to the end, because trained policies depend on the
+# tokens.
 WORDS = (
     "",
     *("red", "green", "blue", "purple", "yellow", "grey"),
@@ -21,7 +21,7 @@ LENGTH = 20  # tokens in a mission; the longest one, of LockedRoom, has 17 words
 
 _TOKENS = {word: np.uint8(i) for i, word in enumerate(WORDS)}
 _FIRST_COLOUR, _FIRST_KIND = _TOKENS["red"], _TOKENS["key"]
-_KEY = np.uint32(5)  # MiniGrid's code of a key; those of a ball and a box follow
+_KEY = np.uint32(5)  # MiniGrid's code of a key; the codes of a ball and a box follow
 
 
 def encode(text: str) -> np.ndarray:

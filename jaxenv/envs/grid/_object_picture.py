@@ -1,4 +1,4 @@
-"""The picture of a grid with objects of six colours: the whole grid, lighter where the agent sees it."""
+"""Draws a grid with objects of six colours: the whole grid, lighter where the agent sees it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,7 @@ def draw(state: Any, seen: jax.Array, canvas: Canvas) -> Canvas:
     Args:
         state: an `object_world.State`.
         seen: the cells that the agent sees, bool ``[B, R, C]``, rows first; these rows and columns are drawn.
-        canvas: what is painted on.
+        canvas: the canvas.
     """
     rows, columns = (np.arange(n, dtype=np.int32) for n in seen.shape[1:])
     index = columns[None, None, :] + 32 * rows[None, :, None]
@@ -60,7 +60,7 @@ def _box(canvas: Canvas, colour: np.ndarray, size: float = 1.0) -> Canvas:
     return canvas.box(0.5, 0.5, 0.7 * size, 0.1 * size, mix(colour, INK, 0.6))
 
 
-def _of_all_colours(
+def _in_all_colours(
     paint: Callable[..., Any], on_floor: bool = False, **options: Any
 ) -> list[Callable[[Canvas], Canvas]]:
     def painter(colour: np.ndarray) -> Callable[[Canvas], Canvas]:
@@ -76,15 +76,15 @@ _CELLS = (
     floor,
     _maze_tiles.wall,
     goal,
-    # The doors stand in the order of their states, the things that can be carried in that of their codes.
+    # Doors are in the order of their states, objects that can be carried in the order of their codes.
     *(
         painter
         for door in (_picture.open_door, _picture.closed_door, _picture.locked_door)
-        for painter in _of_all_colours(door)
+        for painter in _in_all_colours(door)
     ),
-    *(painter for thing in (_picture.key, _ball, _box) for painter in _of_all_colours(thing, on_floor=True)),
+    *(painter for thing in (_picture.key, _ball, _box) for painter in _in_all_colours(thing, on_floor=True)),
 )
 _CARRIED = (
     None,
-    *(painter for thing in (_picture.key, _ball, _box) for painter in _of_all_colours(partial(thing, size=0.5))),
+    *(painter for thing in (_picture.key, _ball, _box) for painter in _in_all_colours(partial(thing, size=0.5))),
 )

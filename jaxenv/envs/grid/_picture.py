@@ -1,4 +1,4 @@
-"""The picture of a grid world: the whole grid, lighter where the agent sees it."""
+"""Draws a grid world: the whole grid, lighter where the agent sees it."""
 
 import math
 from collections.abc import Callable
@@ -18,9 +18,9 @@ def draw(state: Any, size: jax.Array, seen: jax.Array, canvas: Canvas) -> Canvas
 
     Args:
         state: a `grid_world.State`.
-        size: the number of cells along each side, int32 ``[B]``; what lies beyond is left free.
+        size: the number of cells along each side, int32 ``[B]``; cells beyond are left free.
         seen: the cells that the agent sees, bool ``[B, N, N]``, rows first.
-        canvas: what is painted on.
+        canvas: the canvas.
     """
     number = np.arange(seen.shape[-1], dtype=np.int32)
     x, y = number[None, None, :], number[None, :, None]
@@ -71,7 +71,7 @@ def _key_on_floor(canvas: Canvas) -> Canvas:
 
 
 def open_door(canvas: Canvas, colour: np.ndarray = GOLD) -> Canvas:
-    """A frame, and the door folded back to its side."""
+    """Paints a frame and a door folded back to its side."""
     canvas = floor(canvas)
     for y in (0.05, 0.95):
         canvas = canvas.box(0.5, y, 1, 0.1, _dark(colour))
@@ -85,7 +85,7 @@ def closed_door(canvas: Canvas, colour: np.ndarray = GOLD) -> Canvas:
 
 
 def locked_door(canvas: Canvas, colour: np.ndarray = GOLD) -> Canvas:
-    """A door with a keyhole."""
+    """Paints a door with a keyhole."""
     canvas = canvas.fill(_dark(colour)).box(0.5, 0.5, 0.84, 0.84, colour, corner=0.05)
     canvas = canvas.disc(0.5, 0.58, 0.14, BLACK)
     return canvas.polygon([(0.46, 0.56), (0.54, 0.56), (0.6, 0.26), (0.4, 0.26)], BLACK)
@@ -109,7 +109,7 @@ def agent(direction: int, with_key: bool = False) -> Callable[..., Any]:
     return paint
 
 
-# The doors stand in the order of their states: open, closed, locked.
+# Doors are in the order of their states: open, closed, locked.
 _CELLS = (
     None,
     floor,

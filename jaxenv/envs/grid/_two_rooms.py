@@ -1,4 +1,4 @@
-"""The two rooms of ``Unlock``, ``UnlockPickup``, ``BlockedUnlockPickup`` and ``ObstructedMaze1D``."""
+"""Base class of ``Unlock``, ``UnlockPickup``, ``BlockedUnlockPickup`` and ``ObstructedMaze1D``: two rooms."""
 
 from typing import ClassVar
 
@@ -40,5 +40,5 @@ class TwoRooms(RoomGrid):
         if ball:
             objects.append((cell(wall - 1, door_y), random_code(BALL, words[:, 6])))
         things = Objects.stack(*objects)
-        agent = place_agent_clear_of(CellSet.of(things.cell, self.num_lines), left, words[:, 3])
+        agent = place_agent_clear_of(CellSet.from_cells(things.cell, self.num_lines), left, words[:, 3])
         return start_state(rooms.add(wall, door_y), things, agent)

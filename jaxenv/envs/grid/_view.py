@@ -1,4 +1,4 @@
-"""The agent's view: the 7 by 7 cells ahead of it, rotated so that ahead is up; walls hide what is behind them.
+"""The agent's view: the 7 by 7 cells ahead of it, rotated so that ahead is up; walls hide the cells behind them.
 
 Reference: ``MiniGridEnv.gen_obs`` of MiniGrid 3.2.0, including its rule of visibility.
 

@@ -1,4 +1,4 @@
-"""The image of a whole grid and the agent in it, as MiniGrid's ``FullyObsWrapper`` shows it."""
+"""Encodes a whole grid and the agent in it as an image, as MiniGrid's ``FullyObsWrapper`` does."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,9 +20,9 @@ def encode(
 
     Args:
         floor: the cells without a wall.
-        lava: those with lava, or None.
+        lava: the cells with lava, or None.
         things: cells, int32 ``[B]``, and codes, uint32 ``[B]`` or one for all lanes; negative cells are not shown.
-        agent: shown in place of what is in its cell; its state is its direction.
+        agent: hides the object in its cell; its state is its direction.
         extent: the number of columns and of rows.
     """
     columns, rows = (np.arange(n, dtype=np.int32) for n in extent)

@@ -113,7 +113,7 @@ def _draw_rivers(
     last = one << (size - 1).astype(jnp.uint32)  # the outer wall
     left, top = jnp.zeros_like(size), jnp.zeros_like(size)
     for i in range(num):
-        # The area that the way has reached is between these lines.
+        # These lines enclose the area that the way has reached.
         right, bottom = _first_after(vertical | last, left), _first_after(horizontal | last, top)
         rest = jax.lax.population_count(vertical & ~_up_to(left)).astype(jnp.int32)
         goes_right = choice(words[num + i], jnp.full_like(size, num - i)) < rest

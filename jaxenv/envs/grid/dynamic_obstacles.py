@@ -11,8 +11,9 @@ Terminates    on the goal and with a collision
 Time limit    4 * size**2: 100, 256 and 1024 (registry)
 
 Before the agent acts the balls move, one after the other, each to a random free cell among the eight around it, or
-nowhere if there is none. What the agent runs into is what was ahead of it before they moved, also if it has made way.
-MiniGrid gives up after 101 attempts, so there a ball with a single free cell stays with a probability of 7e-6.
+nowhere if there is none. The agent runs into a ball that was ahead of it before the balls moved, even if that ball has
+moved away. MiniGrid gives up after 101 attempts, so there a ball with a single free cell stays with a probability of
+7e-6.
 """
 
 from typing import ClassVar
@@ -47,7 +48,7 @@ _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
 
 @tree.struct
 class DynamicObstaclesParams(Params):
-    """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
+    """Scalars, or ``[B]`` for one value per lane."""
 
     collision_reward: float = tree.leaf(default=-1.0, doc="reward for moving forward into a ball or a wall")
 

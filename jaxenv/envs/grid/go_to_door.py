@@ -62,7 +62,7 @@ class GoToDoor(ObjectWorld):
         doors = Objects.stack(
             *((place, encode(DOOR, colour, CLOSED)) for place, colour in zip(places, colours, strict=True))
         )
-        floor = floor | CellSet.of(doors.cell, self.max_size)
+        floor = floor | CellSet.from_cells(doors.cell, self.max_size)
         chosen = choice(words[:, 10], jnp.full_like(size, 4))[:, None]
         target = jnp.take_along_axis(doors.cell, chosen, axis=1)[:, 0]
         colour = _mission.colour(jnp.take_along_axis(doors.code, chosen, axis=1)[:, 0])

@@ -1,4 +1,4 @@
-"""Common parts of the grid worlds: an agent that walks, carries a key and opens a door, and sees part of its grid.
+"""Base class of grid worlds: an agent that walks, carries a key and opens a door, and sees part of its grid.
 
 Reference: MiniGrid 3.2.0, ``MiniGridEnv`` (tests/envs/grid/test_grid_world.py).
 Paper: Chevalier-Boisvert et al. (2023), "Minigrid & Miniworld: modular & customizable reinforcement learning
@@ -134,7 +134,7 @@ class GridWorld(Task):
 
     @property
     def time_limit(self) -> jax.Array:
-        with jax.ensure_compile_time_eval():  # known also where a stack is made in traced code
+        with jax.ensure_compile_time_eval():  # known even if a stack is made in traced code
             return self.max_steps
 
     def _default_max_steps(self) -> jax.Array:
@@ -147,7 +147,7 @@ class GridWorld(Task):
 
     @property
     def num_lines(self) -> int:
-        """Number of rows and columns of the state's cells, at least those of the grid."""
+        """Number of rows and columns of the state's cells, at least as many as the grid has."""
         return max(self.extent)
 
     def check(self) -> None:
@@ -227,11 +227,6 @@ class GridWorld(Task):
             things += [(state.lock.door, _door_code(state.lock)), (state.lock.key, _KEY)]
         return _whole_grid.encode(state.floor, state.lava, things, state.agent, self.extent)
 
-    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
-        clear = _transparent(state, _view.in_view(state.floor, state.agent))
-        seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
-        return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
-
     def observation_spec(self) -> dict[str, specs.Bounded]:
         cells = self.extent if self.fully_observable else (_view.SIZE, _view.SIZE)
         observation = {
@@ -245,6 +240,13 @@ class GridWorld(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(ACTIONS), name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
+        clear = _transparent(state, _view.in_view(state.floor, state.agent))
+        seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
+        return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
 
 
 def cell(x: Any, y: Any) -> Any:
@@ -268,7 +270,7 @@ def choice(word: jax.Array, count: Any) -> jax.Array:
 def _acted(
     action: jax.Array, agent: Pose, lock: Lock | None, goal: jax.Array, floor: jax.Array, lava: jax.Array
 ) -> tuple[Pose, Lock | None, jax.Array, jax.Array]:
-    """Agent and lock after an action, and whether the agent steps onto the goal or into lava, bool ``[B]`` each.
+    """Returns agent and lock after an action, and whether the agent enters the goal or lava, bool ``[B]`` each.
 
     Args:
         action: int32 ``[B]``.
@@ -289,7 +291,7 @@ def _acted(
 
 
 def moved(agent: Pose, action: jax.Array, enters: jax.Array) -> Pose:
-    """The agent after an action, int32 ``[B]``; ``enters`` is whether it moves to the cell ahead, bool ``[B]``."""
+    """Returns the agent after an action, int32 ``[B]``; ``enters``, bool ``[B]``: whether it steps ahead."""
     x, y = agent.ahead
     direction = (agent.direction + toward(action, RIGHT, LEFT)) & 3
     return Pose(jnp.where(enters, x, agent.x), jnp.where(enters, y, agent.y), direction)
@@ -335,8 +337,8 @@ def _encode(
 
     Args:
         floor: the cells of the view without a wall.
-        lava: those with lava, or None.
-        seen: those that the agent sees, or None for all.
+        lava: the cells with lava, or None.
+        seen: the cells that the agent sees, or None for all.
         goal: view index of the goal.
         door: view index and code of the door, or None.
         key: view index of the key and whether the agent carries it, or None.
@@ -353,7 +355,7 @@ def _encode(
         index, is_carried = key
         image = jnp.where(_view.is_at(index), _KEY, image)
         carried = jnp.where(is_carried, _KEY, _EMPTY)[:, None]
-    # At its own position the agent sees the object that it carries, not the one under it.
+    # In its own cell the agent sees the object that it carries, not the one under it.
     image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
     if seen is not None:
         image = jnp.where(_view.in_image(seen), image, np.uint32(0))

@@ -71,10 +71,10 @@ class KeyCorridor(RoomGrid):
         ball, key = random_code(BALL, words[:, 4]), encode(KEY, colour(doors.code_at(lock)))
         things = Objects.stack((cell(ball_x, ball_y), ball), (cell(key_x, key_y), key))
         agent = place_agent_clear_of(
-            CellSet.of(lock[:, None], self.num_lines), rooms & self.in_room(1, rows // 2, size), words[:, 5]
+            CellSet.from_cells(lock[:, None], self.num_lines), rooms & self.in_room(1, rows // 2, size), words[:, 5]
         )
         return start_state(
-            rooms | CellSet.of(doors.cell, self.num_lines),
+            rooms | CellSet.from_cells(doors.cell, self.num_lines),
             jax.tree.map(lambda *columns: jnp.concatenate(columns, axis=1), doors, things),
             agent,
             mission=_mission.phrase("pick up the", _mission.colour(ball), "ball"),
@@ -86,8 +86,8 @@ class KeyCorridor(RoomGrid):
     def _doors(self, stream: random.Stream, locked: jax.Array, size: jax.Array) -> tuple[Objects, jax.Array]:
         """Draws the doors.
 
-        MiniGrid adds doors in a random order until all rooms are connected. If the order is that of random weights, it
-        builds all doors up to the heaviest one of the minimum spanning tree.
+        MiniGrid adds doors in a random order until all rooms are connected. In the order of random weights, these are
+        all doors up to the heaviest one of the minimum spanning tree.
 
         Args:
             stream: source of random numbers.
@@ -95,7 +95,7 @@ class KeyCorridor(RoomGrid):
             size: int32 ``[B]``.
 
         Returns:
-            The doors, of which some are ``GONE``, and the cell of the locked one, int32 ``[B]``.
+            The doors, some of them ``GONE``, and the cell of the locked one, int32 ``[B]``.
         """
         rows = self.num_rows
         first, second = _walls(rows)
@@ -134,7 +134,7 @@ def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:
 
     Args:
         weight: of the doors, uint32 ``[B, D]``.
-        rows: number of rows of rooms; those of the middle column are connected.
+        rows: number of rows of rooms; the rooms of the middle column are connected.
     """
     first, second = _walls(rows)
     middle = np.array([3 * row + 1 for row in range(rows - 1)], np.int32)

@@ -47,7 +47,7 @@ class Maze(GridWorld):
     """Mazes of odd size; see the module docstring."""
 
     # Generating a maze takes as long as tens of steps, so only lanes that restart generate one (measured in
-    # docs/catalogue/grid.md). Accelerators were not measured; there, sequential blocks should be slower than all lanes
+    # docs/evidence/grid.md). Accelerators were not measured; there, sequential blocks should be slower than all lanes
     # at once.
     reset_strategy = {"cpu": "compact", "default": "select"}
 
@@ -102,7 +102,7 @@ def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops:
 
     def grow(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, passages = carry
-        # An edge leads out of the tree if exactly one of its two rooms is reached.
+        # An edge leads out of the tree if exactly one of its rooms is reached.
         leads_out = jnp.stack([reached ^ _next(reached, 2), reached ^ _next(reached, 1)], axis=1)
         candidate = jnp.where(leads_out, weight, _NO_EDGE)
         lightest = jnp.min(candidate, axis=(1, 2, 3), keepdims=True)

@@ -8,7 +8,7 @@ Reward        see grid_world.py
 Starts        a room with a green key or a green ball, a hallway to the right of it, and a key and a ball, in random
               order, at the two ends of a fork at the end of the hallway, whose length is random with random_length; the
               agent in a random cell of the middle row before the fork, facing right
-Terminates    next to either object of the fork, with a reward next to the one of the same kind as that in the room
+Terminates    next to either object of the fork, with a reward next to the one of the same kind as the first object
 Time limit    5 * size**2: 245 to 1445 (registry)
 """
 

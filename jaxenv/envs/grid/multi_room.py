@@ -6,7 +6,7 @@ Observation   see object_world.py
 Action        see grid_world.py
 Reward        see grid_world.py
 Starts        num_rooms rooms of 4 to max_room_size by 4 to max_room_size cells, walls included, each next to the one
-              before it, with a closed door between them whose colour differs from that of the door before; the agent
+              before it, with a closed door between them whose colour differs from the previous door's; the agent
               in a random cell of the first room, facing a random direction; the goal in a random cell of the last
 Terminates    on the goal
 Time limit    20 * num_rooms: 40 and 120 (registry)
@@ -103,7 +103,7 @@ class MultiRoom(ObjectWorld):
         doors = Objects(rooms.door[:, 1:], encode(DOOR, colours.astype(jnp.uint32), CLOSED))
         goal = Objects.stack((cell(goal_x, goal_y), encode(GOAL, GREEN)))
         objects = jax.tree.map(lambda *columns: jnp.concatenate(columns, axis=1), doors, goal)
-        return start_state(floor | CellSet.of(objects.cell, self.num_lines), objects, agent)
+        return start_state(floor | CellSet.from_cells(objects.cell, self.num_lines), objects, agent)
 
     def _rooms(self, stream: random.Stream, size: jax.Array) -> _Room:
         """Draws the rooms ``[B, num_rooms]`` of every lane; if it has fewer, the last one is repeated."""

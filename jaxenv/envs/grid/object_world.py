@@ -1,4 +1,4 @@
-"""Common parts of the grid worlds with any number of objects: doors, keys, balls, boxes and goals of six colours.
+"""Base class of grid worlds with any number of objects: doors, keys, balls, boxes and goals of six colours.
 
 Reference: MiniGrid 3.2.0, ``MiniGridEnv`` and ``WorldObj`` (tests/envs/grid/objects/test_object_world.py).
 Paper: Chevalier-Boisvert et al. (2023), "Minigrid & Miniworld: modular & customizable reinforcement learning
@@ -12,7 +12,7 @@ Starts        see the levels, one file each in this package
 Terminates    see the levels
 Time limit    max_steps, see grid_world.py
 
-The levels of grid_world.py have at most a goal, a door and a key, each an array of its own, and no list of objects.
+The levels of grid_world.py have at most a goal, a door and a key, each in a separate array, and no list of objects.
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ class State:
 
     floor: CellSet  # all cells without a wall
     objects: Objects
-    target: Any  # int32 [B, ...], what the mission is about; None if it is the same for all
+    target: Any  # int32 [B, ...], the objects of the mission; None if they are the same for all lanes
     mission: jax.Array | None  # uint8 [B, 20]; None if it never changes
     agent: Pose
     step: jax.Array  # int32 [B]
@@ -89,7 +89,7 @@ class ObjectWorld(GridWorld):
     """Base class of the levels with any number of objects.
 
     A level implements ``initial`` and ``judge``. If its missions differ between episodes, the class attribute
-    ``mission`` has the words that they share, and ``mission_of`` returns those of each lane.
+    ``mission`` has their common words, and ``mission_of`` returns the mission of each lane.
     """
 
     @property
@@ -148,6 +148,8 @@ class ObjectWorld(GridWorld):
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
         return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         seen = None
         if not self.see_through_walls:
@@ -168,7 +170,7 @@ def _encode_view(
 
     Args:
         floor: the cells of the view without a wall.
-        seen: those that the agent sees, or None for all.
+        seen: the cells that the agent sees, or None for all.
         indices: view indices of the objects, int32 ``[B, N]``.
         codes: their codes, uint32 ``[B, N]``.
         held: the code of the object that the agent carries, 0 for none.
@@ -176,7 +178,7 @@ def _encode_view(
     image = jnp.where(_view.in_image(floor), _EMPTY, _WALL)
     for i in range(indices.shape[1]):
         image = jnp.where(_view.is_at(indices[:, i]), codes[:, i, None], image)
-    # At its own position the agent sees the object that it carries, not the one under it.
+    # In its own cell the agent sees the object that it carries, not the one under it.
     carried = jnp.where(held == 0, _EMPTY, held)[:, None]
     image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
     if seen is not None:

@@ -91,8 +91,8 @@ class ObstructedMaze2D(RoomGrid):
             objects.append((cell(x, y), _key(of_door, self.key_in_box)))
         x, y, _ = self.place_object(rooms & self.in_room(2, 0, size), words[:, 8], size)
         things = Objects.stack(*objects, (cell(x, y), _BLUE_BALL))
-        agent = place_agent_clear_of(CellSet.of(things.cell, self.num_lines), free, words[:, 9])
-        doors = CellSet.of(things.cell[:, :3], self.num_lines)
+        agent = place_agent_clear_of(CellSet.from_cells(things.cell, self.num_lines), free, words[:, 9])
+        doors = CellSet.from_cells(things.cell[:, :3], self.num_lines)
         return start_state(rooms | doors, things, agent)
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:

@@ -1,4 +1,4 @@
-"""Common parts of the levels whose rooms form a grid: rooms of equal size, with one wall between neighbours.
+"""Base class of levels whose rooms form a grid: rooms of equal size, with one wall between neighbours.
 
 Reference: MiniGrid 3.2.0, ``RoomGrid`` (tests/envs/grid/objects/test_levels.py).
 """
@@ -65,7 +65,7 @@ class RoomGrid(ObjectWorld):
 
 
 def place_agent_clear_of(objects: CellSet, free: CellSet, word: jax.Array) -> Pose:
-    """Draws a cell and a direction such that the cell ahead is not that of an object.
+    """Draws a cell and a direction such that no object is in the cell ahead.
 
     Args:
         objects: the cells of objects.

@@ -25,7 +25,7 @@ column 5:
     enemies[2]           0 0 0 0 0 0 0 0 0 0    in all five planes
 
 Enemies that share a cell always differ in ``k``. One can catch up with another only if enemies enter more often than
-every 14th step. At such levels all move timers are 0 to 2, and those of enemies in one cell are different.
+every 14th step. At such levels all move timers are 0 to 2, and enemies in one cell have different timers.
 """
 
 from collections.abc import Callable
@@ -91,7 +91,7 @@ def add(enemies: ByTimer, new: Enemies, timer: jax.Array) -> ByTimer:
 def remove_hit(enemies: ByTimer, fish: Bitboard, shots: Bitboard) -> ByTimer:
     """Removes one enemy from every cell that holds a shot.
 
-    Of several enemies in one cell a fish is hit before a submarine, and of one kind the enemy that entered first.
+    In a cell with several enemies a fish is hit before a submarine, and older enemies before newer ones of their kind.
 
     Args:
         enemies: the enemies.

@@ -1,4 +1,4 @@
-"""The picture of Seaquest: what is in the water, and below it the oxygen and the divers aboard."""
+"""Draws Seaquest: the water with everything in it, and below it the oxygen and the divers aboard."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ _SEATS = np.arange(6, dtype=np.int32)
 
 
 def scene(game: Any) -> tuple[jax.Array, tuple[Sprite, ...]]:
-    """Returns what the cells show, as `MinAtar.scene` does; ``game`` is a `seaquest.State`."""
+    """Returns cells and sprites as `MinAtar.scene` does; ``game`` is a `seaquest.State`."""
     back = game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))
     parts = [Bitboard.cell(game.row, column) for column in (game.column, back)]
     submarine = [part.where(side) for part in parts for side in (game.facing_right, ~game.facing_right)]

@@ -1,4 +1,4 @@
-"""Sprites of the games: functions that paint one cell, x and y from 0 to 1. What has a direction faces right."""
+"""Sprites of the games: functions that paint one cell, x and y from 0 to 1. Sprites with a direction face right."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -34,17 +34,17 @@ INNER_ROWS = np.pad(np.ones((1, 8, 10), np.int32), ((0, 0), (1, 1), (0, 0)))
 
 
 def mirrored(sprite: Sprite) -> Sprite:
-    """The sprite that faces left."""
+    """Returns the sprite facing left."""
     return lambda canvas: sprite(tree.rebuild(canvas, x=1 - canvas.x))
 
 
 def both_ways(*sprites: Sprite) -> tuple[Sprite, ...]:
-    """Each sprite facing right, then facing left."""
+    """Returns each sprite twice, facing right and facing left."""
     return tuple(turned for sprite in sprites for turned in (sprite, mirrored(sprite)))
 
 
 def behind(sprite: Sprite) -> Sprite:
-    """The part of a sprite that lies in the cell behind it."""
+    """Returns the part of a sprite that lies in the cell behind it."""
     return lambda canvas: sprite(tree.rebuild(canvas, x=canvas.x - 1))
 
 
@@ -53,7 +53,7 @@ def floor(canvas: Canvas) -> Canvas:
 
 
 def streaks(colour: np.ndarray) -> Sprite:
-    """The faint trail of a thing that runs to the right."""
+    """Returns the faint trail of an object that moves to the right."""
 
     def paint(canvas: Canvas) -> Canvas:
         for y, tail in ((0.7, 0.5), (0.5, 0.2), (0.3, 0.5)):
@@ -64,7 +64,7 @@ def streaks(colour: np.ndarray) -> Sprite:
 
 
 def _eye(canvas: Canvas, x: float, y: float, radius: float) -> Canvas:
-    """An eye that looks to the right."""
+    """Paints an eye that looks to the right."""
     return canvas.disc(x, y, radius, WHITE).disc(x + 0.35 * radius, y, 0.6 * radius, BLACK)
 
 
@@ -95,7 +95,7 @@ def brick(colour: np.ndarray) -> Sprite:
 
 
 def hero(canvas: Canvas) -> Canvas:
-    """A Gaul with a winged helmet and a moustache."""
+    """Paints a Gaul with a winged helmet and a moustache."""
     for side in (-1, 1):
         tip, root = 0.5 + 0.42 * side, 0.5 + 0.2 * side
         canvas = canvas.polygon([(root, 0.58), (tip, 0.92), (tip, 0.62)], WHITE, corner=0.04)
@@ -107,7 +107,7 @@ def hero(canvas: Canvas) -> Canvas:
 
 
 def legionary(canvas: Canvas) -> Canvas:
-    """A helmet with a crest; the face looks ahead."""
+    """Paints a helmet with a crest above a face that looks ahead."""
     canvas = canvas.path([(0.16, 0.5), (0.26, 0.78), (0.5, 0.88), (0.74, 0.78)], 0.16, GOLD)
     canvas = canvas.disc(0.5, 0.48, 0.33, RED).box(0.4, 0.26, 0.34, 0.3, RED, corner=0.08)
     return _eye(canvas.box(0.72, 0.38, 0.3, 0.3, SAND, corner=0.08), 0.74, 0.42, 0.09)
@@ -134,7 +134,7 @@ def chicken(canvas: Canvas) -> Canvas:
 
 
 def car(colour: np.ndarray) -> Sprite:
-    """A car from above, with its lights in front."""
+    """Returns a car seen from above, with its lights in front."""
 
     def paint(canvas: Canvas) -> Canvas:
         for x in (0.27, 0.74):
@@ -147,7 +147,7 @@ def car(colour: np.ndarray) -> Sprite:
 
 
 def truck(colour: np.ndarray) -> Sprite:
-    """A truck from above: a load and a cab."""
+    """Returns a truck seen from above: a load and a cab."""
 
     def paint(canvas: Canvas) -> Canvas:
         canvas = canvas.box(0.83, 0.5, 0.26, 0.54, mix(colour, WHITE, 0.4), corner=0.08)
@@ -180,7 +180,7 @@ def cannon(canvas: Canvas) -> Canvas:
 
 
 def alien(canvas: Canvas) -> Canvas:
-    """An alien that looks to where it marches."""
+    """Paints an alien that looks where it marches."""
     for side in (-1, 1):
         canvas = canvas.line(0.5 + 0.14 * side, 0.7, 0.5 + 0.26 * side, 0.9, 0.08, GREEN)
         canvas = canvas.line(0.5 + 0.22 * side, 0.34, 0.5 + 0.32 * side, 0.12, 0.1, GREEN)
@@ -201,7 +201,7 @@ def bomb(canvas: Canvas) -> Canvas:
 
 
 def submarine(canvas: Canvas) -> Canvas:
-    """The player's submarine, two cells long; this is its front."""
+    """Paints the front of the player's submarine, which is two cells long."""
     canvas = canvas.box(-0.05, 0.74, 0.44, 0.36, mix(GOLD, INK, 0.2), corner=0.08)
     canvas = canvas.path([(0.05, 0.86), (0.05, 0.96), (0.18, 0.96)], 0.07, mix(GOLD, INK, 0.2))
     canvas = canvas.box(-0.9, 0.4, 0.07, 0.46, SILVER, corner=0.03)
@@ -212,7 +212,7 @@ def submarine(canvas: Canvas) -> Canvas:
 
 
 def foe(canvas: Canvas) -> Canvas:
-    """An enemy submarine."""
+    """Paints an enemy submarine."""
     dark = mix(PURPLE, WHITE, 0.25)
     canvas = canvas.box(0.46, 0.66, 0.26, 0.34, dark, corner=0.06).box(0.07, 0.4, 0.07, 0.44, SILVER, corner=0.03)
     canvas = canvas.box(0.53, 0.4, 0.86, 0.46, PURPLE, corner=0.22)
@@ -236,13 +236,13 @@ def diver(canvas: Canvas) -> Canvas:
 
 
 def passenger(canvas: Canvas) -> Canvas:
-    """A diver aboard."""
+    """Paints a diver aboard."""
     canvas = canvas.disc(0.5, 0.5, 0.36, PINK).disc(0.5, 0.47, 0.24, SAND)
     return canvas.box(0.5, 0.52, 0.4, 0.18, INK, corner=0.09)
 
 
 def seat(canvas: Canvas) -> Canvas:
-    """A free place for a diver."""
+    """Paints a free seat for a diver."""
     return canvas.disc(0.5, 0.5, 0.36, INK)
 
 
@@ -262,7 +262,7 @@ def bubbles(canvas: Canvas) -> Canvas:
 
 
 def water(depth: float) -> Sprite:
-    """Water at a depth of 0 to 1."""
+    """Returns water at a depth of 0 to 1."""
     return lambda canvas: canvas.fill(mix(mix(NIGHT, BLUE, 0.55), mix(NIGHT, BLUE, 0.18), depth))
 
 

@@ -115,6 +115,8 @@ class Asterix(MinAtar):
         behind = entities.moved(entities - game.right)
         return stack_channels((player, game.enemies, behind, game.gold))
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         player, right = Bitboard.cell(game.player_row, game.player_column), game.right
         things = [x for kind in (game.enemies, game.gold) for x in (kind & right, kind - right)]

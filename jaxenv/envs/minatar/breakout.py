@@ -111,6 +111,8 @@ class Breakout(MinAtar):
         trail = one_cell(SIZE * game.trail_row + game.trail_column)
         return stack_planes([paddle, ball, trail, (game.bricks[:, None] & _BRICK_OF_CELL[None]) != 0])
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         board = self.board(game)
         row = np.arange(SIZE)[None, :, None, None] == np.arange(_TOP, _TOP + 3)[None, None, None]

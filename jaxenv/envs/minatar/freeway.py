@@ -32,9 +32,6 @@ _BOTTOM = np.int32(SIZE - 1)
 _CHICKEN_COLUMN = np.int32(4)
 _REST = np.int32(3)  # steps between two moves of the chicken
 _CLOCK = np.int32(2500)
-# What drives at the speeds 1 to 5.
-_VEHICLES = (_sprites.car, _sprites.car, _sprites.car, _sprites.truck, _sprites.truck)
-_COLOURS = (RED, ORANGE, GOLD, TEAL, BLUE)
 _CAR_ROWS = np.arange(1, 9, dtype=np.int32)
 
 
@@ -101,6 +98,8 @@ class Freeway(MinAtar):
         chicken = jnp.where(game.row[:, None] == np.arange(SIZE, dtype=np.int32)[None], _CHICKEN, np.uint32(0))
         word = jnp.pad(cars, ((0, 0), (1, 1))) | chicken
         return ((word[:, :, None] & _REQUIRED) == _REQUIRED).reshape(-1, SIZE, SIZE, len(self.channels))
+
+    # --- the picture -------------------------------------------------------------------------------------------------
 
     def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         board = self.board(game)
@@ -175,3 +174,10 @@ def _neighbour(column: jax.Array, step: jax.Array) -> jax.Array:
     """Returns the column one ``step`` (-1 or 1) away; the board wraps around."""
     column = column + step
     return jnp.where(column < 0, _BOTTOM, jnp.where(column > _BOTTOM, np.int32(0), column))
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+# The vehicles that drive at the speeds 1 to 5.
+_VEHICLES = (_sprites.car, _sprites.car, _sprites.car, _sprites.truck, _sprites.truck)
+_COLOURS = (RED, ORANGE, GOLD, TEAL, BLUE)

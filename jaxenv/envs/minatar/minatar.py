@@ -1,4 +1,4 @@
-"""Common parts of the five MinAtar games: six actions, sticky actions, and a board of 10 by 10 cells.
+"""Base class of the five MinAtar games: six actions, sticky actions, and a board of 10 by 10 cells.
 
 Reference: the package ``minatar`` 1.0.15 (tests/envs/minatar/reference.py).
 Paper: Young and Tian (2019), "MinAtar: an Atari-inspired testbed for thorough and reproducible reinforcement learning
@@ -32,7 +32,7 @@ NOTHING, LEFT, UP, RIGHT, DOWN, FIRE = (np.int32(i) for i in range(6))
 
 @tree.struct
 class GameState:
-    """The state of a game and what sticky actions need."""
+    """The state of a game, and the last action for sticky actions."""
 
     game: Tree  # the game's own state
     last_action: jax.Array  # int32[B], index into LETTERS of the action executed last
@@ -92,14 +92,6 @@ class MinAtar(Task):
     def board(self, game: Tree) -> jax.Array:
         """Returns the board, bool ``[B, 10, 10, len(channels)]``, rows from the top, columns from the left."""
 
-    @abc.abstractmethod
-    def scene(self, game: Tree) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
-        """Returns what the picture shows: cells, bool ``[B, 10, 10, K]``, and K sprites, the foremost first."""
-
-    def backdrop(self, game: Tree, canvas: Canvas) -> Canvas:
-        """Paints what lies behind the sprites. By default it is a floor of cells."""
-        return canvas.tiles(np.zeros((1, SIZE, SIZE), np.int32), [_sprites.floor])
-
     # --- the task ----------------------------------------------------------------------------------------------------
 
     @property
@@ -127,7 +119,7 @@ class MinAtar(Task):
         return Transition(*played(self, state, action, stream))
 
     def _played(self, state: GameState, action: jax.Array, stream: Stream) -> tuple[GameState, jax.Array, jax.Array]:
-        """The next state, the reward and whether the game is over."""
+        """Returns the next state, the reward and whether the game is over."""
         first, *words = random.separate_bits(stream, 1 + self.step_words)
         sticks = random.unit(first) < self.sticky_action_prob
         action = jnp.where(sticks, state.last_action, _letter_index(self.actions, action))
@@ -137,11 +129,6 @@ class MinAtar(Task):
     def observe(self, state: GameState) -> jax.Array:
         return self.board(state.game)
 
-    def draw(self, state: GameState, canvas: Canvas) -> Canvas:
-        cells, sprites = self.scene(state.game)
-        kinds = jnp.where(cells.any(axis=-1), jnp.argmax(cells, axis=-1).astype(jnp.int32) + 1, 0)
-        return self.backdrop(state.game, canvas.fill(NIGHT)).tiles(kinds, [None, *sprites])
-
     def observation_spec(self) -> specs.Bounded:
         shape = (SIZE, SIZE, len(self.channels))
         if self.dtype == "float32":
@@ -150,6 +137,21 @@ class MinAtar(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(self.actions), name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def scene(self, game: Tree) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
+        """Returns the cells of K sprites, bool ``[B, 10, 10, K]``, and the sprites, the foremost first."""
+
+    def backdrop(self, game: Tree, canvas: Canvas) -> Canvas:
+        """Paints the background of the sprites; by default a floor of cells."""
+        return canvas.tiles(np.zeros((1, SIZE, SIZE), np.int32), [_sprites.floor])
+
+    def draw(self, state: GameState, canvas: Canvas) -> Canvas:
+        cells, sprites = self.scene(state.game)
+        kinds = jnp.where(cells.any(axis=-1), jnp.argmax(cells, axis=-1).astype(jnp.int32) + 1, 0)
+        return self.backdrop(state.game, canvas.fill(NIGHT)).tiles(kinds, [None, *sprites])
 
 
 def _letter_index(letters: str, action: jax.Array) -> jax.Array:

@@ -22,9 +22,9 @@ aboard. Surfacing refills the oxygen and drops off one diver; with six aboard it
 A quirk of the original is kept: surfacing with six divers drops off one more than it pays for and leaves -1 aboard. The
 next diver makes the count 0. With -1 aboard the submarine may surface again, which leaves -2; with 0 it may not.
 
-All objects are sets of cells, one bit per cell: `_bitboard.py` shows the layout of a set, `_seaquest_enemies.py` that
-of the enemies' timers. A row with a fish in column 1 that heads right, a torpedo in column 7 that heads left, and the
-submarine's shot in column 4 that flies left is spread over the sets of `State` as follows:
+All objects are sets of cells, one bit per cell: `_bitboard.py` shows the layout of a set, `_seaquest_enemies.py` the
+layout of the enemies' timers. A row with a fish in column 1 that heads right, a torpedo in column 7 that heads left,
+and the submarine's shot in column 4 that flies left is spread over the sets of `State` as follows:
 
     column               0 1 2 3 4 5 6 7 8 9
     shots_left           0 0 0 0 1 0 0 0 0 0
@@ -223,6 +223,8 @@ class Seaquest(MinAtar):
                 newer.cell() | older.cell(),
             )
         )
+
+    # --- the picture -------------------------------------------------------------------------------------------------
 
     def scene(self, game: State) -> tuple[jax.Array, tuple[Callable[..., Any], ...]]:
         return _seaquest_picture.scene(game)

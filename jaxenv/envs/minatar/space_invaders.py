@@ -110,6 +110,8 @@ class SpaceInvaders(MinAtar):
         word = game.aliens | (friendly << np.uint32(SIZE)) | (game.enemy << np.uint32(2 * SIZE)) | direction
         return ((word[:, :, None] & _REQUIRED[None]) == _REQUIRED[None]).reshape(-1, SIZE, SIZE, len(self.channels))
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         cells = self.board(game)[..., np.array([0, 3, 2, 4, 5])]
         return cells, (_sprites.cannon, *_sprites.both_ways(_sprites.alien), _sprites.bolt, _sprites.bomb)

@@ -1,4 +1,4 @@
-"""The picture of an agent that moves freely in the plane."""
+"""Draws an agent that moves freely in the plane."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ _RADIUS = np.float32(0.1)
 
 
 def draw_agent(canvas: Canvas, x: jax.Array, y: jax.Array, across: jax.Array, up: jax.Array) -> Canvas:
-    """A disc with an arrow; an agent outside of the picture is a ring at the nearest point of its edge."""
+    """Paints a disc with an arrow; outside the picture, a ring at the nearest point of its edge."""
     shown_x, shown_y = (_within(value, ends) for value, ends in ((x, canvas.x), (y, canvas.y)))
     outside = ((shown_x != x) | (shown_y != y)).astype(jnp.float32)
     canvas = canvas.arrow(shown_x, shown_y, shown_x + across, shown_y + up, 0.06, BLUE)

@@ -1,4 +1,4 @@
-"""Elapsed time as the last number of an observation.
+"""Adds the elapsed time to an observation, as its last number.
 
 An agent that first explores and later exploits within an episode needs to know the remaining time.
 """
@@ -11,11 +11,14 @@ import numpy as np
 
 
 def time_feature(time: jax.Array, t_max: Any, normalize: bool) -> jax.Array:
-    """The step count, or normalized time: -1 at the start, 1 at step ``t_max``, larger later. Float32 ``[B]``."""
+    """Returns the step count, or normalized time (-1 at the start, 1 at step ``t_max``), float32 ``[B]``."""
     steps = time.astype(jnp.float32)
     return 2 * steps / t_max - 1 if normalize else steps
 
 
 def time_bounds(normalize: bool) -> tuple[float, float]:
-    """Bounds of the feature. There is no upper bound, because only a time limit ends these episodes."""
+    """Returns the bounds of the feature.
+
+    There is no upper bound, because only a time limit ends these episodes.
+    """
     return (-1.0 if normalize else 0.0), np.inf

@@ -1,9 +1,9 @@
-"""The base of bandits for meta-learning: each episode has its own arms, and the observation shows the last pull.
+"""Base class of bandits for meta-learning: each episode draws new arms, and the observation shows the last pull.
 
 Observation   float32[num_actions + 2]   last reward; last action one-hot; time
 Action        int32                      the arm to pull
 Terminates    never
-env_info      regret: float32, the mean reward of the best arm minus that of the pulled one
+env_info      regret: float32, how much more the best arm pays on average than the pulled one
 
 At the start of an episode the last action and the last reward are 0. The time in the observation counts steps, or with
 normalize_time ranges from -1 at the start to 1 at step t_max.
@@ -27,7 +27,7 @@ from jaxenv.random import Stream
 
 @tree.struct
 class Params:
-    """Scalars, or ``[B]`` for one value per lane. Every bandit's params have this field."""
+    """Scalars, or ``[B]`` for one value per lane. The params of every bandit have this field."""
 
     t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 
@@ -52,7 +52,7 @@ class Bandit(Task):
         default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
     )
 
-    # --- what a bandit writes ----------------------------------------------------------------------------------------
+    # --- implemented by each bandit ----------------------------------------------------------------------------------
 
     @property
     @abc.abstractmethod
@@ -69,17 +69,13 @@ class Bandit(Task):
 
     @abc.abstractmethod
     def pay(self, mean: jax.Array, action: jax.Array, noise: jax.Array) -> jax.Array:
-        """The reward of pulling arm ``action`` of mean reward ``mean``: float32 ``[B]``."""
+        """Returns the reward of pulling arm ``action`` with mean reward ``mean``: float32 ``[B]``."""
 
     @abc.abstractmethod
     def reward_bounds(self) -> tuple[float, float]:
-        """Lower and upper bound of the rewards."""
+        """Returns the lower and the upper bound of the rewards."""
 
-    def drawn_bounds(self) -> tuple[Any, Any]:
-        """Lower and upper end of the picture's scale of rewards: numbers, or float32 ``[B]``."""
-        return self.reward_bounds()
-
-    # --- the environment ---------------------------------------------------------------------------------------------
+    # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial(self, stream: Stream) -> State:
         lanes = jnp.zeros(stream.shape, jnp.int32)
@@ -89,7 +85,7 @@ class Bandit(Task):
         return self.advance(state, action, self.noise(stream))
 
     def advance(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
-        """One pull, given its random number from `noise`."""
+        """Pulls an arm, given the random number from `noise`."""
         arms = np.arange(self.num_actions, dtype=np.int32)[None]
         mean = jnp.sum(jnp.where(action[:, None] == arms, state.means, 0.0), axis=-1)
         reward = self.pay(mean, action, noise)
@@ -103,12 +99,6 @@ class Bandit(Task):
         last_action = [(state.last_action == arm).astype(jnp.float32) for arm in range(self.num_actions)]
         return jnp.stack([state.last_reward, *last_action, time], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        arms = Arms(self.num_actions, *self.drawn_bounds())
-        canvas = arms.draw(canvas, state.means)
-        canvas = arms.draw_pull(canvas, state.last_action, state.last_reward, state.time > 0)
-        return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / self.params.t_max)
-
     def observation_spec(self) -> specs.Bounded:
         (low, high), (first, last) = self.reward_bounds(), time_bounds(self.normalize_time)
         arms = self.num_actions
@@ -118,3 +108,15 @@ class Bandit(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_actions, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def picture_bounds(self) -> tuple[Any, Any]:
+        """Returns both ends of the picture's scale of rewards: numbers, or float32 ``[B]``."""
+        return self.reward_bounds()
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        arms = Arms(self.num_actions, *self.picture_bounds())
+        canvas = arms.draw(canvas, state.means)
+        canvas = arms.draw_pull(canvas, state.last_action, state.last_reward, state.time > 0)
+        return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / self.params.t_max)

@@ -10,7 +10,7 @@ Reward        1 with the arm's probability, else 0
 Starts        with new arms, drawn as arms_from specifies
 Terminates    never
 Time limit    100 (registry), a termination: the horizon is part of the task
-env_info      regret: float32, the probability of the best arm minus that of the pulled one
+env_info      regret: float32, the best arm's probability minus the pulled arm's
 
 The time in the observation counts steps, or with normalize_time ranges from -1 at the start to 1 at step t_max.
 """
@@ -33,7 +33,7 @@ class Params:
         default=0.1,
         low=0,
         high=1,
-        doc="the probability of one of two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard",
+        doc="probability of one of the two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard",
     )
     t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 

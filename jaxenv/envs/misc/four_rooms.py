@@ -47,16 +47,16 @@ WALLS = np.array([[character == "#" for character in row] for row in MAP.splitli
 FREE_CELLS = np.argwhere(~WALLS).astype(np.int32)  # [104, 2]: row and column, row by row
 _SIZE = WALLS.shape[0]
 
-# The number of walls between each free cell and the one before it. With these the position of a free cell on the map
-# follows from its number without a table.
+# The number of walls between each free cell and the one before it. They give the position of a free cell on the map
+# from its number without a table.
 _JUMPS = np.diff(FREE_CELLS @ np.array([_SIZE, 1]) - np.arange(len(FREE_CELLS)), prepend=0).astype(np.int32)
 
 
 @tree.struct
 class Params:
-    """A scalar and two cells, or with one more axis one value per lane."""
+    """A scalar and two cells, or one value per lane with a leading lane axis."""
 
-    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1, doc="of moving in another direction")
+    fail_prob: float = tree.leaf(default=1 / 3, low=0, high=1, doc="probability of moving in another direction")
     goal_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(8, 9), doc="row and column")
     pos_fixed: tuple[int, int] = tree.leaf(rank=1, dtype=np.int32, default=(4, 1))
 
@@ -121,12 +121,6 @@ class FourRooms(Task):
         cells = jnp.stack([state.row, state.column, state.goal_row, state.goal_column], axis=-1)
         return cells.astype(jnp.float32)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
-        agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
-        canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
-        return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
-
     def observation_spec(self) -> specs.Bounded:
         if self.use_visual_obs:
             return specs.Bounded((_SIZE, _SIZE, 3), np.float32, 0, 1, "observation")
@@ -135,9 +129,17 @@ class FourRooms(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
+        agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
+        canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
+        return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
+
 
 def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:
-    """The exact transition probabilities, for planning and for tests.
+    """Returns the exact transition probabilities, for planning and for tests.
 
     Returns:
         Float64 ``[104, 4, 104]``: ``[i, a, j]`` is the probability of moving from ``FREE_CELLS[i]`` to
@@ -179,7 +181,7 @@ def _below(count: int, word: jax.Array) -> jax.Array:
 
 
 def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Row and column of ``FREE_CELLS[index]``; ``index`` is uint32 ``[B]``."""
+    """Returns row and column of ``FREE_CELLS[index]``; ``index`` is uint32 ``[B]``."""
     index = index.astype(jnp.int32)
     position = index
     for start in np.flatnonzero(_JUMPS).tolist():
@@ -188,7 +190,10 @@ def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """A uniform free cell other than ``taken``: a draw among all but the last cell, which replaces ``taken``."""
+    """Returns a uniform free cell other than ``taken``.
+
+    Draws among all but the last cell, which stands in for ``taken``.
+    """
     row, column = _free_cell(_below(len(FREE_CELLS) - 1, word))
     collides = (row == taken[0]) & (column == taken[1])
     last_row, last_column = FREE_CELLS[-1]
@@ -196,13 +201,13 @@ def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array]) -> tuple[ja
 
 
 def _plane(row: jax.Array, column: jax.Array) -> jax.Array:
-    """Bool ``[B, 13, 13]``, true at the given cell only."""
+    """Returns a map that is true at the given cell only, bool ``[B, 13, 13]``."""
     lines = np.arange(_SIZE, dtype=np.int32)[None]
     return (row[:, None] == lines)[:, :, None] & (column[:, None] == lines)[:, None, :]
 
 
 def _lanes(cell: Any, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """Row and column, each ``[B]``, of a cell ``[2]`` or of one cell per lane ``[B, 2]``."""
+    """Returns row and column, each ``[B]``, of a cell ``[2]`` or of one cell per lane ``[B, 2]``."""
     cell = jnp.asarray(cell)
     return jnp.broadcast_to(cell[..., 0], shape), jnp.broadcast_to(cell[..., 1], shape)
 

@@ -9,7 +9,7 @@ Reward        0 for the safe arm; normal with the risky arm's mean and standard 
 Starts        with a new risky arm, whose mean is normal with mean mean_mu and standard deviation sigma_p
 Terminates    never
 Time limit    100 (registry), a termination: the horizon is part of the task
-env_info      regret: float32, the mean reward of the best arm minus that of the pulled one
+env_info      regret: float32, how much more the best arm pays on average than the pulled one
 
 The time in the observation counts steps, or with normalize_time ranges from -1 at the start to 1 at step t_max.
 """
@@ -57,7 +57,9 @@ class GaussianBandit(Bandit):
     def reward_bounds(self) -> tuple[float, float]:
         return -np.inf, np.inf
 
-    def drawn_bounds(self) -> tuple[Any, Any]:
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def picture_bounds(self) -> tuple[Any, Any]:
         # Zero and three standard deviations around the mean of the risky arm.
         p = self.params
         return jnp.minimum(p.mean_mu - 3 * p.sigma_p, -0.1), jnp.maximum(p.mean_mu + 3 * p.sigma_p, 0.1)

@@ -93,6 +93,17 @@ class MetaMaze(Task):
         numbers = jnp.stack([state.last_reward, time], axis=-1)
         return jnp.concatenate([flags.astype(jnp.float32), numbers], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        flags = self.rf_size**2 + 4
+        first, last = time_bounds(self.normalize_time)
+        low, high = [0.0] * flags + [-np.inf, first], [1.0] * flags + [np.inf, last]
+        return specs.Bounded((flags + 2,), np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(4, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         line = jnp.arange(-1, self.maze_size + 1, dtype=jnp.int32)  # with the outer walls
         rows, columns = line[None, :, None], line[None, None, :]
@@ -107,20 +118,11 @@ class MetaMaze(Task):
         canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
         return canvas.tiles(things, [None, _maze_tiles.hidden_goal, _maze_tiles.walker])
 
-    def observation_spec(self) -> specs.Bounded:
-        flags = self.rf_size**2 + 4
-        first, last = time_bounds(self.normalize_time)
-        low, high = [0.0] * flags + [-np.inf, first], [1.0] * flags + [np.inf, last]
-        return specs.Bounded((flags + 2,), np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(4, name="action")
-
 
 def _advance(
     state: State, action: jax.Array, elsewhere: tuple[jax.Array, jax.Array], size: int, p: Params
 ) -> tuple[State, jax.Array]:
-    """The next state, and whether the goal was reached, in which case the agent is moved to ``elsewhere``."""
+    """Returns the next state, and whether the goal was reached; the agent then moves to ``elsewhere``."""
     row, column = state.row + toward(action, 2, 0), state.column + toward(action, 1, 3)
     blocked = _is_wall(row, column, size)
     row, column = jnp.where(blocked, state.row, row), jnp.where(blocked, state.column, column)
@@ -138,7 +140,7 @@ def _advance(
 
 
 def _is_wall(row: jax.Array, column: jax.Array, size: int) -> jax.Array:
-    """Whether cells are outside the maze or pillars. A few comparisons are cheaper than a lookup in a map."""
+    """Returns whether cells are outside the maze or pillars. A few comparisons are cheaper than a lookup in a map."""
     outside = (row < 0) | (row >= size) | (column < 0) | (column >= size)
     pillar = (row & column & 1) == 1
     centre = (row == size // 2) & (column == size // 2)
@@ -150,7 +152,7 @@ def _num_free_cells(size: int) -> int:
 
 
 def _cell(number: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """Row and column of a free cell, for numbers (int32) from 0 to ``_num_free_cells(size) - 1``.
+    """Returns row and column of a free cell, for numbers (int32) from 0 to ``_num_free_cells(size) - 1``.
 
     A row without and a row with pillars together have ``size + size // 2 + 1`` free cells. The last number denotes the
     last free cell, or the centre if that would otherwise be a pillar.
@@ -167,7 +169,10 @@ def _cell(number: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
 
 
 def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array], size: int) -> tuple[jax.Array, jax.Array]:
-    """A uniform free cell other than ``taken``: a draw among all but the last cell, which replaces ``taken``."""
+    """Returns a uniform free cell other than ``taken``.
+
+    Draws among all but the last cell, which stands in for ``taken``.
+    """
     count = _num_free_cells(size)
     number = random.high_product(word, jnp.full_like(word, count - 1)).astype(jnp.int32)
     row, column = _cell(number, size)

@@ -110,8 +110,40 @@ class PointRobot(Task):
         last_x, last_y = state.last_action[:, 0], state.last_action[:, 1]
         return jnp.stack([state.x, state.y, state.last_reward, last_x, last_y, time], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        first, last = time_bounds(self.normalize_time)
+        reward_low, reward_high = (-np.inf, 0.0) if self.dense_reward else (0.0, 1.0)
+        low = [-np.inf, -np.inf, reward_low, -self.max_force, -self.max_force, first]
+        high = [np.inf, np.inf, reward_high, self.max_force, self.max_force, last]
+        return specs.Bounded((6,), np.float32, low, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
+
+    def _start(self, fractions: Sequence[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns the initial position: ``origin``, or fractions (``[B]`` each) of the radius and of a half-turn."""
+        if not fractions:
+            return origin, origin
+        radius, angle = fractions
+        return _polar(self.params.circle_radius * radius, math.pi * angle)
+
+    def _advance(self, state: State, action: jax.Array, start: tuple[jax.Array, jax.Array]) -> Transition:
+        """Takes one step; with ``respawn`` an agent at the goal moves to ``start``."""
+        action = clip(action, -self.max_force, self.max_force)
+        x, y = state.x + action[:, 0], state.y + action[:, 1]
+        from_x, from_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
+        distance = _length(state.goal_x - from_x, state.goal_y - from_y)
+        reached = distance <= self.params.goal_radius
+        reward = -distance if self.dense_reward else reached.astype(jnp.float32)
+        if self._respawns:
+            x, y = jnp.where(reached, start[0], x), jnp.where(reached, start[1], y)
+        state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
+        return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The half-circle of goals, the goal with its radius, the agent with its last action, and the elapsed time."""
+        """Paints the half-circle of goals, the goal's disc, the agent with its last action, and the elapsed time."""
         p, time = self.params, state.time.astype(jnp.float32)
         canvas = canvas.view((-1.5, 1.5), (-1, 2))
         canvas = canvas.gauge(time / p.t_max, -1.4, -0.93, 2.8, 0.1, GREY, SILVER)
@@ -124,36 +156,6 @@ class PointRobot(Task):
         across, up = state.last_action[:, 0], state.last_action[:, 1]
         return draw_agent(canvas, size * state.x, size * state.y, 3 * size * across, 3 * size * up)
 
-    def observation_spec(self) -> specs.Bounded:
-        first, last = time_bounds(self.normalize_time)
-        reward_low, reward_high = (-np.inf, 0.0) if self.dense_reward else (0.0, 1.0)
-        low = [-np.inf, -np.inf, reward_low, -self.max_force, -self.max_force, first]
-        high = [np.inf, np.inf, reward_high, self.max_force, self.max_force, last]
-        return specs.Bounded((6,), np.float32, low, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((2,), np.float32, -self.max_force, self.max_force, "action")
-
-    def _start(self, fractions: Sequence[jax.Array], origin: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The initial position: ``origin``, or fractions (each ``[B]``) of the radius and of a half-turn."""
-        if not fractions:
-            return origin, origin
-        radius, angle = fractions
-        return _polar(self.params.circle_radius * radius, math.pi * angle)
-
-    def _advance(self, state: State, action: jax.Array, start: tuple[jax.Array, jax.Array]) -> Transition:
-        """One step; ``start`` is the position to which an agent at the goal is moved with ``respawn``."""
-        action = clip(action, -self.max_force, self.max_force)
-        x, y = state.x + action[:, 0], state.y + action[:, 1]
-        from_x, from_y = (state.x, state.y) if self.compat == "gymnax" else (x, y)
-        distance = _length(state.goal_x - from_x, state.goal_y - from_y)
-        reached = distance <= self.params.goal_radius
-        reward = -distance if self.dense_reward else reached.astype(jnp.float32)
-        if self._respawns:
-            x, y = jnp.where(reached, start[0], x), jnp.where(reached, start[1], y)
-        state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
-        return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
-
 
 def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
     sin, cos = sin_cos(angle)
@@ -161,7 +163,7 @@ def _polar(radius: Any, angle: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _length(x: jax.Array, y: jax.Array) -> jax.Array:
-    """Length of a vector, with gradient 0 at length 0."""
+    """Returns the length of a vector, with gradient 0 at length 0."""
     square = x * x + y * y
     positive = square != 0  # true for NaN, which must not count as distance 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)

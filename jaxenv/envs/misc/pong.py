@@ -57,7 +57,7 @@ class Pong(Task):
 
     params: Params = Params()
     width: int = tree.static(default=40, low=4, doc="width of the image, at least 4")
-    height: int = tree.static(default=30, doc="height of the image, at least that of a paddle plus one")
+    height: int = tree.static(default=30, doc="height of the image, at least a paddle's height plus one")
     paddle_half_height: int = tree.static(
         default=2, low=1, doc="number of cells of a paddle above and below its centre"
     )
@@ -101,7 +101,7 @@ class Pong(Task):
         return Transition(state, reward, terminated=missed | scored)
 
     def advance(self, state: State, player: jax.Array, opponent: jax.Array) -> State:
-        """One step with the paddles moving in directions ``player`` and ``opponent``: -1 up, 0 not at all, 1 down."""
+        """Takes one step; the paddles move in directions ``player`` and ``opponent``: -1 up, 0 not at all, 1 down."""
         reach, max_speed = np.float32(self.paddle_half_height), self.params.ball_max_y_speed
         player, opponent = self._move(state.player, player), self._move(state.opponent, opponent)
 
@@ -147,8 +147,39 @@ class Pong(Task):
         )
         return ((in_row[:, :, None] & in_entry[:, None]) != 0).reshape(-1, self.height, self.width, 3)
 
+    def observation_spec(self) -> specs.Bounded:
+        shape = (self.height, self.width, 3)
+        if self.dtype == "float32":
+            return specs.Bounded(shape, np.float32, 0, 1, "observation")
+        return specs.Bounded(shape, np.bool_, False, True, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(3, name="action")
+
+    def _move(self, paddle: jax.Array, direction: jax.Array | np.float32) -> jax.Array:
+        """Returns the centre of a paddle after a step. The whole paddle stays in the image."""
+        reach = self.paddle_half_height
+        return jnp.clip(paddle + direction * self.params.paddle_y_speed, float(reach), float(self.height - reach - 1))
+
+    def _follow(self, state: State) -> jax.Array:
+        """Returns the opponent's direction: up if that brings it closer to the ball than down, else down."""
+        up, down = (self._move(state.opponent, np.float32(d)) for d in (-1, 1))
+        return jnp.where(jnp.abs(state.row - up) < jnp.abs(state.row - down), np.float32(-1), np.float32(1))
+
+    def _cell(self, row: jax.Array, column: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Returns row and column ``[B, 1]`` of the cell at a position, or of the nearest cell in the image."""
+        row = jnp.clip(jnp.floor(row).astype(jnp.int32), 0, self.height - 1)
+        column = jnp.clip(jnp.floor(column).astype(jnp.int32), 0, self.width - 1)
+        return row[:, None], column[:, None]
+
+    def _covers(self, paddle: jax.Array, row: np.ndarray) -> jax.Array:
+        """Returns the rows that a paddle covers: bool ``[B, height]``."""
+        return jnp.abs(row - jnp.floor(paddle).astype(jnp.int32)[:, None]) <= self.paddle_half_height
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """A position is the centre of its cell, and the player is on the left, as in the observation."""
+        """Paints each object at the centre of its cell, with the player on the left, as in the observation."""
         width, height, reach = self.width, self.height, self.paddle_half_height
         canvas = canvas.fill(NIGHT).view((0, width), (0, height), margin=0.03)
         canvas = canvas.box(width / 2, height / 2, width, height, mix(NIGHT, WHITE, 0.05))
@@ -162,35 +193,6 @@ class Pong(Task):
             canvas = canvas.box(column, at(paddle), 1, 2 * reach + 1, colour, corner=0.4)
         canvas = canvas.disc(state.last_column + 0.5, at(state.last_row), 0.5, SILVER, alpha=0.4)
         return canvas.disc(state.column + 0.5, at(state.row), 0.8, WHITE)
-
-    def observation_spec(self) -> specs.Bounded:
-        shape = (self.height, self.width, 3)
-        if self.dtype == "float32":
-            return specs.Bounded(shape, np.float32, 0, 1, "observation")
-        return specs.Bounded(shape, np.bool_, False, True, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")
-
-    def _move(self, paddle: jax.Array, direction: jax.Array | np.float32) -> jax.Array:
-        """The centre of a paddle after a step. The whole paddle stays in the image."""
-        reach = self.paddle_half_height
-        return jnp.clip(paddle + direction * self.params.paddle_y_speed, float(reach), float(self.height - reach - 1))
-
-    def _follow(self, state: State) -> jax.Array:
-        """The opponent's direction: up if that brings it closer to the ball than down, else down."""
-        up, down = (self._move(state.opponent, np.float32(d)) for d in (-1, 1))
-        return jnp.where(jnp.abs(state.row - up) < jnp.abs(state.row - down), np.float32(-1), np.float32(1))
-
-    def _cell(self, row: jax.Array, column: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Row and column ``[B, 1]`` of the cell at a position, or of the nearest cell if it is outside the image."""
-        row = jnp.clip(jnp.floor(row).astype(jnp.int32), 0, self.height - 1)
-        column = jnp.clip(jnp.floor(column).astype(jnp.int32), 0, self.width - 1)
-        return row[:, None], column[:, None]
-
-    def _covers(self, paddle: jax.Array, row: np.ndarray) -> jax.Array:
-        """The rows that a paddle covers: bool ``[B, height]``."""
-        return jnp.abs(row - jnp.floor(paddle).astype(jnp.int32)[:, None]) <= self.paddle_half_height
 
 
 def _bit(number: int, mask: jax.Array | np.ndarray) -> jax.Array:

@@ -9,10 +9,10 @@ Starts        angles uniform in [-pi, pi), rates in [-1, 1), the goal in the squ
 Terminates    never
 Time limit    100 (registry)
 env_info      reward_dist: float32, the reward; reward_ctrl: float32, minus the sum of the squared torques, a control
-              cost that the reward leaves out
+              cost that is not part of the reward
 
 Segments have length 1, and their angles are measured from the x axis, so a joint turns only its own segment. There is
-neither inertia nor friction. As in the original one goal in five is out of reach, in a corner of the square.
+neither inertia nor friction. As in the original, one goal in five is out of reach, in a corner of the square.
 """
 
 import math
@@ -88,8 +88,18 @@ class Reacher(Task):
         sines, cosines = zip(*map(sin_cos, state.angles), strict=True)
         return jnp.stack([*cosines, *sines, *state.rates, *state.goal], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        n = self.num_joints
+        high = np.array([1.0] * (2 * n) + [np.inf] * n + [n, n], np.float32)
+        return specs.Bounded((3 * n + 2,), np.float32, -high, high, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.Bounded((self.num_joints,), np.float32, -1.0, 1.0, "action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The arrows at the joints show the rates of their segments."""
+        """Paints the arm, its goal, and at each joint an arrow for the rate of the segment."""
         n, size = self.num_joints, 0.08 * self.num_joints
         canvas = canvas.view((-n, n), (-n, n), margin=0.07)
         canvas = canvas.disc(*state.goal, 0.6 * size, GREEN).ring(*state.goal, 1.4 * size, 0.4 * size, GREEN)
@@ -101,14 +111,6 @@ class Reacher(Task):
             canvas = canvas.disc(*point, 0.4 * size, PAPER)
             canvas = canvas.arc(*point, 0.45, angle, angle + clip(0.5 * rate, -3, 3), 0.5 * size, BLUE, arrow=True)
         return canvas.disc(*points[-1], 0.65 * size, ORANGE)
-
-    def observation_spec(self) -> specs.Bounded:
-        n = self.num_joints
-        high = np.array([1.0] * (2 * n) + [np.inf] * n + [n, n], np.float32)
-        return specs.Bounded((3 * n + 2,), np.float32, -high, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.num_joints,), np.float32, -1.0, 1.0, "action")
 
 
 def _tip(angles: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:

@@ -83,14 +83,6 @@ class Swimmer(Task):
         urchins = state.urchins.reshape(moving.shape[0], 2 * self.num_urchins)
         return jnp.concatenate([urchins, moving], axis=-1)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """An urchin's halo has the distance at which the reward is halved; the arrow is the velocity."""
-        canvas = canvas.fill(SKY).view((-1.6, 1.6), (-1.6, 1.6))
-        canvas = canvas.disc(*state.goal, 0.07, GREEN).ring(*state.goal, 0.16, 0.045, GREEN)
-        for i in range(self.num_urchins):
-            canvas = _draw_urchin(canvas, *_point(state.urchins, i))
-        return draw_agent(canvas, *state.position, *state.velocity)
-
     def observation_spec(self) -> specs.Bounded:
         high = np.array([1.0] * (2 * self.num_urchins) + [np.inf] * 4 + [1.0, 1.0], np.float32)
         return specs.Bounded(high.shape, np.float32, -high, high, "observation")
@@ -98,9 +90,26 @@ class Swimmer(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """Paints urchins with halos at whose edge the reward is halved, and the swimmer with its velocity."""
+        canvas = canvas.fill(SKY).view((-1.6, 1.6), (-1.6, 1.6))
+        canvas = canvas.disc(*state.goal, 0.07, GREEN).ring(*state.goal, 0.16, 0.045, GREEN)
+        for i in range(self.num_urchins):
+            canvas = _draw_urchin(canvas, *_point(state.urchins, i))
+        return draw_agent(canvas, *state.position, *state.velocity)
+
 
 def _point(points: jax.Array, i: int) -> Point:
     return points[:, i, 0], points[:, i, 1]
+
+
+def _squared_distance(a: Point, b: Point) -> jax.Array:
+    return (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
 
 
 def _draw_urchin(canvas: Canvas, x: jax.Array, y: jax.Array) -> Canvas:
@@ -109,7 +118,3 @@ def _draw_urchin(canvas: Canvas, x: jax.Array, y: jax.Array) -> Canvas:
         across, up = turn(0.13, 0.0, i * math.pi / 4)
         canvas = canvas.line(x - across, y - up, x + across, y + up, 0.025, PURPLE)
     return canvas.disc(x, y, 0.08, PURPLE)
-
-
-def _squared_distance(a: Point, b: Point) -> jax.Array:
-    return (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2

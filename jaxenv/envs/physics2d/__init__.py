@@ -1,11 +1,11 @@
-"""Jointed rigid bodies on a chain of static edges and blocks, as Box2D computes them, for a batch of lanes.
+"""Simulates jointed rigid bodies on a chain of static edges and blocks as Box2D does, for a batch of lanes.
 
-The names are those of Box2D 2.3 (Erin Catto): sequential impulses with warm starting, a block solver for two contact
+Names follow Box2D 2.3 (Erin Catto): sequential impulses with warm starting, a block solver for two contact
 points, position correction, continuous collision (time of impact) and sleep, in Box2D's order. One step agrees with
-Box2D's ``World.Step`` to the rounding of float32; tests/envs/physics2d holds it to recorded steps.
+Box2D's ``World.Step`` to the rounding of float32; tests/envs/physics2d compares it with recorded steps.
 
 Inside the package the lanes are the *last* axis: bodies ``[n, B]``, contacts ``[n, K, B]``. Neighbouring lanes fill a
-vector register, whatever the number of bodies. `pack` and `unpack` convert states.
+vector register, regardless of the number of bodies. `pack` and `unpack` convert states.
 
 Not covered, because no task here needs it: contacts between moving bodies, restitution, circles, bullets, and motion of
 the ground.

@@ -26,14 +26,14 @@ NORMALS = ((_ONE, _NONE), (_NONE, _ONE), (-_ONE, _NONE), (_NONE, -_ONE))
 
 @tree.struct
 class Blocks:
-    """Fixed boxes from left to right, of which those from ``first`` on are given. None are inside each other."""
+    """Fixed boxes from left to right, starting with box ``first``. No box lies inside another."""
 
     boxes: Box  # float32 [M, B] each, metres; a missing one is far on the right
     first: Any = np.int32(0)  # int32 [B], the index of the first box
 
 
 def window(scene: Scene, blocks: Blocks, x: jax.Array) -> tuple[jax.Array, Box]:
-    """The ``scene.blocks`` boxes that bodies at ``x [n, B]`` may reach: indices and boxes ``[n, scene.blocks, B]``."""
+    """Returns the ``scene.blocks`` boxes near bodies at ``x [n, B]``: indices and boxes ``[n, scene.blocks, B]``."""
     num = blocks.boxes.left.shape[0]
     reach = (scene.radius + MARGIN)[:, None]
     passed = blocks.boxes.right[None] < (x - reach)[:, None]
@@ -45,34 +45,34 @@ def window(scene: Scene, blocks: Blocks, x: jax.Array) -> tuple[jax.Array, Box]:
 
 
 def corners_of_box(box: Box) -> tuple[Vector, ...]:
-    """The corners, counterclockwise from the lower right one."""
+    """Returns the corners of a box, counterclockwise from the lower right one."""
     return (box.right, box.low), (box.right, box.high), (box.left, box.high), (box.left, box.low)
 
 
 def diagonal(box: Box) -> tuple[Vector, Vector]:
-    """The segment with the same bounding box."""
+    """Returns the segment with the same bounding box."""
     return (box.left, box.low), (box.right, box.high)
 
 
 def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
-    """The manifold of a box and a polygon, whose centroid is ``centre`` in the coordinates of its body."""
+    """Returns the manifold of a box and a polygon, whose centroid is ``centre`` in the coordinates of its body."""
     points = corners_of_box(box)
     vertices = [transform.to_world(v) for v in corners.vertex]
     normals = [transform.turn(n) for n in corners.normal]
-    gaps = [_lowest(normal, point, vertices) for normal, point in zip(NORMALS, points, strict=True)]
-    body_gaps = [_lowest(normal, vertex, points) for normal, vertex in zip(normals, vertices, strict=True)]
+    gaps = [_edge_separation(normal, point, vertices) for normal, point in zip(NORMALS, points, strict=True)]
+    body_gaps = [_edge_separation(normal, vertex, points) for normal, vertex in zip(normals, vertices, strict=True)]
 
     half = np.float32(0.5)
     middle = half * (box.left + box.right), half * (box.low + box.high)
     away = minus(transform.to_world(centre), middle)
-    side, separation = _climbed(gaps, _most_along(away, NORMALS), np.int32(len(gaps)))
-    face, body_separation = _climbed(body_gaps, _most_along((-away[0], -away[1]), normals), corners.count)
+    side, separation = _max_separation(gaps, _best_normal(away, NORMALS), np.int32(len(gaps)))
+    face, body_separation = _max_separation(body_gaps, _best_normal((-away[0], -away[1]), normals), corners.count)
     near = (separation <= TOTAL_RADIUS) & (body_separation <= TOTAL_RADIUS)
     on_body = body_separation > np.float32(0.98) * separation + np.float32(0.001)
 
     out = vector.where(on_body, pick(face, normals), pick(side, NORMALS))
     inward = -out[0], -out[1]
-    opposed, opposed_side = _most_along(inward, normals), _most_along(inward, NORMALS)
+    opposed, opposed_side = _best_normal(inward, normals), _best_normal(inward, NORMALS)
     after = following(opposed, corners.count), following(opposed_side, np.int32(len(points)))
     incident = [
         vector.where(on_body, pick(second, points), pick(first, vertices))
@@ -95,18 +95,18 @@ def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) ->
     return clipped(near, reference, incident, keys, transform, corners, TOTAL_RADIUS)
 
 
-def _lowest(normal: Vector, origin: Vector, points: Any) -> Any:
-    """How far points are from the line through ``origin`` in the direction of ``normal`` (b2EdgeSeparation)."""
+def _edge_separation(normal: Vector, origin: Vector, points: Any) -> Any:
+    """Returns the smallest distance of points from the line through ``origin`` along ``normal`` (b2EdgeSeparation)."""
     return smallest([dot(normal, minus(p, origin)) for p in points])[0]
 
 
-def _most_along(direction: Vector, normals: Any) -> Any:
-    """The index of the normal that points most in a direction."""
+def _best_normal(direction: Vector, normals: Any) -> Any:
+    """Returns the index of the normal that points most in a direction."""
     return smallest([-dot(n, direction) for n in normals])[1]
 
 
-def _climbed(gaps: list[Any], start: Any, count: Any) -> tuple[Any, Any]:
-    """The side with the largest gap that is found from ``start``, and that gap (b2FindMaxSeparation).
+def _max_separation(gaps: list[Any], start: Any, count: Any) -> tuple[Any, Any]:
+    """Returns the side with the largest gap found from ``start``, and that gap (b2FindMaxSeparation).
 
     Box2D walks from side to side while the gap grows, so it may stop at a local maximum.
     """

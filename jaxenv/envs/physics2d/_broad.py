@@ -1,8 +1,8 @@
-"""Which edges a body may touch, and in which order Box2D visits its contacts: b2BroadPhase for a chain of edges.
+"""Finds the edges that a body may touch, and the order of its contacts in Box2D: b2BroadPhase for a chain of edges.
 
 A contact exists while the fat bounding boxes of body and edge overlap. Newer contacts come first in Box2D's lists, and
-of contacts that were made in the same step the edge with the larger index comes first. Blocks are created before the
-edges, so they come after them.
+among contacts made in the same step the edge with the larger index. Blocks are created before the edges, so they come
+after them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _FAR_BELOW = np.float32(-1e4)  # the ground beyond the ends of the chain, where 
 
 @tree.struct
 class Chain:
-    """The ground: edges between equally spaced points, of which those from ``first`` on are given."""
+    """The ground: edges between equally spaced points, starting with point ``first``."""
 
     heights: jax.Array  # float32 [N + 1, B], metres
     spacing: float = tree.static()
@@ -44,7 +44,7 @@ class Box:
 
     @classmethod
     def far(cls) -> "Box":
-        """Where boxes are that do not exist, on the right of all others."""
+        """Returns boxes to the right of all others, in place of boxes that do not exist."""
         return cls(_FAR, -_FAR, _FAR, -_FAR)
 
 
@@ -52,7 +52,7 @@ class Box:
 class Contacts:
     """Contacts of bodies: ``[n, K, B]`` with the blocks near each body and then the edges, each from left to right."""
 
-    edge: Any  # int32, also beyond the ends of the chain; of contacts with blocks the index of the block
+    edge: Any  # int32, may lie beyond the ends of the chain; for contacts with blocks the index of the block
     age: Any  # int32, steps since the contact was made; -1 if the boxes do not overlap
     count: Any  # int32, contact points, 0 if the shapes do not touch
     keys: Pair  # int32, features that meet in each point
@@ -60,7 +60,7 @@ class Contacts:
 
 
 def window(chain: Chain, x: jax.Array, num: int) -> tuple[jax.Array, Segment]:
-    """The ``num`` edges around the positions ``x [n, B]``: indices ``[n, num, B]`` and ends.
+    """Returns the ``num`` edges around the positions ``x [n, B]``: indices ``[n, num, B]`` and ends.
 
     ``num`` is even and large enough for the bodies.
     """
@@ -77,7 +77,7 @@ def window(chain: Chain, x: jax.Array, num: int) -> tuple[jax.Array, Segment]:
 
 
 def overlapping(segment: Segment, fat: Box) -> Any:
-    """Whether the contact of body and edge exists, bool. Elementwise."""
+    """Returns whether the contact of body and edge exists, bool. Elementwise."""
     margin = POLYGON_RADIUS + AABB_EXTENSION
     (x1, y1), (x2, y2) = segment
     beside = (fat.left <= x2 + margin) & (fat.right >= x1 - margin)
@@ -86,7 +86,7 @@ def overlapping(segment: Segment, fat: Box) -> Any:
 
 
 def same_edge(edge: Any, old: Sequence[Contacts]) -> Contacts:
-    """The old contact of each edge; age -1 and count 0 if there is none. Elementwise."""
+    """Returns the old contact of each edge; age -1 and count 0 if there is none. Elementwise."""
     found = jax.tree.map(lambda x: x & 0 if jnp.issubdtype(x.dtype, jnp.integer) else x * 0, old[0])
     found = tree.rebuild(found, edge=edge, age=found.age - 1)
     for contact in old:
@@ -96,7 +96,7 @@ def same_edge(edge: Any, old: Sequence[Contacts]) -> Contacts:
 
 
 def matched(age: Any, count: Any, keys: Pair, old: Contacts) -> Contacts:
-    """An updated contact, with the impulses of old points of the same key (b2Contact::Update). Elementwise."""
+    """Returns an updated contact, with the impulses of old points of equal key (b2Contact::Update). Elementwise."""
     normal: list[Any] = []
     tangent: list[Any] = []
     for i in range(2):
@@ -110,12 +110,12 @@ def matched(age: Any, count: Any, keys: Pair, old: Contacts) -> Contacts:
 
 
 def joined(parts: Sequence[T]) -> T:
-    """Trees of arrays for contacts with blocks and with edges as one, along the axis before the last."""
+    """Joins trees of arrays for contacts with blocks and with edges along the axis before the last."""
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x, axis=-2), *parts)
 
 
 def ranks(age: jax.Array) -> jax.Array:
-    """Places of contacts ``[n, K, B]`` in the list of their body, newest first.
+    """Returns the places of contacts ``[n, K, B]`` in the list of their body, newest first.
 
     Of equal age the edges come before the blocks, and the right ones before the left ones.
     """
@@ -126,10 +126,12 @@ def ranks(age: jax.Array) -> jax.Array:
 
 
 def last_event(begins: jax.Array, ends: jax.Array, rank: jax.Array, touched: jax.Array) -> jax.Array:
-    """Whether the last event of any contact was a beginning, bool ``[..., B]``; the events come in the order of ranks.
+    """Returns whether the last event of any contact was a beginning, bool ``[..., B]``.
 
-    ``touched`` is the answer if nothing happened. Box2D reports contacts one by one, and Gymnasium's tasks keep what
-    the last report said: the end of one contact hides that another edge is still touched.
+    Events come in the order of the ranks.
+
+    ``touched`` is returned if nothing happened. Box2D reports contacts one by one, and Gymnasium's tasks keep the last
+    report: the end of one contact hides that another edge is still touched.
     """
     code = jnp.where(begins | ends, 2 * rank + begins.astype(jnp.int32), -1)
     last = jnp.max(code, axis=-2)
@@ -137,7 +139,7 @@ def last_event(begins: jax.Array, ends: jax.Array, rank: jax.Array, touched: jax
 
 
 def bounds(corners: Sequence[Vector], transform: Transform) -> Box:
-    """The bounding box of a body with its skin."""
+    """Returns the bounding box of a body with its skin."""
     x, y = zip(*(transform.to_world(v) for v in corners), strict=True)
     (left, _), (low, _) = smallest(x), smallest(y)
     (right, _), (high, _) = smallest([-v for v in x]), smallest([-v for v in y])
@@ -145,7 +147,7 @@ def bounds(corners: Sequence[Vector], transform: Transform) -> Box:
 
 
 def fattened(box: Box, dx: Any = np.float32(0), dy: Any = np.float32(0)) -> Box:
-    """A box with margins, extended along a displacement (b2DynamicTree::MoveProxy)."""
+    """Returns a box with margins, extended along a displacement (b2DynamicTree::MoveProxy)."""
     dx, dy, margin = AABB_MULTIPLIER * dx, AABB_MULTIPLIER * dy, AABB_EXTENSION
     return Box(
         box.left - margin + jnp.minimum(dx, 0),
@@ -156,7 +158,7 @@ def fattened(box: Box, dx: Any = np.float32(0), dy: Any = np.float32(0)) -> Box:
 
 
 def moved(fat: Box, before: Box, after: Box, start: Transform, end: Transform) -> Box:
-    """Fat boxes after a motion: the old ones where the swept box is still inside (b2Fixture::Synchronize)."""
+    """Returns the fat boxes after a motion: the old one where it still holds the swept box (b2Fixture::Synchronize)."""
     swept = Box(
         jnp.minimum(before.left, after.left),
         jnp.minimum(before.low, after.low),

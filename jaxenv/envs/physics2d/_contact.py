@@ -1,4 +1,4 @@
-"""Contact constraints between static edges and bodies: b2ContactSolver with its block solver.
+"""Solves contact constraints between static edges and bodies: b2ContactSolver with its block solver.
 
 All functions are elementwise: scalars or arrays of one shape, one entry per contact.
 """
@@ -37,7 +37,7 @@ class Impulses:
 
 @tree.struct
 class Constraint:
-    """What is kept of a contact for the iterations on velocities."""
+    """The data of a contact that the velocity iterations read."""
 
     count: Any  # int32, contact points
     normal: Vector  # from the edge to the body
@@ -46,7 +46,7 @@ class Constraint:
 
 @tree.struct
 class _System:
-    """What follows from a constraint (b2ContactVelocityConstraint). Cheaper to compute again than to load."""
+    """Values derived from a constraint (b2ContactVelocityConstraint). Cheaper to recompute than to load."""
 
     block: Any  # whether two points are solved together
     points: Any  # int32, points that are solved
@@ -59,13 +59,13 @@ class _System:
 
 
 def masses_of(scene: Scene, body: Any) -> Masses:
-    """Masses of the body with this index, a number or an array of them."""
+    """Returns the masses of the body with this index, a number or an array of them."""
     arrays = scene.inverse_mass, scene.inverse_inertia, scene.friction
     return Masses(*(pick(body, list(x)) for x in arrays))
 
 
 def prepare(manifold: Manifold, pose: Triple, transform: Transform) -> Constraint:
-    """The constraint at the pose at which the manifold was found (InitializeVelocityConstraints)."""
+    """Returns the constraint at the pose at which the manifold was found (InitializeVelocityConstraints)."""
     points, heights, out, normal = in_world(manifold, transform)
     first, second = (minus(p, (pose[0], pose[1])) for p in contact_points(points, heights, out))
     return Constraint(manifold.count, normal, (first, second))
@@ -104,7 +104,7 @@ def warm_start(constraint: Constraint, impulses: Impulses, velocity: Triple, mas
 
 
 def solve_velocity(c: Constraint, impulses: Impulses, velocity: Triple, masses: Masses) -> tuple[Impulses, Triple]:
-    """One iteration: friction of each point, then the normal impulses of both (SolveVelocityConstraints)."""
+    """Iterates once: friction of each point, then the normal impulses of both (SolveVelocityConstraints)."""
     system = _system(c, masses)
     tangent = c.normal[1], -c.normal[0]
     normal_impulse, tangent_impulse = impulses.normal, list(impulses.tangent)
@@ -132,7 +132,7 @@ def solve_velocity(c: Constraint, impulses: Impulses, velocity: Triple, masses: 
 
 
 def _block_solution(c: _System, old: Pair, speeds: list[Any]) -> Pair:
-    """Total normal impulses of both points: the first of four cases of complementarity that holds."""
+    """Returns the total normal impulses of both points: the first of four complementarity cases that holds."""
     k11, k12, k22 = c.k
     b1 = speeds[0] - (k11 * old[0] + k12 * old[1])
     b2 = speeds[1] - (k12 * old[0] + k22 * old[1])
@@ -151,11 +151,11 @@ def _block_solution(c: _System, old: Pair, speeds: list[Any]) -> Pair:
 def solve_position(
     manifold: Manifold, pose: Triple, centre: Vector, masses: Masses, baumgarte: np.float32
 ) -> tuple[Triple, Any]:
-    """One iteration on positions; also the smallest separation found, at most 0 (b2PositionSolverManifold)."""
+    """Iterates once on positions; also returns the smallest separation, at most 0 (b2PositionSolverManifold)."""
     least = jnp.zeros_like(pose[0])
     mass, inertia = masses.inverse_mass, masses.inverse_inertia
     for i in range(2):
-        points, heights, _, normal = in_world(manifold, Transform.of_pose(pose, centre))
+        points, heights, _, normal = in_world(manifold, Transform.from_pose(pose, centre))
         separation = jnp.where(i < manifold.count, heights[i] - TOTAL_RADIUS, np.float32(1))
         arm = cross(minus(points[i], (pose[0], pose[1])), normal)
         least = jnp.minimum(least, separation)
@@ -166,6 +166,6 @@ def solve_position(
 
 
 def _pushed(moving: Triple, push: Vector, turn: Any, masses: Masses) -> Triple:
-    """A velocity after an impulse, or a pose after a pseudo-impulse."""
+    """Applies an impulse to a velocity, or a pseudo-impulse to a pose."""
     mass = masses.inverse_mass
     return moving[0] + mass * push[0], moving[1] + mass * push[1], moving[2] + masses.inverse_inertia * turn

@@ -1,4 +1,4 @@
-"""Time of impact of a static edge or block and a moving convex polygon: b2TimeOfImpact.
+"""Computes the time of impact of a static edge or block and a moving convex polygon: b2TimeOfImpact.
 
 Box2D finds closest features by GJK. With an edge or a block and a few corners all pairs of features can be compared
 instead. Functions without a loop are elementwise, one entry per pair of edge or block and polygon.
@@ -26,7 +26,7 @@ from jaxenv.envs.physics2d._vector import Transform, Vector, dot, minus, pick, s
 TARGET = LINEAR_SLOP  # distance of the shapes without their skins at the time of impact
 TOLERANCE = np.float32(0.25) * LINEAR_SLOP
 _OUTER, _INNER, _ROOT = 20, 16, 50  # most iterations
-# What separates the shapes: two points, the edge or a side of the block, or a side of the polygon.
+# The kinds of separating features: two points, the edge or a side of the block, or a side of the polygon.
 _POINTS, _EDGE, _SIDE = 0, 1, 2
 
 
@@ -59,22 +59,22 @@ class Sweep:
         self.points: tuple[Vector, ...] = _points(motion.ground)
 
     def transform(self, time: Any) -> Transform:
-        """At a fraction of the motion."""
+        """Returns the transform at a fraction of the motion."""
         pose = tuple((1 - time) * a + time * b for a, b in zip(self.motion.start, self.motion.end, strict=True))
-        return Transform.of_pose(pose, self.centre)
+        return Transform.from_pose(pose, self.centre)
 
 
 def _points(ground: Segment | Box) -> tuple[Vector, ...]:
-    """The ends of an edge, or the corners of a block."""
+    """Returns the ends of an edge, or the corners of a block."""
     return corners_of_box(ground) if isinstance(ground, Box) else ground
 
 
 def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Whether pairs meet during the motion, and the fraction of it at which they do; only where ``live``."""
+    """Returns whether pairs meet during the motion, and at which fraction of it; only where ``live``."""
 
     def advance(carry: Any) -> Any:
         count, active, time, touching, when = carry
-        reached, active, axis = in_one_kernel(_look, scene, motion, time, active)
+        reached, active, axis = in_one_kernel(_classify, scene, motion, time, active)
         time, found, ended, later = _resolve(scene, motion, axis, time, active)
         when = jnp.where(reached, time, jnp.where(found, later, when))
         return count + 1, active & ~ended, time, touching | reached | found, when
@@ -85,8 +85,8 @@ def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.A
     return end[3], end[4]
 
 
-def _look(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, Any, Axis]:
-    """Which pairs are at the target distance, which are farther apart, and the axes of separation."""
+def _classify(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, Any, Axis]:
+    """Returns which pairs are at the target distance, which are farther apart, and the axes of separation."""
     sweep = Sweep(scene, motion)
     closest = _closest_to_block if isinstance(motion.ground, Box) else _closest
     distance, kind, index_a, index_b = closest(sweep, time)
@@ -96,7 +96,7 @@ def _look(scene: Scene, motion: Motion, time: Any, active: Any) -> tuple[Any, An
 
 
 def _closest(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
-    """Distance (0 where the shapes overlap), which features are closest, and their indices."""
+    """Returns the distance (0 where the shapes overlap), which features are closest, and their indices."""
     first, second = sweep.points
     edge = minus(second, first)
     transform = sweep.transform(time)
@@ -132,7 +132,7 @@ def _closest(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _to_sides(points: Sequence[Vector], corners: list[Vector]) -> list[Any]:
-    """Squared distances from each point to each side of the polygon; large where a corner is closer."""
+    """Returns squared distances from each point to each side of the polygon; large where a corner is closer."""
     squares = []
     for point in points:
         for corner, following in zip(corners, corners[1:] + corners[:1], strict=True):
@@ -147,7 +147,7 @@ def _to_sides(points: Sequence[Vector], corners: list[Vector]) -> list[Any]:
 
 
 def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
-    """The same as `_closest` for a block."""
+    """Returns the same as `_closest` for a block."""
     block: Any = sweep.ground
     transform = sweep.transform(time)
     corners = [transform.to_world(v) for v in sweep.corners.vertex]
@@ -163,7 +163,8 @@ def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
         squares.append(dot(gap, gap))
     least, best = smallest(squares + _to_sides(sweep.points, corners))
     index_b, run = best % size, best // size
-    # The part of the block that is closest to the corner: sides and corners are numbered from the right, as in Box2D.
+    # The feature of the block that is closest to the corner; sides and corners are numbered from the right, as in
+    # Box2D.
     x, y = pick(index_b, corners)
     right, above = x >= block.right, y >= block.high
     over, beside = (block.left < x) & ~right, (block.low < y) & ~above
@@ -183,7 +184,7 @@ def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _axis(sweep: Sweep, time: Any, kind: Any, index_a: Any, index_b: Any) -> Axis:
-    """The axis of separation of the closest features at a time, pointing from edge to polygon, or out of the side."""
+    """Returns the axis that separates the closest features at a time, from edge to polygon or out of the side."""
     vertices = sweep.corners.vertex
     half = np.float32(0.5)
     transform = sweep.transform(time)
@@ -210,7 +211,7 @@ def _axis(sweep: Sweep, time: Any, kind: Any, index_a: Any, index_b: Any) -> Axi
 
 
 def _facing(sweep: Sweep, index_a: Any, corner: Vector) -> tuple[Vector, Vector]:
-    """The middle of the edge or of a block's side, and its normal towards a corner of the polygon."""
+    """Returns the middle of the edge or of a block's side, and its normal towards a corner of the polygon."""
     half = np.float32(0.5)
     if isinstance(sweep.ground, Box):
         points = sweep.points
@@ -227,14 +228,14 @@ def _facing(sweep: Sweep, index_a: Any, corner: Vector) -> tuple[Vector, Vector]
 
 
 def _entry(index: Any, points: tuple[Vector, ...]) -> Vector:
-    """The point with an index."""
+    """Returns the point with an index."""
     return vector.where(index == 0, *points) if len(points) == 2 else pick(index, points)
 
 
 def _resolve(
     scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Follows one axis: the new time, whether and when the target distance is reached, whether the search ends."""
+    """Follows one axis: returns the new time, whether and when it reaches the target distance, and whether to stop."""
 
     def push_back(carry: Any) -> Any:
         count, open_, time, later, found, ended, when = carry
@@ -253,7 +254,7 @@ def _resolve(
 
 
 def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, later: Any) -> tuple[Any, ...]:
-    """The separations at two times, and what follows from them."""
+    """Compares the separations at two times."""
     sweep = Sweep(scene, motion)
     after, index_a, index_b = _smallest(sweep, axis, later)
     apart = open_ & (after > TARGET + TOLERANCE)
@@ -276,7 +277,7 @@ def _root(
     separations: tuple[jax.Array, jax.Array],
     active: jax.Array,
 ) -> jax.Array:
-    """When two features are at the target distance: secant and bisection in turns."""
+    """Returns when two features are at the target distance, by secant and bisection in turns."""
 
     def step(carry: Any) -> Any:
         return carry[0] + 1, *in_one_kernel(_narrow, scene, motion, axis, features, *carry)
@@ -312,7 +313,7 @@ def _narrow(
 
 
 def _smallest(sweep: Sweep, axis: Axis, time: Any) -> tuple[Any, Any, Any]:
-    """The smallest separation of any features along the axis, and these features."""
+    """Returns the smallest separation of any features along the axis, and these features."""
     transform = sweep.transform(time)
     of_side = axis.kind == _SIDE
     out = vector.where(of_side, transform.turn(axis.direction), axis.direction)
@@ -324,7 +325,7 @@ def _smallest(sweep: Sweep, axis: Axis, time: Any) -> tuple[Any, Any, Any]:
 
 
 def _separation(sweep: Sweep, axis: Axis, index_a: Any, index_b: Any, time: Any) -> Any:
-    """The separation of two features along the axis."""
+    """Returns the separation of two features along the axis."""
     transform = sweep.transform(time)
     of_side = axis.kind == _SIDE
     out = vector.where(of_side, transform.turn(axis.direction), axis.direction)

@@ -1,4 +1,4 @@
-"""Continuous collision of moving bodies with static edges and blocks: b2World::SolveTOI.
+"""Solves continuous collision of moving bodies with static edges and blocks: b2World::SolveTOI.
 
 Without it a fast body ends a step inside the ground. Box2D takes such a body back to the moment of impact, solves its
 contacts alone (without joints), and moves it on. The ground does not move and bodies do not touch each other, so bodies
@@ -31,12 +31,12 @@ from jaxenv.envs.physics2d._vector import Transform, pick, smallest
 _POSITION_ITERATIONS = 20
 _EVENTS = 20
 _MOST = 4  # edges and blocks that a body touches at a time
-_TOGETHER = 2  # of these are solved in one kernel; few bodies touch more, which are solved one by one
+_TOGETHER = 2  # of these are solved in one kernel; the others, which are rare, one by one
 
 
 @tree.struct
 class BodyContacts:
-    """A body of one lane, and the ground near it from left to right, of which it has K contacts."""
+    """A body of one lane, and the ground near it from left to right, with which it has K contacts."""
 
     body: Any  # int32 [R], index of the body
     start: Triple  # [R], pose at the start of the step
@@ -52,12 +52,12 @@ class BodyContacts:
 
 
 def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: Segment | Box) -> Any:
-    """Whether a body comes close enough to a block or the line of an edge for an impact; others have none. Elementwise.
+    """Returns whether a body comes close enough to a block or the line of an edge for an impact. Elementwise.
 
     Corners stay within ``radius * (1 - cos(turn / 2))`` of a straight motion.
     """
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
-    transforms = [Transform.of_pose(pose, centre) for pose in (start, end)]
+    transforms = [Transform.from_pose(pose, centre) for pose in (start, end)]
     places = [transform.to_world(v) for transform in transforms for v in corners]
     turn = jnp.minimum(jnp.abs(end[2] - start[2]), np.float32(np.pi))
     sag = pick(body, list(scene.radius)) * (1 - jnp.cos(np.float32(0.5) * turn))
@@ -77,7 +77,7 @@ def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: S
 
 
 def solve(scene: Scene, bodies: BodyContacts, awake: jax.Array, dt: np.float32, iterations: int) -> BodyContacts:
-    """All bodies of all lanes after all impacts.
+    """Returns all bodies of all lanes after all impacts.
 
     Args:
         scene: the bodies.
@@ -104,22 +104,22 @@ def solve(scene: Scene, bodies: BodyContacts, awake: jax.Array, dt: np.float32, 
 
 
 def _flat(x: jax.Array, n: int, lanes: int) -> jax.Array:
-    """``[n, B]`` as ``[R]``, and ``[n, K, B]`` as ``[K, R]``."""
+    """Reshapes ``[n, B]`` to ``[R]``, and ``[n, K, B]`` to ``[K, R]``."""
     return x.reshape(n * lanes) if x.ndim == 2 else jnp.moveaxis(x, 1, 0).reshape(-1, n * lanes)
 
 
 def _fixed(row: BodyContacts) -> tuple[Any, ...]:
-    """What impacts do not change."""
+    """Returns the fields that impacts do not change."""
     return row.body, row.start, row.segment, row.block, row.rank
 
 
 def _moving(row: BodyContacts) -> tuple[Any, ...]:
-    """What impacts change."""
+    """Returns the fields that impacts change."""
     return row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit
 
 
 def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations: int) -> BodyContacts:
-    """The rows after all their impacts."""
+    """Returns the rows after all their impacts."""
     size = row.rank.shape[0]
     no, zero = jnp.zeros_like(row.hit), jnp.zeros_like(row.start[0])
     start = (np.int32(0), ~no, zero, jnp.zeros_like(row.rank), jnp.ones_like(row.rank, bool), row)
@@ -156,7 +156,7 @@ def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations:
 
 
 def _grounds(row: BodyContacts) -> list[Any]:
-    """The blocks and the edges near the bodies, in the order of the contacts."""
+    """Returns the blocks and the edges near the bodies, in the order of the contacts."""
     return [row.segment] if row.block is None else [row.block, row.segment]
 
 
@@ -170,9 +170,9 @@ def _advance(
     dt: np.float32,
     velocity_iterations: int,
 ) -> tuple[BodyContacts, jax.Array]:
-    """Moves the rows to their earliest impact, solves it, and moves them on; also in which rows it was one.
+    """Moves the rows to their earliest impact, solves it and moves them on; also returns which rows had one.
 
-    ``mine [K, R]`` tells which contact is met.
+    ``mine [K, R]`` marks the contact of the impact.
     """
     pose = in_one_kernel(_between, row.start, row.end, earliest, past)
     manifold = joined([in_one_kernel(manifold_of, scene, row.body, pose, ground) for ground in _grounds(row)])
@@ -198,7 +198,7 @@ def _advance(
 
 
 def _between(start: Triple, end: Triple, earliest: Any, past: Any) -> Triple:
-    """The pose at the impact. Elementwise."""
+    """Returns the pose at the impact. Elementwise."""
     part = (earliest - past) / jnp.where(past < 1, 1 - past, np.float32(1))
     return tuple((1 - part) * a + part * b for a, b in zip(start, end, strict=True))
 
@@ -206,23 +206,23 @@ def _between(start: Triple, end: Triple, earliest: Any, past: Any) -> Triple:
 def _moved_on(
     old: tuple[Triple, Triple, Triple], go: Any, earliest: Any, pose: Triple, velocity: Triple, dt: np.float32
 ) -> Any:
-    """Pose, end pose and velocity; those before where there was no impact. Elementwise."""
+    """Returns pose, end pose and velocity; unchanged where there was no impact. Elementwise."""
     rest = (1 - earliest) * dt
     end = tuple(x + rest * v for x, v in zip(pose, velocity, strict=True))
     return jax.tree.map(lambda new, old: jnp.where(go, new, old), (pose, end, velocity), old)
 
 
 def manifold_of(scene: Scene, body: jax.Array, pose: Triple, ground: Segment | Box) -> Manifold:
-    """The manifold of a body and an edge or a block. Elementwise."""
+    """Returns the manifold of a body and an edge or a block. Elementwise."""
     corners, centre = corners_of(scene, body), scene.centre(body)
-    transform = Transform.of_pose(pose, centre)
+    transform = Transform.from_pose(pose, centre)
     if isinstance(ground, Box):
         return _block.collide(ground, transform, corners, centre)
     return _segment.collide(ground, transform, corners, centre)
 
 
 def _updated(known: Contacts, manifold: Manifold, update: Any) -> tuple[Contacts, Any, Any]:
-    """A contact where it is updated, and whether it begins or ends to touch. Elementwise."""
+    """Updates a contact; also returns whether it begins or ends to touch. Elementwise."""
     new = matched(known.age, manifold.count, manifold.keys, known)
     now, before = update & (manifold.count > 0), update & (known.count > 0)
     contact = jax.tree.map(lambda new, old: jnp.where(update, new, old), new, known)
@@ -230,7 +230,7 @@ def _updated(known: Contacts, manifold: Manifold, update: Any) -> tuple[Contacts
 
 
 def _in_order(manifold: Manifold, touches: jax.Array, rank: jax.Array) -> tuple[Manifold, ...]:
-    """Manifolds of touching edges ``[R]`` in the solver's order."""
+    """Returns the manifolds of touching edges ``[R]`` in the solver's order."""
     size = rank.shape[0]
     before = touches[None] & (rank[None] < rank[:, None])
     place = jnp.where(touches, jnp.sum(before, axis=1, dtype=jnp.int32), np.int32(size))
@@ -250,7 +250,7 @@ def _chosen(manifolds: Sequence[Manifold], sources: Sequence[Any], used: Any) ->
 def _solve_positions(
     scene: Scene, body: jax.Array, manifolds: tuple[Manifold, ...], more: jax.Array, pose: Triple, go: jax.Array
 ) -> Triple:
-    """Poses of the rows ``go`` after iterations on positions; ``more`` manifolds are solved one by one."""
+    """Returns poses of the rows ``go`` after iterations on positions; ``more`` manifolds are solved one by one."""
     together, later = manifolds[:_TOGETHER], _stacked(manifolds[_TOGETHER:])
 
     def step(carry: Any) -> Any:
@@ -270,7 +270,7 @@ def _solve_positions(
 def _position_iteration(
     scene: Scene, body: jax.Array, manifolds: Sequence[Manifold], done: jax.Array, least: jax.Array, pose: Triple
 ) -> tuple[jax.Array, Triple]:
-    """The smallest separation found, and the pose after some contacts; that of before where ``done``. Elementwise."""
+    """Returns the smallest separation, and the pose after some contacts, unchanged where ``done``. Elementwise."""
     centre, masses = scene.centre(body), masses_of(scene, body)
     moved = pose
     for manifold in manifolds:
@@ -288,7 +288,7 @@ def _solve_velocities(
     go: jax.Array,
     iterations: int,
 ) -> Triple:
-    """Iterates until no velocity and no impulse changes: all later iterations would change nothing either."""
+    """Iterates until no velocity and no impulse changes; later iterations would change nothing."""
     constraints = in_one_kernel(_prepare, scene, row.body, manifolds, pose)
     zero = jnp.zeros_like(pose[0])
     pushes = (Impulses((zero, zero), (zero, zero)),) * len(constraints)
@@ -316,7 +316,7 @@ def _solve_velocities(
 
 
 def _stacked(values: Sequence[Any]) -> Any:
-    """Trees of arrays ``[R]`` as one of ``[S, R]``; None if there is none."""
+    """Stacks trees of arrays ``[R]`` to one of ``[S, R]``; None if there is none."""
     return jax.tree.map(lambda *x: jnp.stack(x), *values) if values else None
 
 
@@ -327,7 +327,7 @@ def _entry(values: Any, s: jax.Array) -> Any:
 def _prepare(
     scene: Scene, body: jax.Array, manifolds: Sequence[Manifold], pose: Triple
 ) -> tuple[contact.Constraint, ...]:
-    transform = Transform.of_pose(pose, scene.centre(body))
+    transform = Transform.from_pose(pose, scene.centre(body))
     return tuple(contact.prepare(manifold, pose, transform) for manifold in manifolds)
 
 

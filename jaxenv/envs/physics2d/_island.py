@@ -1,7 +1,7 @@
-"""The constraints of one step and the iterations over them: b2Island.
+"""Solves the constraints of one step: b2Island.
 
 The functions given to `in_one_kernel` are elementwise over the lanes. They take tuples of bodies, joints or contacts,
-whose entries are arrays ``[B]``. Each kernel does as much as it can, because storing costs more than computing.
+whose entries are arrays ``[B]``. Each kernel does as much work as possible, because storing costs more than computing.
 """
 
 import functools
@@ -30,7 +30,7 @@ _AT_ONCE_SHARED = 2  # the same where contacts share slots; jaxlib 0.10.2 never 
 
 @tree.struct
 class Motors:
-    """What drives the joints, one entry per joint: numbers, or arrays ``[B]``."""
+    """The motors of the joints, one entry per joint: numbers, or arrays ``[B]``."""
 
     speeds: tuple[Any, ...]  # rad/s
     bounds: tuple[Any, ...]  # the largest impulse in a step, N m s
@@ -38,7 +38,7 @@ class Motors:
 
 @tree.struct
 class Start:
-    """What the solver starts with: bodies after forces, and the impulses of the step before."""
+    """Input of the solver: bodies after forces, and the impulses of the step before."""
 
     poses: tuple[Triple, ...]  # one per body, [B]
     velocities: tuple[Triple, ...]
@@ -49,7 +49,7 @@ class Start:
 
 @tree.struct
 class End:
-    """What the solver ends with."""
+    """Output of the solver."""
 
     poses: tuple[Triple, ...]
     velocities: tuple[Triple, ...]
@@ -80,7 +80,7 @@ class Solver:
     def solve(self, start: Start, dt: np.float32, iterations: tuple[int, int], one_by_one: bool = False) -> End:
         """Solves velocities, moves the bodies, and solves positions.
 
-        Contacts are solved together with the joints in one kernel, or one by one, as many as some lane has.
+        Contacts are solved together with the joints in one kernel, or one by one up to the largest number in a lane.
         """
         island, slots = self._island(start, one_by_one), start.slots
         island = self._solve_velocities(island, slots, start.motors, iterations[0])
@@ -98,8 +98,8 @@ class Solver:
         if slots is not None:
             contacts, kick = in_one_kernel(self._prepare, slots.body, start.poses, slots.manifold, slots.impulses)
             every = range(slots.manifold.count.shape[0])
-            owners, kicks = _owners(slots), tuple(_entry(kick, s) for s in every)
-            pushes = () if one_by_one else tuple(_entry(slots.impulses, s) for s in every)
+            owners, kicks = _owners(slots), tuple(_slot_entry(kick, s) for s in every)
+            pushes = () if one_by_one else tuple(_slot_entry(slots.impulses, s) for s in every)
             later = slots.impulses if one_by_one else None
         angles = tuple(pose[2] for pose in start.poses)
         bodies, kept, hinges = in_one_kernel(self._start, angles, start.velocities, start.joints, owners, kicks)
@@ -112,9 +112,9 @@ class Solver:
         manifold: Manifold,
         impulses: Impulses,
     ) -> tuple[_contact.Constraint, Triple]:
-        """A contact's constraint, and the change of its body's velocity by warm starting."""
-        pose = self._of(body, poses)
-        constraint = _contact.prepare(manifold, pose, Transform.of_pose(pose, self.scene.centre(body)))
+        """Returns a contact's constraint, and how warm starting changes the velocity of its body."""
+        pose = self._body_entry(body, poses)
+        constraint = _contact.prepare(manifold, pose, Transform.from_pose(pose, self.scene.centre(body)))
         still = tuple(jnp.zeros_like(x) for x in pose)
         return constraint, _contact.warm_start(constraint, impulses, still, _contact.masses_of(self.scene, body))
 
@@ -128,7 +128,7 @@ class Solver:
     ) -> tuple[Any, ...]:
         bodies, hinges, kept = list(velocities), [], []
         for body, kick in zip(owners, kicks, strict=True):
-            self._put(bodies, body, tuple(x + y for x, y in zip(self._of(body, bodies), kick, strict=True)))
+            self._put(bodies, body, tuple(x + y for x, y in zip(self._body_entry(body, bodies), kick, strict=True)))
         for solver, old in zip(self.hinges, joints, strict=True):
             hinge, impulses = solver.prepare((angles[solver.a], angles[solver.b]), old)
             two = bodies[solver.a], bodies[solver.b]
@@ -138,7 +138,7 @@ class Solver:
         return tuple(bodies), tuple(kept), tuple(hinges)
 
     def _solve_velocities(self, island: _Island, slots: Any, motors: Motors, iterations: int) -> _Island:
-        """The island after all iterations on velocities."""
+        """Returns the island after all iterations on velocities."""
         at_once = _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
         if iterations % at_once or island.later is not None:
             at_once = 1
@@ -146,7 +146,7 @@ class Solver:
         def step(_: jax.Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
             bodies, joints, pushes, later = moving
             owners = _owners(slots) if pushes else ()
-            together = [_entry(island.contacts, s) for s in range(len(pushes))]
+            together = [_slot_entry(island.contacts, s) for s in range(len(pushes))]
             bodies, joints, pushes = in_one_kernel(
                 self._velocity_iterations, at_once, bodies, joints, pushes, island.hinges, owners, together, motors
             )
@@ -156,7 +156,7 @@ class Solver:
 
         def one(s: jax.Array, moving: tuple[tuple[Triple, ...], Impulses]) -> tuple[tuple[Triple, ...], Impulses]:
             bodies, later = moving
-            body, constraint, push = _entry((slots.body, island.contacts, later), s)
+            body, constraint, push = _slot_entry((slots.body, island.contacts, later), s)
             bodies, push = in_one_kernel(self._one_velocity, bodies, body, constraint, push)
             write = functools.partial(lax.dynamic_update_index_in_dim, index=s, axis=0)
             return bodies, jax.tree.map(write, later, push)
@@ -193,35 +193,35 @@ class Solver:
         constraint: _contact.Constraint,
         push: Impulses,
     ) -> tuple[tuple[Triple, ...], Impulses]:
-        """Bodies and impulses after an iteration of one contact."""
+        """Returns bodies and impulses after an iteration of one contact."""
         bodies = list(bodies)
         push = self._velocity(bodies, body, constraint, push)
         return tuple(bodies), push
 
     def _velocity(self, bodies: list[Triple], body: Any, constraint: _contact.Constraint, push: Impulses) -> Impulses:
-        """The impulses after an iteration of one contact; replaces the velocity of its body."""
+        """Returns the impulses after an iteration of one contact, and replaces the velocity of its body."""
         masses = _contact.masses_of(self.scene, body)
-        push, velocity = _contact.solve_velocity(constraint, push, self._of(body, bodies), masses)
+        push, velocity = _contact.solve_velocity(constraint, push, self._body_entry(body, bodies), masses)
         self._put(bodies, body, velocity)
         return push
 
     def _solve_positions(
         self, island: _Island, slots: Any, poses: tuple[Triple, ...], iterations: int
     ) -> tuple[tuple[Triple, ...], jax.Array]:
-        """Poses after iterations until the errors of a lane are small enough; and whether they are, bool ``[B]``."""
+        """Returns poses after iterations until the errors are small enough, and whether they are, bool ``[B]``."""
 
         def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             count, done, poses = carry
             if island.later is None:
                 owners = _owners(slots) if island.pushes else ()
-                manifolds = [_entry(slots.manifold, s) for s in range(len(island.pushes))]
+                manifolds = [_slot_entry(slots.manifold, s) for s in range(len(island.pushes))]
                 moving = in_one_kernel(self._position_iteration, done, poses, island.hinges, owners, manifolds)
                 return count + 1, *moving
             good, moved = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
             return count + 1, *in_one_kernel(self._joint_positions, done, poses, good, moved, island.hinges)
 
         def one(s: jax.Array, moving: tuple[jax.Array, tuple[Triple, ...]]) -> tuple[jax.Array, tuple[Triple, ...]]:
-            body, manifold = _entry((slots.body, slots.manifold), s)
+            body, manifold = _slot_entry((slots.body, slots.manifold), s)
             return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
 
         start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
@@ -246,11 +246,11 @@ class Solver:
         owners: tuple[Any, ...],
         manifolds: Any,
     ) -> tuple[jax.Array, tuple[Triple, ...]]:
-        """Whether contacts are good, and poses, after an iteration of some contacts."""
+        """Returns whether contacts are good, and poses, after an iteration of some contacts."""
         bodies = list(poses)
         for body, manifold in zip(owners, manifolds, strict=True):
             masses, centre = _contact.masses_of(self.scene, body), self.scene.centre(body)
-            pose, least = _contact.solve_position(manifold, self._of(body, bodies), centre, masses, BAUMGARTE)
+            pose, least = _contact.solve_position(manifold, self._body_entry(body, bodies), centre, masses, BAUMGARTE)
             self._put(bodies, body, pose)
             good = good & (least >= np.float32(-3) * LINEAR_SLOP)
         return good, tuple(bodies)
@@ -263,7 +263,7 @@ class Solver:
         moved: tuple[Triple, ...],
         hinges: tuple[_revolute.Constraint, ...],
     ) -> tuple[jax.Array, tuple[Triple, ...]]:
-        """Whether lanes are done, and poses, after an iteration of the joints; lanes that were done keep theirs."""
+        """Returns whether lanes are done, and poses, after an iteration of the joints in the other lanes."""
         bodies = list(moved)
         for solver, constraint in zip(self.hinges, hinges, strict=True):
             (bodies[solver.a], bodies[solver.b]), within = solver.solve_position(
@@ -272,13 +272,13 @@ class Solver:
             good = good & within
         return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
 
-    def _of(self, body: Any, bodies: Sequence[Triple]) -> Triple:
-        """What belongs to a solid body, an index or an array of them."""
+    def _body_entry(self, body: Any, bodies: Sequence[Triple]) -> Triple:
+        """Returns the entry of a solid body, an index or an array of them."""
         first = self.scene.solid[0]
         return pick(body - first, bodies[first : self.scene.solid[-1] + 1])
 
     def _put(self, bodies: list[Triple], body: Any, value: Triple) -> None:
-        """Replaces what belongs to a solid body."""
+        """Replaces the entry of a solid body."""
         if isinstance(body, int):
             bodies[body] = value
             return
@@ -286,18 +286,18 @@ class Solver:
             bodies[i] = jax.tree.map(lambda new, old, i=i: jnp.where(body == i, new, old), value, bodies[i])
 
 
-def _entry(values: Any, s: Any) -> Any:
-    """What belongs to slot ``s``, a number or an int32 scalar."""
+def _slot_entry(values: Any, s: Any) -> Any:
+    """Returns the entry of slot ``s``, a number or an int32 scalar."""
     if isinstance(s, int):
         return jax.tree.map(lambda x: x[s], values)
     return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
 def _owners(slots: Any) -> tuple[Any, ...]:
-    """The bodies of the contacts: numbers, or int32 ``[B]``."""
+    """Returns the bodies of the contacts: numbers, or int32 ``[B]``."""
     if isinstance(slots.body, np.ndarray):
         return tuple(slots.body[:, 0].tolist())
-    return tuple(_entry(slots.body, s) for s in range(slots.body.shape[0]))
+    return tuple(_slot_entry(slots.body, s) for s in range(slots.body.shape[0]))
 
 
 def _moved(
@@ -305,14 +305,14 @@ def _moved(
     poses: tuple[Triple, ...],
     velocities: tuple[Triple, ...],
 ) -> tuple[Any, ...]:
-    """Poses after the step without corrections, and the velocities within Box2D's limits."""
+    """Returns the poses after the step without corrections, and the velocities within Box2D's limits."""
     velocities = tuple(_limited(v, time) for v in velocities)
     pairs = zip(poses, velocities, strict=True)
     return tuple(tuple(x + time * v for x, v in zip(*pair, strict=True)) for pair in pairs), velocities
 
 
 def _limited(velocity: Triple, dt: np.float32) -> Triple:
-    """Velocities of which a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
+    """Limits velocities so that a step moves no body by more than MAX_TRANSLATION and MAX_ROTATION."""
     vx, vy, w = velocity
     length = dt * jnp.sqrt(vx * vx + vy * vy)
     scale = jnp.where(length > MAX_TRANSLATION, MAX_TRANSLATION / jnp.maximum(length, MAX_TRANSLATION), 1)
@@ -322,5 +322,5 @@ def _limited(velocity: Triple, dt: np.float32) -> Triple:
 
 @functools.lru_cache(maxsize=64)
 def solver_of(scene: Scene) -> Solver:
-    """The solver of a scene, the same at every call, so that its kernels are traced once."""
+    """Returns the solver of a scene, the same at every call, so that its kernels are traced once."""
     return Solver(scene)

@@ -1,4 +1,4 @@
-"""Revolute joints with motor and limits: b2RevoluteJoint.
+"""Solves revolute joints with motor and limits: b2RevoluteJoint.
 
 All functions are elementwise. Joints share bodies, so they are solved one after the other in the scene's order.
 """
@@ -31,7 +31,7 @@ class JointImpulses:
 
 @tree.struct
 class Constraint:
-    """What is kept of a joint for the iterations of a step."""
+    """The data of a joint that the iterations of a step read."""
 
     arm_a: Vector  # from the centre of mass of the first body to the hinge
     arm_b: Vector
@@ -41,7 +41,7 @@ class Constraint:
 
 @tree.struct
 class _System:
-    """What follows from a constraint. Cheaper to compute again than to load."""
+    """Values derived from a constraint. Cheaper to recompute than to load."""
 
     inverse_2: tuple[Any, ...]  # 11, 12, 22 of the inverse of the symmetric 2 x 2 system of the hinge
     inverse_3: tuple[Any, ...]  # 11, 12, 13, 22, 23, 33 of the hinge with its limit
@@ -65,9 +65,9 @@ class Solver:
         self.motor_mass = np.float32(1) / (self.inertias[0] + self.inertias[1])
 
     def prepare(self, angles: tuple[Any, Any], old: JointImpulses) -> tuple[Constraint, JointImpulses]:
-        """The constraint at the start of a step, and the impulses to start with.
+        """Returns the constraint at the start of a step, and the impulses to start with.
 
-        The impulse of the limit is kept only if the joint is still at that limit; its sign tells which one it was.
+        The impulse of the limit is kept only if the joint is still at that limit, which its sign identifies.
         """
         arm_a, arm_b = (_turned(anchor, *sin_cos(angle)) for anchor, angle in zip(self.anchors, angles, strict=True))
         angle = angles[1] - angles[0] - self.reference
@@ -94,7 +94,7 @@ class Solver:
         )
 
     def apply(self, c: Constraint, impulses: JointImpulses, velocities: Two) -> Two:
-        """Velocities of the two bodies after impulses."""
+        """Returns the velocities of the two bodies after impulses."""
         (ax, ay, aw), (bx, by, bw) = velocities
         (mass_a, mass_b), (inertia_a, inertia_b) = self.masses, self.inertias
         push = impulses.x, impulses.y
@@ -105,9 +105,9 @@ class Solver:
     def solve_velocity(
         self, c: Constraint, total: JointImpulses, velocities: Two, speed: Any, bound: Any
     ) -> tuple[JointImpulses, Two]:
-        """One iteration: the motor, then the hinge, together with the limit while that holds.
+        """Iterates once: the motor, then the hinge, together with the limit while that holds.
 
-        ``speed`` is the motor's (rad/s), ``bound`` the largest impulse of the motor in a step.
+        ``speed`` is the motor's target (rad/s), ``bound`` its largest impulse in a step.
         """
         system = self._system(c)
         (ax, ay, aw), (bx, by, bw) = velocities
@@ -121,7 +121,7 @@ class Solver:
         limit = -(i13 * error_x + i23 * error_y + i33 * error_w)
         after = total.limit + limit
         holds = (c.at_lower & (after >= 0)) | (c.at_upper & (after <= 0))
-        # Where the limit lets go, its impulse is taken back, and only the hinge is solved.
+        # Where the limit no longer holds, its impulse is removed and only the hinge is solved.
         back = jnp.where(c.at_lower | c.at_upper, total.limit, 0)
         rest_x, rest_y = back * system.coupling[0] - error_x, back * system.coupling[1] - error_y
         j11, j12, j22 = system.inverse_2
@@ -131,7 +131,7 @@ class Solver:
         return jax.tree.map(jnp.add, total, change), self.apply(c, change, velocities)
 
     def solve_position(self, c: Constraint, poses: Two) -> tuple[Two, Any]:
-        """One iteration: the limit, then the hinge; and whether both errors were within the slop before it."""
+        """Iterates once: the limit, then the hinge; also returns whether both errors were within the slop before."""
         (ax, ay, aa), (bx, by, ba) = poses
         (mass_a, mass_b), (inertia_a, inertia_b) = self.masses, self.inertias
         angle = ba - aa - self.reference
@@ -153,7 +153,7 @@ class Solver:
         return (first, second), (gap <= LINEAR_SLOP) & (error <= ANGULAR_SLOP)
 
     def _hinge(self, arm_a: Vector, arm_b: Vector) -> tuple[Any, Any, Any]:
-        """k11, k12, k22 of the hinge."""
+        """Returns k11, k12, k22 of the hinge."""
         (mass_a, mass_b), (inertia_a, inertia_b) = self.masses, self.inertias
         k11 = mass_a + mass_b + arm_a[1] * arm_a[1] * inertia_a + arm_b[1] * arm_b[1] * inertia_b
         k12 = -arm_a[1] * arm_a[0] * inertia_a - arm_b[1] * arm_b[0] * inertia_b

@@ -1,4 +1,4 @@
-"""Computations that few rows of a batch need: gathers these rows a block at a time, and writes results back."""
+"""Runs computations on the few rows of a batch that need them, a block of rows at a time."""
 
 import math
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from jaxenv.core import in_one_kernel
 
 T = TypeVar("T")
 
-_BLOCK = 64  # rows that are computed at a time
+_BLOCK = 64  # rows computed at a time
 
 
 def in_blocks(function: Callable[[Any, T], T], live: jax.Array, given: Any, values: T) -> T:
-    """``values`` with the live rows replaced by ``function(given, values)`` of these rows.
+    """Replaces the live rows of ``values`` by ``function(given, values)`` of these rows.
 
     Args:
         function: maps trees of some rows to new values.
@@ -49,7 +49,7 @@ def in_blocks(function: Callable[[Any, T], T], live: jax.Array, given: Any, valu
 
 
 def _read_once(values: T) -> T:
-    """The values, copied by one kernel for each shape instead of one for each array."""
+    """Copies the values by one kernel for each shape instead of one for each array."""
     leaves, structure = tree.flatten(values)
     shapes = {x.shape for x in leaves}
     copies = {s: iter(in_one_kernel(_same, [x for x in leaves if x.shape == s])) for s in shapes}
@@ -61,7 +61,7 @@ def _same(values: list[jax.Array]) -> list[jax.Array]:
 
 
 def _packed(values: Any) -> tuple[list[jax.Array], Callable[..., Any]]:
-    """Arrays ``[..., R]`` as one of float32 and one of int32, ``[C, R]``; and the inverse for some columns.
+    """Packs arrays ``[..., R]`` into one of float32 and one of int32, ``[C, R]``; also returns the inverse.
 
     Gathers and scatters of two arrays compile and run faster than of many.
     """

@@ -1,4 +1,4 @@
-"""The unchanging part of a world: bodies, their polygons and masses, joints. Computed once, with NumPy."""
+"""The constants of a world: bodies, their polygons and masses, joints. Computed once, with NumPy."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Body:
-    """A dynamic body of a convex polygon, and possibly of more that touch nothing.
+    """A dynamic body made of a convex polygon, and possibly of more polygons that touch nothing.
 
     Attributes:
         vertices: corners in metres relative to the body's origin, counterclockwise, 3 or more.
         density: kg/m^2.
         friction: coefficient of the body; a contact has the geometric mean of the body's and the ground's.
-        solid: whether the ground pushes the body. The touches of a body that is not solid are only reported: for a
-            body whose first touch ends the episode, impulses would never be seen.
-        parts: more convex polygons, as ``vertices``. They have the density of the first and add to the mass only.
+        solid: whether the ground pushes the body. Touches of other bodies are only reported: if the first touch ends
+            the episode, no impulse is ever visible.
+        parts: more convex polygons, as ``vertices``. They have the same density and add to the mass only.
     """
 
     vertices: Points
@@ -41,7 +41,7 @@ class RevoluteJoint:
         anchor_a: the hinge relative to the origin of the first body, in metres.
         anchor_b: the same for the second body.
         lower: the smallest angle in radians, relative to ``reference_angle``.
-        upper: the largest one, above ``lower``.
+        upper: the largest angle, above ``lower``.
         reference_angle: difference of the bodies' angles at which the joint's angle is 0. pybox2d takes it from the
             angles at which the bodies were created.
     """
@@ -79,8 +79,8 @@ class Scene:
         centre_y: ``[n]``.
         friction: ``[n]``, of contacts with the ground.
         radius: ``[n]``, largest distance of a corner from the centre of mass.
-        slots: how many contacts of a lane are solved, the first ones if there are more; None for all. A number costs
-            less where bodies are near many edges and touch few of them.
+        slots: the largest number of contacts solved per lane; None for all. A number costs less where bodies are near
+            many edges and touch few of them.
         blocks: how many fixed boxes a body can meet in a step, besides the edges: those whose x is within 0.6 m of it.
     """
 
@@ -109,12 +109,12 @@ class Scene:
         self.radius = reach.max(axis=0).astype(np.float32)
 
     def centre(self, body: Any) -> tuple[Any, Any]:
-        """The centre of mass of the body with this index, a number or an array, relative to its origin."""
+        """Returns the centre of mass of the body with this index, a number or an array, relative to its origin."""
         return pick(body, list(self.centre_x)), pick(body, list(self.centre_y))
 
 
 def _mass(polygons: Sequence[Points], density: float) -> tuple[float, np.ndarray, float]:
-    """Mass, centre of mass and moment of inertia about it, of polygons of uniform density."""
+    """Returns mass, centre of mass and moment of inertia about it, for polygons of uniform density."""
     area, moment, about_origin = 0.0, np.zeros(2), 0.0
     for vertices in polygons:
         first = np.array(vertices, np.float64)

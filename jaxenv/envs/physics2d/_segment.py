@@ -1,4 +1,4 @@
-"""Contact manifolds of static edges and convex polygons: b2EPCollider without neighbouring edges.
+"""Computes contact manifolds of static edges and convex polygons: b2EPCollider without neighbouring edges.
 
 All functions are elementwise: scalars or arrays of one shape, one entry per pair of edge and polygon.
 """
@@ -45,7 +45,7 @@ class Manifold:
 
 
 def corners_of(scene: Scene, body: Any) -> Corners:
-    """Corners of the body with this index, a number or an array of them."""
+    """Returns the corners of the body with this index, a number or an array of them."""
     p = scene.polygons
 
     def each(x: np.ndarray, y: np.ndarray) -> tuple[tuple[jax.Array, jax.Array], ...]:
@@ -55,7 +55,7 @@ def corners_of(scene: Scene, body: Any) -> Corners:
 
 
 def collide(segment: Segment, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
-    """The manifold of an edge and a polygon.
+    """Returns the manifold of an edge and a polygon.
 
     ``centre`` is the polygon's centroid in the coordinates of the body. It decides which side of the edge faces the
     polygon.
@@ -79,7 +79,7 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     on_body = face_separation > np.float32(0.98) * edge_separation + np.float32(0.001)
     _, opposed = smallest([dot(normal, n) for n in normals])
 
-    # The incident face: of the polygon, the one most opposed to the edge's normal; or the edge itself.
+    # The incident face: the face of the polygon most opposed to the edge's normal, or the edge itself.
     after_opposed, after_face = following(opposed, corners.count), following(face, corners.count)
     incident = [
         vector.where(on_body, first, pick(opposed, vertices)),
@@ -102,7 +102,7 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
 
 @dataclasses.dataclass
 class Reference:
-    """The face in whose direction the shapes are separated most."""
+    """The face along whose normal the shapes are separated most."""
 
     on_body: Any  # bool: whether it belongs to the polygon
     face: Any  # int32, its index if it does
@@ -120,7 +120,7 @@ def clipped(
     corners: Corners,
     skin: np.float32 = np.float32(0),
 ) -> Manifold:
-    """The manifold of a reference face and an incident face, which is cut where the other ends, or ``skin`` further.
+    """Returns the manifold of a reference face and an incident face, cut ``skin`` beyond the reference face's ends.
 
     ``near`` tells whether the shapes may touch.
     """
@@ -149,8 +149,9 @@ def _offset(side: Vector, end: Vector, skin: np.float32) -> Any:
 
 
 def in_world(manifold: Manifold, transform: Transform) -> tuple[tuple[Vector, Vector], Pair, Vector, Vector]:
-    """The manifold at a pose: incident points, their heights above the reference face without the shapes' radii, the
-    face's normal, and the normal from the edge towards the body.
+    """Returns the manifold at a pose: incident points, their heights above the reference face, and two normals.
+
+    Heights leave out the shapes' radii. The normals point out of the face, and from the edge towards the body.
     """
     on_body = manifold.on_body
     out = vector.where(on_body, transform.turn(manifold.normal), manifold.normal)
@@ -161,7 +162,7 @@ def in_world(manifold: Manifold, transform: Transform) -> tuple[tuple[Vector, Ve
 
 
 def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) -> list[Vector]:
-    """The points halfway between the skins of the two shapes (b2WorldManifold)."""
+    """Returns the points halfway between the skins of the two shapes (b2WorldManifold)."""
     half = np.float32(0.5)
     middles = []
     for point, height in zip(points, heights, strict=True):
@@ -175,7 +176,7 @@ def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) ->
 def _clip(
     points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax.Array, index: jax.Array
 ) -> tuple[list[Vector], list[Any], Any]:
-    """Cuts the segment of two points at a line (b2ClipSegmentToLine); also whether two points are left."""
+    """Cuts the segment of two points at a line (b2ClipSegmentToLine); also returns whether two points are left."""
     above = [dot(side, p) - offset for p in points]
     inside = [a <= 0 for a in above]
     cut = above[0] * above[1] < 0
@@ -193,7 +194,7 @@ def feature_key(index_a: Any, index_b: Any, type_a: int, type_b: int) -> Any:
 
 
 def _swapped(key: jax.Array) -> jax.Array:
-    """The key seen from the other shape."""
+    """Returns the key as seen from the other shape."""
     return ((key >> 8) & 255) | ((key & 255) << 8) | (((key >> 24) & 255) << 16) | (((key >> 16) & 255) << 24)
 
 

@@ -1,7 +1,8 @@
-"""The contacts that push bodies, in the slots that the solver visits.
+"""Assigns the contacts that push bodies to the slots that the solver visits.
 
-Each solid body has K edges near it, most of which it does not touch. A scene of few pairs of body and edge has a slot
-for each. With many pairs the touching ones of a lane share ``scene.slots`` slots, of which most lanes use few.
+Each solid body has K edges near it, most of which it does not touch. In a scene with few pairs of body and edge, each
+pair has a slot. With many pairs, the touching pairs of a lane are put into ``scene.slots`` slots, most of which stay
+empty.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from jaxenv.envs.physics2d._vector import pick
 
 @tree.struct
 class Slots:
-    """Contacts in the order in which they are solved; those of a body are in Box2D's order."""
+    """Contacts in the order in which they are solved; within a body this is Box2D's order."""
 
     body: Any  # int32 [S, B], or NumPy [S, 1] where a slot belongs to one body
     manifold: Manifold  # [S, B]
@@ -30,12 +31,12 @@ class Slots:
 
 
 def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Array) -> tuple[Slots, jax.Array]:
-    """The slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
+    """Returns the slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
 
-    Also the places of pairs, int32 ``[m, K, B]`` for m solid bodies: the slot, or S if there is none. Where a slot
-    belongs to one body, that among those of the body.
+    Also returns the slots of pairs, int32 ``[m, K, B]`` for m solid bodies; S for a pair without one. Where a slot
+    belongs to one body, slots are numbered per body.
     """
-    values, rank = jax.tree.map(lambda x: _of_solid(scene, x), ((manifold, impulses), rank))
+    values, rank = jax.tree.map(lambda x: _solid_rows(scene, x), ((manifold, impulses), rank))
     m, num, lanes = rank.shape
     if scene.slots is None:
         places = np.arange(num, dtype=np.int32)[None, :, None]
@@ -59,40 +60,40 @@ def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Arr
 
 
 def first_slots(slots: Slots, num: int) -> Slots:
-    """The first ``num`` shared slots."""
+    """Returns the first ``num`` shared slots."""
     body, manifold, impulses = jax.tree.map(lambda x: x[:num], (slots.body, slots.manifold, slots.impulses))
     return Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(num)))
 
 
 def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses) -> Impulses:
-    """The impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
+    """Returns the impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
     m, num, lanes = place.shape
     if scene.slots is None:
-        own = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
-        new = in_one_kernel(pick, place, _apart(own))
+        by_body = jax.tree.map(lambda x: x.reshape(m, num, lanes), solved)
+        new = in_one_kernel(pick, place, _apart(by_body))
     else:
         new = _gathered(solved, jnp.minimum(place, np.int32(scene.slots - 1)).reshape(m * num, lanes))
         new = jax.tree.map(lambda x: x.reshape(m, num, lanes), new)
-        old_own = jax.tree.map(lambda x: _of_solid(scene, x), old)
+        old_solid = jax.tree.map(lambda x: _solid_rows(scene, x), old)
         kept = place < np.int32(scene.slots)
-        new = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old_own)
+        new = jax.tree.map(lambda x, y: jnp.where(kept, x, y), new, old_solid)
     first, end = scene.solid[0], scene.solid[-1] + 1
     return jax.tree.map(lambda x, y: jnp.concatenate([y[:first], x, y[end:]]), new, old)
 
 
-def _of_solid(scene: Scene, x: jax.Array) -> jax.Array:
-    """The rows of the solid bodies, which are neighbours."""
+def _solid_rows(scene: Scene, x: jax.Array) -> jax.Array:
+    """Returns the rows of the solid bodies, which are neighbours."""
     return x[scene.solid[0] : scene.solid[-1] + 1]
 
 
 def _apart(values: Any) -> tuple[Any, ...]:
-    """Arrays ``[m, K, B]`` as K of ``[m, 1, B]``."""
+    """Splits arrays ``[m, K, B]`` into K of ``[m, 1, B]``."""
     num = jax.tree.leaves(values)[0].shape[1]
     return tuple(jax.tree.map(lambda x, k=k: x[:, k : k + 1], values) for k in range(num))
 
 
 def _at_place(place: Any, ranks: Sequence[Any], values: Sequence[Any]) -> Any:
-    """The value whose rank is ``place``."""
+    """Returns the value whose rank is ``place``."""
     out = values[0]
     for rank, value in zip(ranks[1:], values[1:], strict=True):
         out = jax.tree.map(lambda new, old, here=rank == place: jnp.where(here, new, old), value, out)
@@ -100,7 +101,7 @@ def _at_place(place: Any, ranks: Sequence[Any], values: Sequence[Any]) -> Any:
 
 
 def _gathered(values: Any, index: jax.Array) -> Any:
-    """Arrays ``[..., B]`` with P entries per lane at the entries ``index [S, B]``. Two gathers compile fast."""
+    """Gathers the entries ``index [S, B]`` of arrays ``[..., B]`` with P entries per lane, in two gathers."""
     leaves, structure = tree.flatten(values)
     real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
     sources = []

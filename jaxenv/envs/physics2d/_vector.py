@@ -1,4 +1,4 @@
-"""Plane vectors as pairs of arrays, rotations and rigid transforms, and choices among a few values."""
+"""Plane vectors as pairs of arrays, rotations, rigid transforms, and selection among a few values."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -30,7 +30,7 @@ def where(mask: jax.Array, a: Vector, b: Vector) -> Vector:
 
 
 def pick(index: Any, values: Sequence[Any]) -> Any:
-    """``values[index]`` by comparisons; each value is a scalar, an array or a tree of them."""
+    """Returns ``values[index]`` by comparisons; each value is a scalar, an array or a tree of them."""
     if isinstance(index, int):
         return values[index]
     here = [index == i for i in range(len(values))]
@@ -48,7 +48,7 @@ def pick(index: Any, values: Sequence[Any]) -> Any:
 
 
 def smallest(values: Sequence[Any]) -> tuple[Any, Any]:
-    """The smallest of some values, and the index of the first that is as small, int32."""
+    """Returns the smallest of some values, and the index of its first occurrence, int32."""
     least: Any = values[0]
     index: Any = np.int32(0)
     for i, value in enumerate(values[1:], 1):
@@ -58,7 +58,7 @@ def smallest(values: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def point_velocity(velocity: tuple[Any, Any, Any], r: Vector) -> Vector:
-    """Velocity of the point at ``r`` from the centre of mass; ``velocity`` is (x, y, angular)."""
+    """Returns the velocity of the point at ``r`` from the centre of mass; ``velocity`` is (x, y, angular)."""
     vx, vy, w = velocity
     return vx - w * r[1], vy + w * r[0]
 
@@ -73,8 +73,8 @@ class Transform:
     y: Any
 
     @classmethod
-    def of_pose(cls, pose: tuple[Any, Any, Any], centre: Vector) -> "Transform":
-        """From the centre of mass and angle ``(x, y, angle)``; ``centre`` is the centre relative to the origin."""
+    def from_pose(cls, pose: tuple[Any, Any, Any], centre: Vector) -> "Transform":
+        """Converts a pose ``(x, y, angle)`` of the centre of mass, which lies at ``centre`` relative to the origin."""
         x, y, angle = pose
         s, c = sin_cos(angle)
         return cls(s, c, x - (c * centre[0] - s * centre[1]), y - (s * centre[0] + c * centre[1]))

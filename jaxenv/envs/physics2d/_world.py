@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @tree.struct
 class World:
-    """What moves, for n bodies, J joints and K contacts of each body. float32 unless stated otherwise.
+    """The state of n bodies, J joints and K contacts per body. float32 unless stated otherwise.
 
     Shapes are those within the package, with the lanes last; `pack` makes two arrays with the lanes first.
     """
@@ -45,7 +45,7 @@ class World:
 
 @tree.struct
 class FreeWorld:
-    """Bodies that touch nothing: what moves, for n bodies and J joints, with the lanes last. float32."""
+    """The state of n bodies that touch nothing and J joints, float32 with the lanes last."""
 
     pose: Triple  # [n, B] each: x and y of the centres of mass, angle
     velocity: Triple  # [n, B]: of the centre of mass, and angular
@@ -55,7 +55,7 @@ class FreeWorld:
 
 @tree.struct
 class Step:
-    """What happened in a step."""
+    """The events of a step."""
 
     begun: jax.Array  # bool [n, B]: a contact of the body began
     hit: jax.Array  # bool [n, B]: continuous collision found an impact
@@ -72,7 +72,7 @@ class Packed:
 
 
 def pack(world: World) -> Packed:
-    """The world as two arrays; `unpack` is the inverse."""
+    """Packs the world into two arrays; `unpack` is the inverse."""
     leaves = [(x.dtype, x.reshape(-1, x.shape[-1])) for x in jax.tree.leaves(world)]
     floats = [x for kind, x in leaves if kind == jnp.float32]
     integers = [x.astype(jnp.int32) for kind, x in leaves if kind != jnp.float32]
@@ -80,7 +80,7 @@ def pack(world: World) -> Packed:
 
 
 def unpack(packed: Packed, scene: Scene, num_edges: int) -> World:
-    """The world of a scene whose bodies touch ``num_edges`` edges each, with the lanes last."""
+    """Unpacks the world of a scene whose bodies touch ``num_edges`` edges each, with the lanes last."""
     leaves, structure = _leaves(scene, num_edges)
     columns = {True: packed.floats.T, False: packed.integers.T}
     at, out = {True: 0, False: 0}, []
@@ -94,14 +94,14 @@ def unpack(packed: Packed, scene: Scene, num_edges: int) -> World:
 
 @functools.lru_cache(maxsize=64)
 def _leaves(scene: Scene, num_edges: int) -> tuple[list[tuple[tuple[int, ...], Any]], Any]:
-    """Shapes, without the lanes, and dtypes of a world's leaves, and its structure."""
+    """Returns shapes (without the lanes) and dtypes of a world's leaves, and its structure."""
     origins = [(0.0, 0.0, 0.0)] * len(scene.bodies)
     leaves, structure = jax.tree.flatten(jax.eval_shape(lambda: start(scene, origins, 1, num_edges)))
     return [(x.shape[:-1], x.dtype) for x in leaves], structure
 
 
 def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num_edges: int) -> World:
-    """Bodies at rest. ``origins`` holds (x, y, angle) of each body's origin, ``num_edges`` is how many are near it."""
+    """Returns bodies at rest with origins (x, y, angle), each near ``num_edges`` edges."""
     n, joints = len(scene.bodies), len(scene.joints)
     origin = np.array(origins, np.float32).T[:, :, None]
     transform = Transform(np.sin(origin[2]), np.cos(origin[2]), origin[0], origin[1])
@@ -132,16 +132,16 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
 
 
 def with_blocks(world: World, scene: Scene) -> World:
-    """A world without blocks as one of a scene that has ``scene.blocks`` near each body. No body touches them yet."""
+    """Adds ``scene.blocks`` blocks near each body, none of which it touches yet, to a world without blocks."""
     n, lanes = world.touched.shape
     none = start(scene, [(0.0, 0.0, 0.0)] * n, lanes, 0).contacts
     return tree.rebuild(world, contacts=joined([none, world.contacts]))
 
 
 def corners(scene: Scene, world: World, body: int) -> list[tuple[jax.Array, jax.Array]]:
-    """The corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
+    """Returns the corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
     centre = scene.centre_x[body], scene.centre_y[body]
-    transform = Transform.of_pose(tuple(x[body] for x in world.pose), centre)
+    transform = Transform.from_pose(tuple(x[body] for x in world.pose), centre)
     return [transform.to_world((np.float32(x), np.float32(y))) for x, y in scene.bodies[body].vertices]
 
 
@@ -191,7 +191,7 @@ def step(
     motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
     forces = None if force is None else _apart(force, n)
     joints = tuple(jax.tree.map(lambda x, j=j: x[j], world.joints) for j in range(len(scene.joints)))
-    # What later kernels read as well is handed on: slices that only one kernel reads become a part of it.
+    # Returns what later kernels also read: slices that only one kernel reads become a part of it.
     poses, velocities = in_one_kernel(
         _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), forces, jnp.float32(gravity)
     )
@@ -217,7 +217,7 @@ def step(
 
 
 def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int], compile_fast: bool) -> End:
-    """Solves the island: with few contacts in all lanes at once, and with more in the lanes that have them."""
+    """Solves the island: few contacts in all lanes at once, more contacts only in the lanes that have them."""
     solver, slots = solver_of(scene), start.slots
     if slots is None or scene.slots is None:
         return solver.solve(start, time, iterations)
@@ -248,9 +248,9 @@ def step_free(
     velocity_iterations: int = 180,
     position_iterations: int = 60,
 ) -> FreeWorld:
-    """Advances the world by ``dt`` seconds. Bodies that fell asleep are awake in the next step.
+    """Advances the world by ``dt`` seconds, without ground. Bodies that fell asleep are awake in the next step.
 
-    Arguments are those of `step`. A force wakes a body, so a sleep lasts for the rest of the step: it takes away the
+    Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step only and zeroes the
     velocities.
     """
     time, n = np.float32(dt), len(scene.bodies)
@@ -289,14 +289,14 @@ def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) ->
 
 
 def _left(index: jax.Array, old: Contacts) -> jax.Array:
-    """Which old contacts touched what is not near any more."""
+    """Returns which old contacts touched something that is no longer near."""
     return (old.count > 0) & ((old.edge < index[:, :1]) | (old.edge > index[:, -1:]))
 
 
 def _updated(
     scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts
 ) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
-    """Contacts with edges or with blocks ``[n, K, B]``, their manifolds, and whether they begin or end to touch."""
+    """Returns contacts with edges or blocks ``[n, K, B]``, manifolds, and whether they begin or end to touch."""
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
     pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
     each = [jax.tree.map(lambda x, k=k: x[:, k : k + 1], old) for k in range(index.shape[1])]
@@ -312,7 +312,7 @@ def _contact(
     ground: Segment | Box,
     old: Sequence[Contacts],
 ) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
-    """A contact, its manifold, and whether it begins or ends to touch."""
+    """Returns a contact, its manifold, and whether it begins or ends to touch."""
     before = _broad.same_edge(index, old)
     bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
     age = jnp.where(_broad.overlapping(bounds, fat), before.age + 1, np.int32(-1))
@@ -330,7 +330,7 @@ def _pushed(
     forces: tuple[Triple, ...] | None,
     gravity: jax.Array,
 ) -> tuple[Any, ...]:
-    """Poses as they are, and velocities after forces."""
+    """Returns the poses unchanged, and the velocities after forces."""
     pushed = []
     for i, (vx, vy, w) in enumerate(velocities):
         mass, inertia = scene.inverse_mass[i], scene.inverse_inertia[i]
@@ -345,7 +345,7 @@ def _slept(
     still: jax.Array,
     solved: jax.Array,
 ) -> tuple[Any, ...]:
-    """Velocities, for how long no body moved, and whether all bodies are asleep now."""
+    """Returns velocities, for how long no body moved, and whether all bodies are asleep now."""
     slow = solved | True
     for vx, vy, w in velocities:
         slow &= (w * w <= ANGULAR_SLEEP_TOLERANCE**2) & (vx * vx + vy * vy <= LINEAR_SLEEP_TOLERANCE**2)
@@ -355,17 +355,17 @@ def _slept(
 
 
 def _fat(scene: Scene, body: jax.Array, before: Triple, after: Triple, old: Box) -> Box:
-    """The fat bounding boxes after a step."""
+    """Returns the fat bounding boxes after a step."""
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
-    start, end = (Transform.of_pose(pose, centre) for pose in (before, after))
+    start, end = (Transform.from_pose(pose, centre) for pose in (before, after))
     return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
 
 
 def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
-    """Arrays ``[n, B]`` as n of ``[B]``."""
+    """Splits arrays ``[n, B]`` into n of ``[B]``."""
     return tuple(tuple(x[i] for x in values) for i in range(n))
 
 
 def _together(values: Sequence[T]) -> T:
-    """The inverse of `_apart`."""
+    """Joins what `_apart` has split."""
     return jax.tree.map(lambda *x: jnp.stack(x), *values)

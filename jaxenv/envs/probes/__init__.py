@@ -1,4 +1,4 @@
-"""Small tasks with known values and policies, which test one ability of a learner each."""
+"""Small tasks with known values and policies. Each tests one ability of a learner."""
 
 from jaxenv.core import register
 

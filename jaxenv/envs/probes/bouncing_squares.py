@@ -42,8 +42,6 @@ COLOURS = np.array(
     np.uint8,
 )
 
-_PAINTS = np.stack([GREEN, BLUE, GREY, GOLD, SKY, PINK, PURPLE, TEAL])  # the colours of the picture
-
 
 @tree.struct
 class Square:
@@ -111,22 +109,6 @@ class BouncingSquares(Task):
             image = jnp.repeat(image, self.pixels_per_cell, axis) if self.pixels_per_cell > 1 else image
         return image
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The rectangles without the noise, in the nearest colours of the palette; the arrows show the speeds."""
-        size = self.size
-        canvas = canvas.fill(NIGHT).view((0, size), (0, size), margin=0.02)
-        canvas = canvas.box(size / 2, size / 2, size, size, mix(NIGHT, WHITE, 0.05))
-        for square in (state.first, state.second):
-            row, column, height, width, down, right = (
-                getattr(square, name).astype(jnp.float32)
-                for name in ("row", "column", "height", "width", "row_speed", "column_speed")
-            )
-            x, y = column + width / 2, size - row - height / 2
-            canvas = canvas.box(x, y, width, height, take_rows(_PAINTS, square.colour) if self.color else WHITE)
-            right, down = (np.float32(size / 40) * speed for speed in (right, down))
-            canvas = canvas.arrow(x - right, y + down, x + right, y - down, size / 30, NIGHT)
-        return canvas
-
     def observation_spec(self) -> specs.Bounded:
         side = self.size * self.pixels_per_cell
         return specs.Bounded((side, side, 3 if self.color else 1), np.uint8, 0, 255, "observation")
@@ -158,6 +140,24 @@ class BouncingSquares(Task):
         noise = (jnp.maximum(noise, 0) * np.float32(255 * self.noise_level)).astype(jnp.int32) & 255
         # Every colour has a nonzero channel, so this selects the cells of the rectangles.
         return jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        """Paints the rectangles without noise, in the nearest colours of the palette, with arrows for their speeds."""
+        size = self.size
+        canvas = canvas.fill(NIGHT).view((0, size), (0, size), margin=0.02)
+        canvas = canvas.box(size / 2, size / 2, size, size, mix(NIGHT, WHITE, 0.05))
+        for square in (state.first, state.second):
+            row, column, height, width, down, right = (
+                getattr(square, name).astype(jnp.float32)
+                for name in ("row", "column", "height", "width", "row_speed", "column_speed")
+            )
+            x, y = column + width / 2, size - row - height / 2
+            canvas = canvas.box(x, y, width, height, take_rows(_PAINTS, square.colour) if self.color else WHITE)
+            right, down = (np.float32(size / 40) * speed for speed in (right, down))
+            canvas = canvas.arrow(x - right, y + down, x + right, y - down, size / 30, NIGHT)
+        return canvas
 
 
 def _move(square: Square, size: int) -> Square:
@@ -224,17 +224,17 @@ def _place_without_overlap(
 
 
 def _overlapping(
-    start: jax.Array, length: jax.Array, own_length: jax.Array, num_positions: jax.Array
+    start: jax.Array, length: jax.Array, other_length: jax.Array, num_positions: jax.Array
 ) -> tuple[Any, ...]:
     """Returns the first position along one axis at which the rectangles overlap, and the number of such positions.
 
     Args:
         start: position of the first rectangle.
         length: its length.
-        own_length: length of the second rectangle.
+        other_length: length of the second rectangle.
         num_positions: number of positions of the second rectangle.
     """
-    low = jnp.maximum(start - own_length + 1, 0)
+    low = jnp.maximum(start - other_length + 1, 0)
     return low, jnp.maximum(jnp.minimum(start + length, num_positions) - low, 0)
 
 
@@ -248,3 +248,8 @@ def _digit(word: jax.Array, base: int, position: int) -> jax.Array:
     """Returns one digit of a random word in a base that is a power of two, a uniform int32 in [0, base)."""
     width = base.bit_length() - 1
     return ((word >> np.uint32(width * position)) & np.uint32(base - 1)).astype(jnp.int32)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_PAINTS = np.stack([GREEN, BLUE, GREY, GOLD, SKY, PINK, PURPLE, TEAL])  # the colours of the picture

@@ -36,7 +36,7 @@ from jaxenv.tree import Tree
 
 @tree.struct
 class State:
-    """The current observation and what the task needs for later rewards."""
+    """The current observation, and the data that later rewards depend on."""
 
     step: jax.Array  # int32[B]
     observation: jax.Array  # float32[B, obs_dim]
@@ -73,7 +73,7 @@ class Unittest(Task):
         """Returns the reward of an action, float32 ``[B]``, or ``[B, reward_dim]``."""
 
     def best_action(self, state: State) -> tuple[jax.Array, jax.Array] | None:
-        """For the picture: the best action, int32 ``[B]``, and whether the next action counts, bool ``[B]``."""
+        """Returns the best action, int32 ``[B]``, and whether the next action counts, bool ``[B]``, for the picture."""
         return None
 
     # --- the task ----------------------------------------------------------------------------------------------------
@@ -89,8 +89,16 @@ class Unittest(Task):
     def observe(self, state: State) -> jax.Array:
         return state.observation
 
+    def observation_spec(self) -> specs.Array:
+        return specs.Array((self.obs_dim,), np.float32, "observation")
+
+    def action_spec(self) -> Tree:
+        return _action_spec(self.action_type)
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
+        """Paints the observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
         canvas, best = canvas.view((0, 1), (0, 1)), self.best_action(state)
         width = 0.84 if best is None else 0.44
         canvas = canvas.text("OBSERVED", 0.08, 0.9, 0.04, GREY)
@@ -107,12 +115,6 @@ class Unittest(Task):
             canvas = canvas.number(action, 0.73, 0.39, 0.26, paint, digits=1, align=0.5)
         elapsed = state.step.astype(jnp.float32) / (jnp.asarray(self.episode_length, jnp.float32) - 1)
         return canvas.gauge(elapsed, 0.08, 0.06, 0.84, 0.06, GREY, SILVER)
-
-    def observation_spec(self) -> specs.Array:
-        return specs.Array((self.obs_dim,), np.float32, "observation")
-
-    def action_spec(self) -> Tree:
-        return _action_spec(self.action_type)
 
 
 class ValueUnittest(Unittest):

@@ -55,8 +55,24 @@ class NoisyArray(Task):
         position = state.position[:, None] == np.arange(self.num_positions, dtype=np.int32)[None]
         return jnp.concatenate([position.astype(jnp.float32), self._bits(state).astype(jnp.float32)], axis=-1)
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.Bounded((self.num_positions + self.num_noise_bits,), np.float32, 0, 1, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(3, name="action")
+
+    def _bits(self, state: State) -> jax.Array:
+        """Returns the noise bits, uint32 ``[B, num_noise_bits]``."""
+        bits = (state.noise[:, :, None] >> np.arange(32, dtype=np.uint32)[None, None]) & np.uint32(1)
+        return bits.reshape(bits.shape[0], 32 * bits.shape[1])[:, : self.num_noise_bits]
+
+    def _noise(self, stream: random.Stream) -> jax.Array:
+        return random.bits(stream, (-(-self.num_noise_bits // 32),))
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The first row is the array with the agent and its goal. The noise bits are below."""
+        """Paints the array with the agent and its goal in the first row, and the noise bits below."""
         n, columns = self.num_positions, max(self.num_positions, math.ceil(math.sqrt(self.num_noise_bits)))
         place = np.arange(columns, dtype=np.int32)[None]
         goal = np.where(place == n - 1, np.int32(2), np.where(place < n - 1, np.int32(1), np.int32(0)))
@@ -67,22 +83,8 @@ class NoisyArray(Task):
         kinds = jnp.concatenate([array[:, None], jnp.zeros_like(array)[:, None], noise], axis=1)
         return canvas.fill(NIGHT).tiles(kinds, _PAINTERS)
 
-    def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.num_positions + self.num_noise_bits,), np.float32, 0, 1, "observation")
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")
-
-    def _bits(self, state: State) -> jax.Array:
-        """The noise bits, uint32 ``[B, num_noise_bits]``."""
-        bits = (state.noise[:, :, None] >> np.arange(32, dtype=np.uint32)[None, None]) & np.uint32(1)
-        return bits.reshape(bits.shape[0], 32 * bits.shape[1])[:, : self.num_noise_bits]
-
-    def _noise(self, stream: random.Stream) -> jax.Array:
-        return random.bits(stream, (-(-self.num_noise_bits // 32),))
-
-
-# --- the cells of the picture ----------------------------------------------------------------------------------------
+# --- the picture -----------------------------------------------------------------------------------------------------
 
 
 def _place(canvas: Canvas) -> Canvas:

@@ -17,7 +17,7 @@ Time limit    none: every episode ends after two steps
     3      1       4                                           bad_reward (1)
     all others     4                                           0
 
-The value of the safe path is 1.8, that of the lottery 1.5. A learner that conditions values on action sequences
+The safe path has value 1.8, the lottery 1.5. A learner that conditions values on action sequences
 estimates the lottery at 2, because the transitions with action 0 after it are mostly rewarded after good luck.
 """
 
@@ -36,7 +36,7 @@ START, GOOD, SAFE, BAD, END = (np.int32(i) for i in range(5))
 
 @tree.struct
 class Params:
-    """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
+    """Scalars, or ``[B]`` for one value per lane."""
 
     good_probability: float = tree.leaf(default=0.5, low=0, high=1)
     good_reward: float = 2.0
@@ -72,8 +72,16 @@ class RiskyBranch(Task):
     def observe(self, state: State) -> jax.Array:
         return state.node[:, None].astype(jnp.float32)
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.Bounded((1,), np.float32, 0, 4, "observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(2, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """The decision process and its rewards, each after the action that it requires. The state is orange."""
+        """Paints the decision process, with the state in orange and each reward after the action that it requires."""
         p, canvas = self.params, canvas.view((0, 1), (0, 1))
         for branch in (GOOD, BAD, SAFE):
             canvas = canvas.arrow(*_between(START, branch), 0.022, GREY).arrow(*_between(branch, END), 0.022, GREY)
@@ -92,12 +100,6 @@ class RiskyBranch(Task):
         canvas = _write(canvas, "1:", bad, 0.525, 0.545)
         return _write(canvas, "0:", safe, 0.62, 0.1)
 
-    def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((1,), np.float32, 0, 4, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(2, name="action")
-
 
 # --- the picture -----------------------------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ _PAINTS = (INK, GREEN, BLUE, RED, INK)
 
 
 def _between(node: np.int32, other: np.int32) -> tuple[float, float, float, float]:
-    """The ends of an arrow from one state to another."""
+    """Returns the ends of an arrow from one state to another."""
     (x, y), (to_x, to_y) = _PLACES[node], _PLACES[other]
     along = 0.11 / math.hypot(to_x - x, to_y - y)
     across, up = along * (to_x - x), along * (to_y - y)
@@ -114,7 +116,7 @@ def _between(node: np.int32, other: np.int32) -> tuple[float, float, float, floa
 
 
 def _write(canvas: Canvas, action: str, reward: jax.Array, x: float, y: float) -> Canvas:
-    """An action and its reward with one decimal, at most 99.9."""
+    """Writes an action and its reward with one decimal, at most 99.9."""
     tenths = jnp.round(jnp.minimum(10 * jnp.abs(reward), 999)).astype(jnp.int32)
     minus = (reward < 0).astype(jnp.float32)
     canvas = canvas.text(action, x, y, 0.05, GREY).text("-", x + 0.065, y, 0.05, INK, alpha=minus)

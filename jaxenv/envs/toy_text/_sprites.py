@@ -1,4 +1,4 @@
-"""Cells of the grids of this family, painted in the unit square."""
+"""Draws the cells of the grids of this family in the unit square."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def ice(canvas: Canvas) -> Canvas:
 
 
 def slippery_ice(canvas: Canvas) -> Canvas:
-    """Ice that shines."""
+    """Paints ice that shines."""
     canvas = ice(canvas).line(0.2, 0.6, 0.4, 0.8, 0.05, WHITE)
     return canvas.line(0.56, 0.18, 0.8, 0.42, 0.05, WHITE).line(0.72, 0.18, 0.8, 0.26, 0.05, WHITE)
 
@@ -50,7 +50,7 @@ def walker(canvas: Canvas) -> Canvas:
 
 
 def sunk(canvas: Canvas) -> Canvas:
-    """A walker in a hole."""
+    """Paints a walker in a hole."""
     for border, paint in ((0.05, INK), (0.0, ORANGE)):
         canvas = canvas.box(0.5, 0.44, 0.56 + 2 * border, 0.24 + 2 * border, paint, corner=0.12)
         canvas = canvas.disc(0.5, 0.68, 0.18 + border, paint)
@@ -62,7 +62,7 @@ def ground(canvas: Canvas) -> Canvas:
 
 
 def cliff(canvas: Canvas) -> Canvas:
-    """A drop, with its edge at the top."""
+    """Paints a drop, with its edge at the top."""
     canvas = canvas.box(0.5, 0.5, 1, 1, mix(RED, NIGHT, 0.5))
     edge = [(0, 1), (1, 1), (1, 0.7), (0.82, 0.48), (0.6, 0.72), (0.42, 0.36), (0.22, 0.62), (0, 0.7)]
     return canvas.polygon(edge, BROWN)
@@ -73,7 +73,7 @@ def road(canvas: Canvas) -> Canvas:
 
 
 def wet_road(canvas: Canvas) -> Canvas:
-    """A road in the rain."""
+    """Paints a road in the rain."""
     canvas = road(canvas)
     for x, y in ((0.2, 0.85), (0.7, 0.9), (0.45, 0.5), (0.9, 0.45), (0.15, 0.25), (0.65, 0.2)):
         canvas = canvas.line(x, y, x - 0.06, y - 0.14, 0.03, mix(SKY, NIGHT, 0.35))
@@ -89,7 +89,7 @@ def wall_to_west(canvas: Canvas) -> Canvas:
 
 
 def stops() -> list[Any]:
-    """Painters of the four stops: red, green, yellow and blue."""
+    """Returns painters of the four stops: red, green, yellow and blue."""
     return [lambda canvas, c=c: canvas.box(0.5, 0.5, 0.84, 0.84, c, corner=0.12) for c in (RED, GREEN, GOLD, BLUE)]
 
 
@@ -99,7 +99,7 @@ def destination(canvas: Canvas) -> Canvas:
 
 
 def doubtful_destination(canvas: Canvas) -> Canvas:
-    """A destination that the passenger will change."""
+    """Paints a destination that the passenger will change."""
     return destination(canvas).text("?", 0.66, 0.14, 0.26, WHITE)
 
 
@@ -108,7 +108,7 @@ def passenger(canvas: Canvas) -> Canvas:
 
 
 def taxi(canvas: Canvas) -> Canvas:
-    """An empty taxi."""
+    """Paints an empty taxi."""
     for border, paint in ((0.04, INK), (0.0, GOLD)):
         canvas = canvas.polygon([(0.2, 0.42), (0.32, 0.74), (0.68, 0.74), (0.8, 0.42)], paint, corner=0.04 + border)
         canvas = canvas.box(0.5, 0.38, 0.88 + 2 * border, 0.28 + 2 * border, paint, corner=0.1)
@@ -119,5 +119,5 @@ def taxi(canvas: Canvas) -> Canvas:
 
 
 def occupied_taxi(canvas: Canvas) -> Canvas:
-    """A taxi with the passenger in its window."""
+    """Paints a taxi with the passenger in its window."""
     return taxi(canvas).disc(0.5, 0.6, 0.1, PINK).box(0.5, 0.49, 0.26, 0.06, PINK)

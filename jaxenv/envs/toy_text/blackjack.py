@@ -28,15 +28,15 @@ from jaxenv.envs import _cards
 from jaxenv.random import Stream
 
 _RANKS = np.uint32(13)
-# The most cards that a dealer takes: from two aces, four aces, a six (now all aces count 1, and the sum is 12) and five
-# more aces reach 17. Every other sequence is shorter.
+# The longest sequence of a dealer: two aces, then four aces, a six (now all aces count 1, and the sum is 12) and five
+# more aces, which reach 17.
 DEALER_CARDS = 10
 _CARDS_PER_WORD = 4
 
 
 @tree.struct
 class Hand:
-    """The cards of one side."""
+    """The cards of the player or the dealer."""
 
     total: jax.Array  # int32[B], aces counted as 1
     ace: jax.Array  # bool[B], whether there is an ace
@@ -77,7 +77,8 @@ class Blackjack(Task):
     natural: bool = tree.static(default=False, doc="whether winning with an initial ace and ten pays 1.5")
     sab: bool = tree.static(
         default=False,
-        doc="whether such a hand wins unless the dealer has one too, as in Sutton and Barto; overrides ``natural``",
+        doc="whether an initial ace and ten wins unless the dealer has one too, as in Sutton and "
+        "Barto; overrides ``natural``",
     )
     action_names = ("stick", "hit")
 
@@ -101,12 +102,12 @@ class Blackjack(Task):
         return cards[:count]
 
     def deal(self, open_card: jax.Array, hidden_card: jax.Array, first: jax.Array, second: jax.Array) -> State:
-        """The state after dealing the dealer's two cards and the player's first two."""
+        """Returns the state after dealing the dealer's two cards and the player's first two."""
         player = _hand(first, second)
         return State(player, _is_natural(first, second), open_card, hidden_card)
 
     def advance(self, state: State, action: jax.Array, cards: list[jax.Array]) -> Transition:
-        """One step, given the cards in the order in which they are taken."""
+        """Takes one step, given the cards in the order in which they are dealt."""
         hits = action == 1
         player = state.player.with_card(cards[0], hits)
         dealer = _hand(state.open_card, state.hidden_card)
@@ -127,13 +128,6 @@ class Blackjack(Task):
     def observe(self, state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
         return state.player.value, state.open_card, state.player.usable_ace.astype(jnp.int32)
 
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)
-        canvas = _cards.closed_card(canvas, 5.9, 7.75)
-        canvas = _cards.hand(_cards.scale(canvas, state.player.value), state.player.value, 4.4, 4.2)
-        canvas = _cards.label(canvas, "A=11", 8.35, 4.8, state.player.usable_ace)
-        return _cards.label(canvas, "NATURAL", 8.35, 3.8, state.natural)
-
     def observation_spec(self) -> tuple[specs.Bounded, ...]:
         names = ("player_sum", "dealer_card", "usable_ace")
         return tuple(specs.discrete(n, name=name) for n, name in zip((32, 11, 2), names, strict=True))
@@ -141,11 +135,20 @@ class Blackjack(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)
+        canvas = _cards.closed_card(canvas, 5.9, 7.75)
+        canvas = _cards.hand(_cards.scale(canvas, state.player.value), state.player.value, 4.4, 4.2)
+        canvas = _cards.label(canvas, "A=11", 8.35, 4.8, state.player.usable_ace)
+        return _cards.label(canvas, "NATURAL", 8.35, 3.8, state.natural)
+
 
 def _hand(first: jax.Array, second: jax.Array) -> Hand:
     return Hand(first + second, (first == 1) | (second == 1))
 
 
 def _is_natural(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Whether two cards are an ace and a ten: bool ``[B]``."""
+    """Returns whether two cards are an ace and a ten: bool ``[B]``."""
     return (jnp.minimum(first, second) == 1) & (jnp.maximum(first, second) == 10)

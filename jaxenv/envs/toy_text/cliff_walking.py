@@ -61,15 +61,17 @@ class CliffWalking(Tabular):
     def first_states(self) -> np.ndarray:
         return np.array([(_ROWS - 1) * _COLUMNS], np.int32)
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.discrete(_ROWS * _COLUMNS, name="observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(4, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
         canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground])
         kinds[0, -1] = [1, *(_COLUMNS - 2) * [2], 3]
         canvas = canvas.tiles(kinds, [None, _sprites.start, _sprites.cliff, _drawing.goal])
         return canvas.tiles(_drawing.place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
-
-    def observation_spec(self) -> specs.Bounded:
-        return specs.discrete(_ROWS * _COLUMNS, name="observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(4, name="action")

@@ -119,6 +119,14 @@ class FrozenLake(Tabular):
     def first_states(self) -> np.ndarray:
         return np.flatnonzero([tile == "S" for tile in "".join(self.rows)]).astype(np.int32)
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.discrete(len(self.rows) * len(self.rows[0]), name="observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(4, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         tiles = np.array([list(row) for row in self.rows])
         ice = _sprites.slippery_ice if self.is_slippery else _sprites.ice
@@ -129,12 +137,6 @@ class FrozenLake(Tabular):
         return canvas.tiles(
             _drawing.place(state.index, tiles.shape, 1 + in_hole), [None, _sprites.walker, _sprites.sunk]
         )
-
-    def observation_spec(self) -> specs.Bounded:
-        return specs.discrete(len(self.rows) * len(self.rows[0]), name="observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(4, name="action")
 
 
 def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) -> tuple[str, ...]:
@@ -180,7 +182,7 @@ def _as_text(row: Any) -> Any:
 
 
 def _is_solvable(free: np.ndarray) -> bool:
-    """Whether free tiles connect the first tile to the last, by flood fill."""
+    """Returns whether free tiles connect the first tile to the last, by flood fill."""
     reached = np.zeros(np.add(free.shape, 2), bool)  # with a margin, so that every tile has four neighbours
     inside = reached[1:-1, 1:-1]
     inside[0, 0], count = True, 0

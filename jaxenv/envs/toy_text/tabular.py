@@ -72,7 +72,7 @@ def value_iteration(mdp: MDP, gamma: float = 1.0, horizon: int | None = None) ->
 
 @tree.struct
 class State:
-    """The state's index in the table, one integer, so that a step writes little, and the probability of its draw.
+    """A row of the table: one integer, so that a step writes little, and the probability of the outcome that led here.
 
     Attributes:
         index: int32 ``[B]``.
@@ -100,14 +100,14 @@ class Tabular(Task):
     and 1 at the start of an episode, as in Gymnasium.
     """
 
-    # --- what an author writes ---------------------------------------------------------------------------------------
+    # --- implemented by each task ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
-        """The result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
+        """Returns the result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
 
     def probabilities(self) -> np.ndarray:
-        """The probability of each of the K outcomes of one lane: float64 ``[K]``."""
+        """Returns the probability of each of the K outcomes of one lane: float64 ``[K]``."""
         return np.ones(1)
 
     def choose(self, stream: Stream) -> jax.Array:
@@ -121,20 +121,20 @@ class Tabular(Task):
 
     @abc.abstractmethod
     def first_states(self) -> np.ndarray:
-        """The equally likely initial states in ascending order: int32 ``[N]``."""
+        """Returns the equally likely initial states in ascending order: int32 ``[N]``."""
 
-    # --- the environment ---------------------------------------------------------------------------------------------
+    # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial(self, stream: Stream) -> State:
         first = self.first_states()
         if len(first) == 1:
-            return State(jnp.full(stream.shape, first[0]), self.kept(1, stream.shape))
+            return State(jnp.full(stream.shape, first[0]), self.stored_prob(1, stream.shape))
         index = jnp.asarray(first)[random.integers(stream, (), 0, len(first))]
-        return State(index, self.kept(1, stream.shape))
+        return State(index, self.stored_prob(1, stream.shape))
 
     def transition(self, state: Tree, action: jax.Array, stream: Stream) -> Transition:
         out = self.outcome(state.index, action, self.choose(stream))
-        return Transition(State(out.index, self.kept(out.prob, out.index.shape)), out.reward, out.terminated)
+        return Transition(State(out.index, self.stored_prob(out.prob, out.index.shape)), out.reward, out.terminated)
 
     def observe(self, state: State) -> jax.Array:
         return state.index
@@ -142,12 +142,12 @@ class Tabular(Task):
     def state_info(self, state: Tree) -> dict[str, Tree]:
         return {"prob": state.prob if self.is_random else jnp.ones(state.index.shape, jnp.float32)}
 
-    def kept(self, prob: Any, shape: tuple[int, ...]) -> Any:
-        """A probability as the state keeps it."""
+    def stored_prob(self, prob: Any, shape: tuple[int, ...]) -> Any:
+        """Returns a probability in the form that the state keeps."""
         return jnp.broadcast_to(jnp.asarray(prob, jnp.float32), shape) if self.is_random else ()
 
     def mdp(self, lane: int | None = None) -> MDP:
-        """The exact table of the task, 17 bytes for each of its S * A * S entries; see `MDP`.
+        """Returns the exact table of the task, 17 bytes for each of its S * A * S entries; see `MDP`.
 
         Args:
             lane: the lane whose params are used; required if params differ by lane.
@@ -200,11 +200,11 @@ def _outcomes(env: Tabular, index: jax.Array, action: jax.Array, choice: jax.Arr
 
 
 def slip(action: jax.Array, choice: jax.Array) -> jax.Array:
-    """The direction before, at or after ``action`` in the circular order of four directions, for choice 0, 1 or 2."""
+    """Returns the direction before, at or after ``action`` in circular order, for choice 0, 1 or 2."""
     return (action + choice + np.int32(3)) & np.int32(3)
 
 
 def div_mod(index: jax.Array, base: int) -> tuple[jax.Array, jax.Array]:
-    """Quotient and remainder of non-negative integers; cheaper than ``//`` and ``%``, which handle signs."""
+    """Returns quotient and remainder of non-negative integers, cheaper than ``//`` and ``%``, which handle signs."""
     quotient = jax.lax.div(index, np.int32(base))
     return quotient, index - quotient * np.int32(base)

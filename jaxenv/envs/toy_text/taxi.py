@@ -81,7 +81,7 @@ class Taxi(Tabular):
         passenger, destination = div_mod(trip, 3)
         index = _encode(cell, passenger, _other_than(passenger, destination))
         is_fickle = random.unit(fickle) < self.params.fickle_probability
-        return State(index, self.kept(1, stream.shape), is_fickle if self.fickle_passenger else ())
+        return State(index, self.stored_prob(1, stream.shape), is_fickle if self.fickle_passenger else ())
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         out = self.outcome(state.index, action, self.choose(stream))
@@ -93,7 +93,7 @@ class Taxi(Tabular):
             new_destination = _other_than(destination, self.reconsider(stream))
             index = jnp.where(changes, _encode(new_cell, new_passenger, new_destination), index)
             fickle &= ~changes
-        return Transition(State(index, self.kept(out.prob, index.shape), fickle), out.reward, out.terminated)
+        return Transition(State(index, self.stored_prob(out.prob, index.shape), fickle), out.reward, out.terminated)
 
     def reconsider(self, stream: random.Stream) -> jax.Array:
         """Draws which of the other three stops, in order, a fickle passenger switches to: int32 ``[B]``, 0 to 2."""
@@ -164,6 +164,14 @@ class Taxi(Tabular):
         mask = {"action_mask": jnp.stack([*_open_directions(cell), boards, alights], axis=-1)}
         return super().state_info(state) | mask
 
+    def observation_spec(self) -> specs.Bounded:
+        return specs.discrete(500, name="observation")
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(6, name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         cell, passenger, destination = _decode(state.index)
         grid, stops = (5, 5), np.array(_STOPS, np.int32)
@@ -183,15 +191,9 @@ class Taxi(Tabular):
         taxi = place(cell, grid, 1 + inside.astype(jnp.int32))
         return canvas.tiles(taxi, [None, _sprites.taxi, _sprites.occupied_taxi])
 
-    def observation_spec(self) -> specs.Bounded:
-        return specs.discrete(500, name="observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(6, name="action")
-
 
 def _decode(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The taxi's cell (5 * row + column), the passenger and the destination of a state."""
+    """Returns the taxi's cell (5 * row + column), the passenger and the destination of a state."""
     rest, destination = div_mod(index, 4)
     return *div_mod(rest, 5), destination
 
@@ -201,17 +203,17 @@ def _encode(cell: jax.Array, passenger: jax.Array, destination: jax.Array) -> ja
 
 
 def _open_directions(cell: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Whether the taxi can leave a cell to the south, north, east and west: bool ``[B]`` each."""
+    """Returns whether the taxi can leave a cell to the south, north, east and west: bool ``[B]`` each."""
     return cell < 20, cell >= 5, lookup(_OPEN_TO_EAST, cell), lookup(_OPEN_TO_WEST, cell)
 
 
 def _is_open(ways: tuple[jax.Array, ...], direction: jax.Array) -> jax.Array:
-    """Whether ``direction`` is open; false for actions that are not directions."""
+    """Returns whether ``direction`` is open; false for actions that are not directions."""
     return functools.reduce(operator.or_, [(direction == number) & way for number, way in enumerate(ways)])
 
 
 def _stop(cell: jax.Array) -> jax.Array:
-    """The stop in a cell, 0 to 3, or -1: int32 ``[B]``."""
+    """Returns the stop in a cell, 0 to 3, or -1: int32 ``[B]``."""
     stop = jnp.full_like(cell, -1)
     for number, stop_cell in enumerate(_STOPS):
         stop = jnp.where(cell == stop_cell, np.int32(number), stop)
@@ -219,5 +221,5 @@ def _stop(cell: jax.Array) -> jax.Array:
 
 
 def _other_than(stop: jax.Array, index: jax.Array) -> jax.Array:
-    """The stop at position ``index`` (0 to 2) among the three stops other than ``stop``."""
+    """Returns the stop at position ``index`` (0 to 2) among the three stops other than ``stop``."""
     return index + (index >= stop).astype(jnp.int32)

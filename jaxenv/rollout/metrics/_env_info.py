@@ -1,4 +1,4 @@
-"""The ``env_info`` entries that `Metrics` measures: their names, and their values in a row."""
+"""Selects the ``env_info`` entries that `Metrics` measures, and their values in a row."""
 
 import contextlib
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from jaxenv.rollout.metrics._sums import LARGEST
 
 
 def check_names(names: Any) -> tuple[str, ...] | None:
-    """``Metrics.env_info`` as a tuple; raises a ``ValueError`` for names that repeat, are empty or end wrongly."""
+    """Returns ``Metrics.env_info`` as a tuple; raises a ``ValueError`` for repeated, empty or wrong names."""
     if names is None:
         return None
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
@@ -30,7 +30,7 @@ def check_names(names: Any) -> tuple[str, ...] | None:
 
 
 def select(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dict[str, Any]:
-    """The entries by their full names, and ``"abnormal"`` if there is one. The function is idempotent.
+    """Returns the entries by their full names, and ``"abnormal"`` if there is one. It is idempotent.
 
     Without names they are all numbers, see `_numbers`.
     """
@@ -45,9 +45,9 @@ def select(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dict[
 
 
 def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
-    """The integer and float entries with one number per lane, by dotted path; none in ``same_step`` mode.
+    """Returns the integer and float entries with one number per lane, by dotted path; none in ``same_step`` mode.
 
-    What says which task or which params an episode has is left out, since its sum over steps measures nothing. In
+    Entries for the task and the params of an episode are left out, since their sum over steps measures nothing. In
     ``same_step`` mode some entries may describe the next episode on LAST rows, and the row does not say which.
     """
     if "final_observation" in env_info:
@@ -58,7 +58,7 @@ def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
 
 
 def _is_number(dtype: Any) -> bool:
-    return jax.dtypes.issubdtype(dtype, np.integer) or jax.dtypes.issubdtype(dtype, np.floating)
+    return jnp.issubdtype(dtype, np.integer) or jnp.issubdtype(dtype, np.floating)
 
 
 def _entry(env_info: dict[str, Any], name: str) -> Any:
@@ -73,19 +73,19 @@ def _entry(env_info: dict[str, Any], name: str) -> Any:
 
 
 def initial_value(name: str, shape: tuple[int, ...]) -> Sum | jax.Array:
-    """The running value of an entry before the first step: a sum, or a maximum."""
+    """Returns the running value of an entry before the first step: a sum, or a maximum."""
     return jnp.full(shape, -LARGEST) if name.endswith("@max") else Sum.zeros(shape)
 
 
 def add_where(name: str, x: jax.Array, mask: jax.Array, value: Any) -> Sum | jax.Array:
-    """The running value after one more step, where ``mask`` counts its ``x``."""
+    """Returns the running value after one more step, where ``mask`` counts its ``x``."""
     if name.endswith("@max"):
         return jnp.where(mask, jnp.maximum(value, x), value)
     return value.add(jnp.where(mask, x, np.float32(0)))
 
 
 def episode_value(name: str, count: jax.Array, value: Any) -> jax.Array:
-    """The value of a finished episode, from its running value over ``count`` steps."""
+    """Returns the value of a finished episode, from its running value over ``count`` steps."""
     if name.endswith("@max"):
         return value
     return value.value / jnp.maximum(count, 1).astype(jnp.float32) if name.endswith("@step") else value.value

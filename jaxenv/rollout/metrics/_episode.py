@@ -31,7 +31,7 @@ class DiscountedReturns:
 
     @classmethod
     def zeros(cls, lanes: tuple[int, ...], reward: tuple[int, ...]) -> "DiscountedReturns":
-        """Episodes without steps, for these shapes."""
+        """Returns discounted returns of episodes without steps."""
         zeros = jnp.zeros(reward, jnp.float32)
         return cls(zeros, zeros, jnp.ones(lanes, jnp.float32), jnp.zeros(lanes, jnp.float32))
 
@@ -72,7 +72,7 @@ class Episode:
 
     @classmethod
     def zeros(cls, row: TimeStep, gamma: float | None) -> "Episode":
-        """Episodes without steps, for selected rows of these shapes."""
+        """Returns episodes without steps, for selected rows of these shapes."""
         lanes, reward = row.step_type.shape, row.reward.shape
         entries = {name: entry for name, entry in row.env_info.items() if name != "abnormal"}
         return cls(
@@ -106,7 +106,7 @@ class Episode:
         )
 
     def values(self) -> dict[str, Any]:
-        """The values of ``entries`` for episodes that end here."""
+        """Returns the values of ``entries`` for episodes that end here."""
         return {
             name: jax.tree.map(functools.partial(_env_info.episode_value, name), self.entry_counts[name], entry)
             for name, entry in self.entries.items()

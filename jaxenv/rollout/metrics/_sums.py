@@ -1,4 +1,4 @@
-"""Per-lane sums over finished episodes, and the moments of all lanes that follow from them."""
+"""Per-lane sums over finished episodes, and the moments of all lanes computed from them."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ class EpisodeSums:
     The terms are distances from an origin close to the values, so that their squares keep their digits.
 
     Attributes:
-        origin: one of the first values; 0 before the first.
+        origin: an early value; 0 before the first.
         terminated: sum of the distances over terminated episodes.
         truncated: sum of the distances over truncated episodes.
         squares: sum of the squared distances over both.
@@ -34,7 +34,7 @@ class EpisodeSums:
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "EpisodeSums":
-        """The sums before the first episode."""
+        """Returns the sums before the first episode."""
         return cls(jnp.zeros(shape, jnp.float32), Sum.zeros(shape), Sum.zeros(shape), Sum.zeros(shape))
 
     def add(self, x: jax.Array, terminated: jax.Array, truncated: jax.Array, first: jax.Array) -> "EpisodeSums":
@@ -58,7 +58,7 @@ class EpisodeSums:
         )
 
     def pool_lanes(self, terminated: jax.Array, truncated: jax.Array) -> tuple[Moments, Moments, Moments]:
-        """The moments over all lanes: of all, of terminated and of truncated episodes.
+        """Returns the moments over all lanes: of all, of terminated and of truncated episodes.
 
         Args:
             terminated: number of terminated episodes, uint32 ``[B]``.
@@ -76,23 +76,23 @@ class EpisodeSums:
 
 
 def pool_means(total: Sum, count: jax.Array) -> Moments:
-    """Count and mean over all lanes of ``count`` terms in each, uint32 ``[B]``; the variance is unused."""
+    """Returns count and mean over all lanes, given ``count`` terms per lane, uint32 ``[B]``; variance is unused."""
     mean = total.mean(count)
     return _pool_lanes(count, jnp.zeros_like(mean), mean)
 
 
 def _pool_lanes(count: jax.Array, origin: jax.Array, distance: jax.Array, variance: jax.Array | None = None) -> Moments:
-    """The moments over all lanes; the mean of each is ``origin + distance``."""
+    """Returns the moments over all lanes; the mean of each is ``origin + distance``."""
     zeros = jnp.zeros_like(distance)
     variance = zeros if variance is None else variance
-    return _moments.pool(Moments(Count.of(count), origin, variance, distance, zeros), sum_axis0)
+    return _moments.pool(Moments(Count.from_array(count), origin, variance, distance, zeros), sum_axis0)
 
 
 def max_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The largest masked ``x`` over the leading axis; minus `LARGEST` if there is none."""
+    """Returns the largest masked ``x`` over the leading axis; minus `LARGEST` if there is none."""
     return jnp.max(jnp.where(tree.expand(where, x.ndim), x, -LARGEST), axis=0)
 
 
 def min_axis0(x: jax.Array, where: jax.Array) -> jax.Array:
-    """The smallest masked ``x`` over the leading axis; `LARGEST` if there is none."""
+    """Returns the smallest masked ``x`` over the leading axis; `LARGEST` if there is none."""
     return jnp.min(jnp.where(tree.expand(where, x.ndim), x, LARGEST), axis=0)

@@ -1,4 +1,4 @@
-"""Metrics as plain Python numbers."""
+"""Converts metrics to plain Python numbers."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxenv.rollout.statistic import Statistic
 
 
 def to_host(metrics: Any) -> Any:
-    """Metrics of any shape as Python numbers and lists of them, fetched in one transfer; NaN becomes ``None``.
+    """Converts metrics of any shape to Python numbers and lists, in one transfer; NaN becomes ``None``.
 
     >>> to_host({"steps": np.int32(3), "return_mean": np.array([0.5, np.nan])})
     {'steps': 3, 'return_mean': [0.5, None]}

@@ -1,4 +1,4 @@
-"""The metrics of a rollout: what to measure, and how."""
+"""Measures the metrics of a rollout."""
 
 import dataclasses
 import functools
@@ -24,12 +24,12 @@ from jaxenv.rollout.statistic import Statistic
 
 @dataclasses.dataclass(frozen=True)
 class Metrics:
-    """Declares what to measure of a rollout. It is hashable: close over it, or pass it as a static argument.
+    """Declares the metrics of a rollout. It is hashable: close over it, or pass it as a static argument.
 
     In ``same_step`` mode an entry that comes from `Task.state_info` describes the next episode on a LAST row, as
     the observation does, so its metric would miss the last state and include the next episode's first. Measure such
-    entries in ``next_step`` mode. In ``same_step`` mode only named entries are measured, and by default those that
-    `ChunkedRollout` knows not to come from there.
+    entries in ``next_step`` mode. In ``same_step`` mode only named entries are measured; by default `ChunkedRollout`
+    names the entries that do not come from `Task.state_info`.
 
     Attributes:
         gamma: the learner's discount rate in [0, 1]; without one there are no discounted metrics.
@@ -68,7 +68,7 @@ class Metrics:
         object.__setattr__(self, "env_info", _env_info.check_names(self.env_info))
 
     def init(self, timestep: TimeStep) -> MetricsState:
-        """The state before the first row.
+        """Returns the state before the first row.
 
         Args:
             timestep: one row ``[B]``, or its shapes; its values are not counted.
@@ -93,13 +93,13 @@ class Metrics:
         return self.update_rows(state, jax.tree.map(lambda x: x[None], self.select(timestep)))
 
     def update_rows(self, state: MetricsState, rows: TimeStep) -> MetricsState:
-        """Adds rows ``[T, B]``, such as those of an unroll. Adding 50 at once is much cheaper than one by one."""
+        """Adds rows ``[T, B]``, such as an unroll. Adding 50 at once is much cheaper than one by one."""
         self._check_origin("update", state, MetricsState)
         rows = _select(rows, tuple(state.entries))
         self._check_rows(state, rows)
         if not rows.step_type.shape[0]:
             return state
-        # Only the unfinished episodes go from row to row; the sums over finished ones are updated once for all rows.
+        # Only the unfinished episodes are updated row by row; sums over finished ones are updated once for all rows.
         episode, episodes = _follow(state.episode, rows, self.gamma)
         return self._add_finished(dataclasses.replace(state, episode=episode), episodes, rows)
 
@@ -135,23 +135,23 @@ class Metrics:
         )
 
     def compute(self, totals: Totals) -> dict[str, Any]:
-        """The metrics by name: scalars, or ``[R]`` for a vector reward. Counts are `Count`, all others `Statistic`.
+        """Returns the metrics by name: scalars, or ``[R]`` for a vector reward.
 
         ``float(x)`` or `to_host` reads a `Statistic`, as NaN or ``None`` without data. Inside compiled code it has
         ``value``, which is 0 without data, and ``valid``.
 
         - ``steps``, ``episodes``, ``terminated``, ``truncated``, ``abnormal``: counts.
-        - ``reward_per_step``: the mean over all steps, those of unfinished episodes included.
+        - ``reward_per_step``: the mean over all steps, including unfinished episodes.
         - ``return_mean``, ``return_std`` (of the population), ``return_max``, ``return_min``: of finished episodes;
           ``return_mean_terminated`` and ``return_mean_truncated`` by ending.
         - ``length_mean``, ``length_std``, ``length_mean_terminated``, ``length_mean_truncated``: their lengths.
         - ``discounted_return_start``, with a gamma: the mean discounted return of FIRST rows.
         - ``discounted_return``, with a gamma: the discounted return averaged over the rows of each episode, then over
           episodes.
-        - the names of ``env_info`` entries; one that is the name of another metric is called ``env_info.NAME``.
+        - the names of ``env_info`` entries; an entry with the name of another metric is called ``env_info.NAME``.
 
-        In discounted returns, gamma is multiplied by the discounts of the rows, and
-        rewards after a truncation count as 0.
+        In discounted returns, gamma is multiplied by the discounts of the rows, and rewards after a truncation count as
+        0.
         """
         self._check_origin("compute", totals, Totals)
         metrics: dict[str, Any] = {
@@ -183,7 +183,7 @@ class Metrics:
         return metrics
 
     def select(self, timestep: TimeStep) -> TimeStep:
-        """Rows ``[B]`` or ``[T, B]`` with only the fields that are measured, all that `update_rows` needs."""
+        """Returns rows ``[B]`` or ``[T, B]`` with only the fields that are measured, all that `update_rows` needs."""
         return _select(timestep, self.env_info)
 
     def _add_finished(self, state: MetricsState, episodes: Episode, rows: TimeStep) -> MetricsState:
@@ -263,7 +263,7 @@ def _statistic(moments: Moments, x: jax.Array) -> Statistic:
 
 @functools.partial(compiled_once, static_argnums=2)
 def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Episode, Episode]:
-    """The unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
+    """Returns the unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
     fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), gamma)
 
     def one_row(episode: Episode, row: TimeStep) -> tuple[Episode, Episode]:

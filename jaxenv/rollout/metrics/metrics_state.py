@@ -17,7 +17,7 @@ class MetricsState:
 
     Attributes:
         episode: the unfinished episodes.
-        steps: uint32 ``[B]``, steps taken, those of unfinished episodes included.
+        steps: uint32 ``[B]``, steps taken, including unfinished episodes.
         rewards: the sum of their rewards.
         terminated: uint32 ``[B]``, terminated episodes.
         truncated: uint32 ``[B]``, truncated episodes.
@@ -50,7 +50,7 @@ class MetricsState:
 
     @classmethod
     def empty(cls, episode: Episode) -> "MetricsState":
-        """The state with these unfinished episodes and no finished ones."""
+        """Returns the state with these unfinished episodes and no finished ones."""
         lanes, reward = episode.length.shape, episode.return_.value.shape
         discounted = not isinstance(episode.discounted, tuple)
         counts = jnp.zeros(lanes, jnp.uint32)

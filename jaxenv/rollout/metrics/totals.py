@@ -1,4 +1,4 @@
-"""The sums of a rollout over all of its lanes."""
+"""The sums of a rollout over all lanes."""
 
 import dataclasses
 from typing import Any
@@ -19,18 +19,18 @@ class Totals:
     """A `MetricsState` reduced over its lanes: scalars, or ``[R]`` for a vector reward.
 
     Each mean comes with its exact count, so that totals can be merged in any order. Only ``returns`` and ``lengths``
-    have a variance; that of the other moments is unused.
+    have a variance; the variance of the other moments is unused.
 
     Attributes:
         rewards: moments of the rewards of all steps.
         returns: moments of the returns of finished episodes.
-        returns_terminated: those of terminated episodes.
-        returns_truncated: those of truncated episodes.
+        returns_terminated: moments of the returns of terminated episodes.
+        returns_truncated: moments of the returns of truncated episodes.
         return_max: the largest return, the smallest float32 without an episode.
         return_min: the smallest return, the largest float32 without an episode.
         lengths: moments of the lengths of finished episodes.
-        lengths_terminated: those of terminated episodes.
-        lengths_truncated: those of truncated episodes.
+        lengths_terminated: moments of the lengths of terminated episodes.
+        lengths_truncated: moments of the lengths of truncated episodes.
         abnormal: the number of episodes that ended on an abnormal row.
         discounted_starts: moments of the discounted returns of FIRST rows; ``()`` without gamma.
         discounted_means: moments of the episodes' mean discounted returns; ``()`` without gamma.
@@ -52,7 +52,7 @@ class Totals:
     entries: dict[str, Any]
 
     def psum(self, axis_name: str) -> "Totals":
-        """The totals of all shards of a mesh axis, the same scalars on each."""
+        """Returns the totals of all shards of a mesh axis, the same scalars on each."""
 
         def sum_shards(x: Any) -> Any:
             return jax.lax.psum(x, axis_name)
@@ -69,7 +69,7 @@ class Totals:
 
 
 def merge_totals(a: Totals, b: Totals) -> Totals:
-    """The totals of two chunks of a rollout, or of two sets of lanes, together: scalars, or ``[R]``."""
+    """Merges the totals of two chunks of a rollout, or of two sets of lanes: scalars, or ``[R]``."""
     check_kind("merge_totals", "a", a, Totals)
     check_kind("merge_totals", "b", b, Totals)
     if (fault := mismatch(a, b, "b")) is not None:
@@ -87,5 +87,5 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
 
 
 def is_moments(node: Any) -> bool:
-    """Whether a node of a tree is a `Moments`."""
+    """Returns whether a node of a tree is a `Moments`."""
     return isinstance(node, Moments)

@@ -45,7 +45,7 @@ def play(env: Environment, key: jax.Array | None = None, fps: int | None = None)
 
 
 def _in_notebook() -> bool:
-    """Whether the code runs in the kernel of a notebook, which can show widgets."""
+    """Returns whether the code runs in the kernel of a notebook, which can show widgets."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return hasattr(shell, "kernel")

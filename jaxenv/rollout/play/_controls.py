@@ -1,4 +1,4 @@
-"""Which key chooses which action."""
+"""Assigns keys to actions."""
 
 import dataclasses
 import string
@@ -33,7 +33,7 @@ class Control:
     """An action and its keys.
 
     Attributes:
-        name: what the action does.
+        name: the name of the action.
         keys: names of keys, as `jaxenv.canvas._terminal.Screen.key` returns them.
         action: the action of one lane.
     """
@@ -44,7 +44,7 @@ class Control:
 
 
 def controls(env: Environment) -> list[Control]:
-    """The controls of an environment. The one that does nothing, if there is one, has the keys in `WAIT`.
+    """Returns the controls of an environment; the one that does nothing, if any, has the keys in `WAIT`.
 
     Raises:
         ValueError: for an action that is neither one discrete number nor one or two continuous ones.
@@ -64,7 +64,7 @@ def controls(env: Environment) -> list[Control]:
 
 
 def action_names(env: Environment) -> tuple[str, ...]:
-    """The names of the actions of a stack: those of its task, unless a wrapper changes the action; else none."""
+    """Returns the names of the actions of the task; none if a wrapper changes the action."""
     task = env.unwrapped
     if not isinstance(task, Task) or repr(task.action_spec()) != repr(env.action_spec()):
         return ()
@@ -72,7 +72,7 @@ def action_names(env: Environment) -> tuple[str, ...]:
 
 
 def _discrete(spec: specs.Bounded, names: tuple[str, ...]) -> list[Control]:
-    """Digits for all actions, then letters; arrows for directions, and initials that are unique."""
+    """Chooses digits for all actions, then letters; arrows for directions, and initials that are unique."""
     low, count = int(spec.minimum), spec.num_values
     names = names or tuple(str(low + i) for i in range(count))
     arrows = [_DIRECTIONS.get(name) for name in names]
@@ -92,7 +92,7 @@ def _discrete(spec: specs.Bounded, names: tuple[str, ...]) -> list[Control]:
 
 
 def _continuous(spec: specs.Array, names: tuple[str, ...]) -> list[Control]:
-    """Arrows that push one number to an end and the other one to zero. Numbers without bounds end at 1."""
+    """Chooses arrows that push one number to an end and the other one to zero; without bounds, ends are 1."""
     ends = (spec.minimum, spec.maximum) if isinstance(spec, specs.Bounded) else (-np.inf, np.inf)
     low, high = (np.broadcast_to(end, spec.shape).ravel() for end in ends)
     low, high = np.where(np.isfinite(low), low, -1), np.where(np.isfinite(high), high, 1)

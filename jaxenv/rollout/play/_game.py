@@ -1,4 +1,4 @@
-"""One lane of an environment, played step by step on the host. Front ends show it."""
+"""Plays one lane of an environment step by step on the host. Front ends show it."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxenv.rollout.play._controls import Control, controls
 
 
 class Game:
-    """The state of a game: the last row, what is drawn of it, and the return so far.
+    """The state of a game: the last row, its picture, and the return so far.
 
     Attributes:
         name: the id of the environment.
@@ -44,12 +44,12 @@ class Game:
             self.has_picture = False
 
     def compile(self) -> None:
-        """Compiles the step, which then takes no time during the game; outside JAX there is nothing to compile."""
+        """Compiles the step, so that the game does not pause for it; outside JAX there is nothing to compile."""
         if not self._env.unwrapped._is_outside_jax:
             jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
 
     def take(self, control: Control) -> None:
-        """One step. Does nothing after the end of an episode."""
+        """Takes one step. Does nothing after the end of an episode."""
         if self.end:
             return
         self._state, self._timestep = self._env.step(self._state, jnp.asarray(control.action)[None])
@@ -71,18 +71,18 @@ class Game:
         self.step, self.reward, self.total, self.end = 0, 0.0, 0.0, ""
 
     def picture(self, size: int) -> np.ndarray:
-        """The picture of the state, uint8 ``[size, size, 3]``."""
+        """Returns the picture of the state, uint8 ``[size, size, 3]``."""
         return np.asarray(self._env.render(self._state, size)[0])
 
     def observation(self, columns: int = 75) -> str:
-        """The observation as text in lines of at most so many columns, for an environment without a picture."""
+        """Returns the observation as text in lines of at most ``columns`` characters, for a task without a picture."""
         lane = jax.tree.map(lambda x: np.asarray(x)[0], self._timestep.observation)
         with np.printoptions(precision=3, suppress=True, threshold=400, linewidth=columns):
             return "\n".join(str(x) for x in jax.tree.leaves(lane))
 
     @property
     def status(self) -> list[str]:
-        """Two lines: the last step, and how the episode ended."""
+        """Two lines: the last step, and the end of the episode."""
         rewards = f"reward {self.reward:.4g}   return {self.total:.4g}"
         end = f"{self.end} after {self.step} step{'s' * (self.step != 1)}" if self.end else ""
         return [f"episode {self.episode}   step {self.step}   {rewards}", end]

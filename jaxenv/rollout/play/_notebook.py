@@ -1,4 +1,4 @@
-"""The player in a notebook: a picture and a button per action, by ipywidgets."""
+"""Plays in a notebook: a picture and a button per action, by ipywidgets."""
 
 import io
 from typing import Any
@@ -10,7 +10,7 @@ _SIZE = 256  # pixels
 
 
 def player(game: Game) -> Any:
-    """The widget. Every button is one step; the picture and the status follow.
+    """Returns the widget. Every button is one step; the picture and the status follow.
 
     Raises:
         ImportError: if ipywidgets or pillow is not installed.

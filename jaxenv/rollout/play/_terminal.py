@@ -1,4 +1,4 @@
-"""The player in a terminal: half blocks, and keys without Enter."""
+"""Plays in a terminal: half blocks, and keys without Enter."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ def play_in_terminal(game: Game, fps: int) -> None:
 
 def _loop(screen: Screen, game: Game, fps: int, depth: int) -> None:
     keys = {key: control for control in game.controls for key in control.keys}
-    held: Control | None = None  # the action that real time repeats; without one the clock stands
+    held: Control | None = None  # the action repeated in real time; without one the clock stops
     due = time.monotonic()
     shown = None
     while True:
@@ -64,10 +64,10 @@ def _loop(screen: Screen, game: Game, fps: int, depth: int) -> None:
 
 
 def frame(game: Game, size: tuple[int, int], depth: int, held: Control | None, fps: int) -> str:
-    """A frame for a terminal of some columns and lines: the picture, and the text next to it or below it."""
+    """Returns a frame for a terminal of this size: the picture, and the text next to it or below it."""
     columns, lines = size
     beside, below = _panel(game, held, fps), _footer(game, held, fps, columns)
-    # The picture is as large as it can be, unless the text next to it would have too many lines.
+    # The picture is as large as possible, unless the text next to it would have too many lines.
     over_text, next_to_text = fit(columns, lines - len(below))[1], fit(columns - _PANEL - 2, lines)[1]
     if next_to_text <= over_text or len(beside) > lines:
         return "\n".join([*_picture(game, min(over_text, _LARGEST), depth), *below])
@@ -80,7 +80,7 @@ def frame(game: Game, size: tuple[int, int], depth: int, held: Control | None, f
 
 
 def _picture(game: Game, pixels: int, depth: int) -> list[str]:
-    """The picture, or the observation where there is none, padded to the width of a picture."""
+    """Returns the picture, or the observation where there is none, padded to the width of a picture."""
     pixels = pixels // 2 * 2
     if game.has_picture:
         return half_blocks(game.picture(max(pixels, 8)), depth).split("\n")
@@ -88,7 +88,7 @@ def _picture(game: Game, pixels: int, depth: int) -> list[str]:
 
 
 def _panel(game: Game, held: Control | None, fps: int) -> list[str]:
-    """The text next to the picture: a line per key."""
+    """Returns the text next to the picture: a line per key."""
     status = game.status[0].split("   ")
     table = [(_signs(c), c.name + (" <" if c is held else "")) for c in game.controls]
     table += _commands(game, fps)
@@ -98,7 +98,7 @@ def _panel(game: Game, held: Control | None, fps: int) -> list[str]:
 
 
 def _footer(game: Game, held: Control | None, fps: int, columns: int) -> list[str]:
-    """The text below the picture: the status and the keys in as few lines as possible."""
+    """Returns the text below the picture: the status and the keys in as few lines as possible."""
     keys = [*((_signs(control), control.name) for control in game.controls), *_commands(game, fps)]
     name, *status = _flowed([game.name, *game.status[0].split("   ")], columns)
     name = name.replace(game.name, f"{_BOLD}{game.name}{_RESET}", 1)
@@ -106,7 +106,7 @@ def _footer(game: Game, held: Control | None, fps: int, columns: int) -> list[st
 
 
 def _flowed(parts: Sequence[str], columns: int) -> list[str]:
-    """The parts in lines of at most so many columns."""
+    """Joins the parts to lines of at most ``columns`` characters."""
     lines = [parts[0]]
     for part in parts[1:]:
         if len(lines[-1]) + 3 + len(part) > columns:
@@ -122,10 +122,10 @@ def _commands(game: Game, fps: int) -> list[tuple[str, str]]:
 
 
 def _notice(game: Game, held: Control | None, fps: int) -> str:
-    """How the episode ended, or why nothing moves."""
+    """Says how the episode ended, or why nothing moves."""
     return f"{_BOLD}{game.status[1] or ('the next key starts the clock' if fps and held is None else '')}{_RESET}"
 
 
 def _signs(control: Control) -> str:
-    """The keys of a control as text; the full stop is an alias of the space bar that needs no mention."""
+    """Returns the keys of a control as text; the full stop, an alias of the space bar, is left out."""
     return " ".join(_SIGNS.get(key, key) for key in control.keys if key != ".")

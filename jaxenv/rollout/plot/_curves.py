@@ -1,4 +1,4 @@
-"""Learning curves with intervals over seeds."""
+"""Draws learning curves with intervals over seeds."""
 
 import csv
 import errno
@@ -35,15 +35,15 @@ def curves(
     """Draws learning curves: an average over seeds, and its bootstrap interval as a band.
 
     The interval is the percentile interval of averages of seeds that are resampled with replacement (Efron 1979,
-    doi:10.1214/aos/1176344552), the same in every call. One seed has no interval, and that of fewer than about five
-    seeds is too narrow. Where a seed lacks a value, the curve has a gap.
+    doi:10.1214/aos/1176344552), the same in every call. One seed has no interval, and fewer than about five seeds give
+    one that is too narrow. Where a seed lacks a value, the curve has a gap.
 
     Args:
         runs: one run, or several by the name that the legend shows. A run is a folder of ``jaxenv train``, a CSV file
             with the columns ``steps``, ``seed`` (may be left out if there is one) and ``column``, or a pair of arrays:
             steps ``[N]`` and returns ``[N, num_seeds]`` or ``[N]``.
-        column: what to read from files.
-        average: ``"mean"``, or ``"iqm"`` for the mean of the middle half of the seeds, which outliers do not move
+        column: the column to read from files.
+        average: ``"mean"``, or ``"iqm"`` for the mean of the middle half of the seeds, which is robust to outliers
             (Agarwal et al. 2021, arXiv:2108.13264); an interquartile mean needs at least 4 seeds.
         level: the fraction of the resampled averages inside the band.
         num_resamples: the number of times that the seeds are resampled.
@@ -105,7 +105,7 @@ def curves(
 
 
 def _plain(label: str) -> str:
-    """A label as it is written: Matplotlib hides those that start with an underscore, and reads dollars as formulas."""
+    """Escapes a label: Matplotlib hides a leading underscore and reads dollars as formulas."""
     return "\u200b" * label.startswith("_") + label.replace("$", r"\$")
 
 
@@ -116,18 +116,18 @@ _AVERAGES = {"mean": "mean", "iqm": "interquartile mean"}
 def interval(
     returns: np.ndarray, average: Average, level: float, num_resamples: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Averages of ``returns`` (``[N, num_seeds]``) over the seeds, and their bootstrap interval: three ``[N]``."""
+    """Returns averages of ``returns [N, num_seeds]`` over the seeds, and their bootstrap interval: three ``[N]``."""
     count = returns.shape[1]
     index = np.random.default_rng(0).integers(count, size=(num_resamples, count))
     centre, low, high = (np.full(len(returns), np.nan) for _ in range(3))
-    for n, values in enumerate(returns):  # all of them at once may not fit into memory
+    for n, values in enumerate(returns):  # all at once may not fit into memory
         centre[n] = _averaged(values, average)
         low[n], high[n] = np.quantile(_averaged(values[index], average), ((1 - level) / 2, (1 + level) / 2))
     return centre, low, high
 
 
 def _averaged(values: np.ndarray, average: Average) -> np.ndarray:
-    """The average over the last axis; NaN if there is a NaN in it."""
+    """Returns the average over the last axis; NaN if there is a NaN in it."""
     if average == "iqm":
         cut = values.shape[-1] // 4
         missing = np.isnan(values).any(axis=-1, keepdims=True)
@@ -136,7 +136,7 @@ def _averaged(values: np.ndarray, average: Average) -> np.ndarray:
 
 
 def _read(run: Run, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps ``[N]`` and returns ``[N, num_seeds]``, float64."""
+    """Returns steps ``[N]`` and returns ``[N, num_seeds]``, float64."""
     if isinstance(run, str | os.PathLike):
         return _read_csv(pathlib.Path(run), column)
     rule = "a run must be a path or a pair of steps and returns"
@@ -180,7 +180,7 @@ def _read_csv(path: pathlib.Path, column: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _number(entry: str | None, where: str) -> float:
-    """The number of a cell, NaN if it is empty."""
+    """Returns the number of a cell, NaN if it is empty."""
     try:
         return float(entry) if entry else np.nan
     except ValueError:

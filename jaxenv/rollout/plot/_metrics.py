@@ -1,4 +1,4 @@
-"""Metrics of a rollout, and the episodes of an evaluation."""
+"""Draws the metrics of a rollout, and the episodes of an evaluation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,10 +24,10 @@ def metrics(metrics: Mapping[str, Any] | Evaluation, *, title: str = "", axis: A
     Metrics by name have a panel of bars for how episodes ended; a panel each for returns and lengths, with the mean as
     a dot, one standard deviation as a thick line and the extremes as a thin one, for all episodes and by ending; and a
     panel of bars for the entries of ``env_info``. Metrics without data are left out. The episodes of an
-    `jaxenv.rollout.Evaluation` make histograms of returns and lengths, in which colours tell how episodes ended.
+    `jaxenv.rollout.Evaluation` make histograms of returns and lengths, coloured by how episodes ended.
 
     Args:
-        metrics: what `jaxenv.rollout.Metrics` or ``Evaluation.summary`` computed, a row of `ChunkedRollout`, or an
+        metrics: the result of `jaxenv.rollout.Metrics` or ``Evaluation.summary``, a row of `ChunkedRollout`, or an
             `jaxenv.rollout.Evaluation` ``[N]``; rewards must be scalar.
         title: the title of the plot.
         axis: axes of matplotlib, one per panel; by default a new figure.
@@ -46,9 +46,9 @@ def metrics(metrics: Mapping[str, Any] | Evaluation, *, title: str = "", axis: A
     """
     check_text("plot.metrics", "title", title)
     if isinstance(metrics, Evaluation):
-        panels = _of_evaluation(metrics)
+        panels = _evaluation_panels(metrics)
     elif isinstance(metrics, Mapping):
-        panels = _of_metrics(metrics)
+        panels = _metrics_panels(metrics)
     else:
         raise ValueError(f"plot.metrics: metrics must be a dict or an Evaluation, got {type(metrics).__name__}")
     figure, axes = _style.axes_of("plot.metrics", axis, figure, columns=len(panels), size=(1 + 3.2 * len(panels), 2.6))
@@ -60,8 +60,8 @@ def metrics(metrics: Mapping[str, Any] | Evaluation, *, title: str = "", axis: A
     return figure
 
 
-def _of_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Titles of panels, and the functions that draw them."""
+def _metrics_panels(metrics: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Returns the titles of panels, and the functions that draw them."""
     if not all(map(is_concrete, jax.tree.leaves(dict(metrics)))):
         raise ValueError("plot.metrics: metrics must be numbers, got traced ones: plot outside of jit")
     values = {name: x for name, x in to_host(dict(metrics)).items() if x is not None}
@@ -77,8 +77,8 @@ def _of_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, Any]]:
         names = [f"{what}_{part}" for part in ("mean", "std", "min", "max", "mean_terminated", "mean_truncated")]
         used.update(names)
         if f"{what}_mean" in values:
-            of = {name.removeprefix(f"{what}_"): values[name] for name in names if name in values}
-            panels.append((what, lambda axis, of=of: _spread(axis, of)))
+            found = {name.removeprefix(f"{what}_"): values[name] for name in names if name in values}
+            panels.append((what, lambda axis, found=found: _spread(axis, found)))
     if not panels:
         raise ValueError(f"plot.metrics: metrics must hold some of episodes, such as return_mean, got {list(metrics)}")
     others = {name: x for name, x in values.items() if name not in used and isinstance(x, int | float)}
@@ -97,15 +97,21 @@ def _bars(axis: Any, values: Mapping[str, float], colours: Mapping[str, Any]) ->
     _horizontal(axis)
 
 
-def _spread(axis: Any, of: Mapping[str, float]) -> None:
-    """Mean, standard deviation and extremes of all episodes, and the means by ending."""
-    rows = [("all", of["mean"], _style.colour(0))]
-    rows += [(name, of[f"mean_{name}"], colour) for name, colour in _COLOURS.items() if f"mean_{name}" in of]
-    if "min" in of and "max" in of:
-        axis.plot([of["min"], of["max"]], [0, 0], color=_style.colour(0), linewidth=1.2, marker="|", markersize=8)
-    if "std" in of:
+def _spread(axis: Any, values: Mapping[str, float]) -> None:
+    """Draws mean, standard deviation and extremes of all episodes, and the means by ending."""
+    rows = [("all", values["mean"], _style.colour(0))]
+    rows += [(name, values[f"mean_{name}"], colour) for name, colour in _COLOURS.items() if f"mean_{name}" in values]
+    if "min" in values and "max" in values:
         axis.plot(
-            [of["mean"] - of["std"], of["mean"] + of["std"]], [0, 0], color=_style.colour(0), linewidth=6, alpha=0.4
+            [values["min"], values["max"]], [0, 0], color=_style.colour(0), linewidth=1.2, marker="|", markersize=8
+        )
+    if "std" in values:
+        axis.plot(
+            [values["mean"] - values["std"], values["mean"] + values["std"]],
+            [0, 0],
+            color=_style.colour(0),
+            linewidth=6,
+            alpha=0.4,
         )
     for y, (_, mean, colour) in enumerate(rows):
         axis.plot([mean], [y], color=colour, marker="o", markersize=7)
@@ -130,7 +136,7 @@ def _horizontal(axis: Any) -> None:
     axis.tick_params(axis="y", length=0)
 
 
-def _of_evaluation(evaluation: Evaluation) -> list[tuple[str, Any]]:
+def _evaluation_panels(evaluation: Evaluation) -> list[tuple[str, Any]]:
     if not all(map(is_concrete, jax.tree.leaves(evaluation))):
         raise ValueError("plot.metrics: metrics must be numbers, got a traced Evaluation: plot outside of jit")
     returns, lengths, terminated, finished, abnormal = map(np.asarray, vars(evaluation).values())
@@ -160,7 +166,7 @@ def _of_evaluation(evaluation: Evaluation) -> list[tuple[str, Any]]:
 
 
 def _edges(x: np.ndarray) -> np.ndarray:
-    """Edges of at most 30 bins; those of whole numbers hold equally many of them."""
+    """Returns the edges of at most 30 bins; bins of whole numbers hold equally many of them."""
     if np.any(x != np.round(x)) or x.max() - x.min() > 1e9:
         return np.histogram_bin_edges(x, bins=int(np.clip(2 * np.sqrt(len(x)), 5, 30)))
     width = np.ceil((x.max() - x.min() + 1) / 30)

@@ -1,4 +1,4 @@
-"""Where plots are drawn, and how they look."""
+"""Prepares axes and figures, and styles plots."""
 
 import functools
 import io
@@ -12,14 +12,14 @@ from jaxenv._util.library import import_library
 INSTALL = "pip install matplotlib"
 INK, GREY, PAPER = (tuple(map(float, c)) for c in (canvas.INK, canvas.GREY, canvas.PAPER))
 TERMINATED, TRUNCATED = (tuple(map(float, c)) for c in (canvas.RED, canvas.GOLD))
-# Of lanes and curves. Red and gold mark ends of episodes.
+# Colours of lanes and curves. Red and gold mark ends of episodes.
 COLOURS = [
     tuple(map(float, c)) for c in (canvas.BLUE, canvas.ORANGE, canvas.TEAL, canvas.PURPLE, canvas.GREEN, canvas.BROWN)
 ]
 
 
 def colour(number: int) -> tuple[float, ...]:
-    """The colour of a lane or a curve."""
+    """Returns the colour of a lane or a curve."""
     return COLOURS[number % len(COLOURS)]
 
 
@@ -32,10 +32,10 @@ def axes_of(
     size: tuple[float, float] = (7, 4),
     **options: Any,
 ) -> tuple[Any, list[Any]]:
-    """The figure to return, and the axes to draw on.
+    """Returns the figure to return, and the axes to draw on.
 
     Args:
-        owner: the name of the calling function, with which errors start.
+        owner: the name of the calling function, for errors.
         axis: axes of matplotlib, one or as many as there are panels; then ``figure`` must be ``None``.
         figure: a figure of matplotlib, whose area is filled; by default a new one, with the same ground on light and
             dark pages.
@@ -61,7 +61,7 @@ def axes_of(
         return given[0].figure, given
     if figure is None:
         figure = matplotlib_figure.Figure(figsize=size, layout="constrained", facecolor=PAPER)
-        # Only pyplot tells notebooks how to show a figure, and this one is not pyplot's.
+        # Notebooks know how to show the figures of pyplot only, and this is none.
         figure._repr_png_ = functools.partial(_png, figure)
         panel_axes = list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
         for panel in panel_axes:
@@ -84,12 +84,12 @@ def _dress(axis: Any) -> None:
 
 
 def ink(axis: Any) -> Any:
-    """The colour of text on an axis."""
+    """Returns the colour of text on an axis."""
     return axis.yaxis.label.get_color()
 
 
 def legend(axis: Any, **options: Any) -> None:
-    """A legend without a frame, if there is anything to list."""
+    """Adds a legend without a frame, if there is anything to list."""
     handles = options.pop("handles", None) or axis.get_legend_handles_labels()[0]
     if handles:
         axis.legend(handles=handles, frameon=False, labelcolor=ink(axis), **options)

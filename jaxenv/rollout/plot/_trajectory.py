@@ -1,4 +1,4 @@
-"""Rewards, ends and observations of a trajectory."""
+"""Draws rewards, ends and observations of a trajectory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from jaxenv.specs._array import check_spec
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
-_MOST = 6  # components that are drawn by default
+_MOST = 6  # components drawn by default
 
 
 def trajectory(
@@ -68,17 +68,17 @@ def trajectory(
     figure, axes = _style.axes_of("plot.trajectory", axis, figure, rows=count, size=(7, 1.2 + 1.4 * count), sharex=True)
     shown: set[str] = set()
     for i, (panel, (name, values)) in enumerate(zip(axes, [*rewards, *numbers], strict=True)):
-        of_reward = i < len(rewards)
+        is_reward = i < len(rewards)
         panel.set_ylabel(name)
         for place, lane in enumerate(chosen):
             column, colour = values[:, lane].astype(np.float64), _style.colour(place)
-            line, marks = _marks(step_type[:, lane], discount[:, lane], column, of_reward)
+            line, marks = _marks(step_type[:, lane], discount[:, lane], column, is_reward)
             panel.plot(*line, color=colour, linewidth=1.4, label=f"lane {lane}")
             for kind, at in marks.items():
                 if len(at):
                     panel.plot(at, column[at], **{"color": colour, "linestyle": "none", "zorder": 3, **_MARKERS[kind]})
                     shown.add(kind)
-        if of_reward:
+        if is_reward:
             _with_zero(panel, values[:, chosen])
     axes[-1].set_xlabel("row")
     handles = axes[0].get_legend_handles_labels()[0] if len(chosen) > 1 else []
@@ -107,21 +107,21 @@ _MARKERS: dict[str, dict[str, Any]] = {
 
 
 def _marks(
-    step_type: np.ndarray, discount: np.ndarray, values: np.ndarray, of_reward: bool
+    step_type: np.ndarray, discount: np.ndarray, values: np.ndarray, is_reward: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, np.ndarray]]:
-    """The line of one lane, with a gap in front of every episode, and the rows that are marked.
+    """Returns the line of one lane, with a gap in front of every episode, and the rows to mark.
 
-    In ``same_step`` mode a LAST row has the reward that ended an episode and the first observation of the next.
+    In ``same_step`` mode a LAST row holds the last reward of an episode and the first observation of the next.
     """
     first, last = step_type == 0, step_type == 2
     restarted = last & ~np.append(first[1:], True)
-    starts = first | (np.append(False, last[:-1]) if of_reward else restarted)
-    line = np.where(first, np.nan, values) if of_reward else values
+    starts = first | (np.append(False, last[:-1]) if is_reward else restarted)
+    line = np.where(first, np.nan, values) if is_reward else values
     at = np.flatnonzero(starts)
     rows = np.arange(len(values), dtype=np.float64)
-    ended = last if of_reward else last & ~restarted
+    ended = last if is_reward else last & ~restarted
     marks = {"terminated": ended & (discount == 0), "truncated": ended & (discount > 0)}
-    marks = marks if of_reward else {"first row": starts, **marks}
+    marks = marks if is_reward else {"first row": starts, **marks}
     return (np.insert(rows, at, at), np.insert(line, at, np.nan)), {k: np.flatnonzero(m) for k, m in marks.items()}
 
 
@@ -139,7 +139,7 @@ def _concrete(x: Any) -> np.ndarray:
 
 
 def _components(x: np.ndarray) -> list[np.ndarray]:
-    """The numbers of one row each as ``[T, B]``."""
+    """Splits an array into its numbers per row, ``[T, B]`` each."""
     return list(np.moveaxis(x.reshape(*x.shape[:2], -1), -1, 0))
 
 
@@ -156,11 +156,11 @@ def _chosen_lanes(lanes: Any, count: int) -> list[int]:
 
 
 def _chosen_observations(observation: Tree, spec: Tree, chosen: Any) -> list[tuple[str, np.ndarray]]:
-    """Labels and values ``[T, B]`` of the chosen numbers."""
+    """Returns labels and values ``[T, B]`` of the chosen numbers."""
     leaves = jax.tree_util.tree_leaves_with_path(observation)
     specs = [None] * len(leaves) if spec is None else jax.tree.leaves(spec)
     if len(specs) != len(leaves):
-        raise ValueError(f"plot.trajectory: spec must be that of the observation, got {len(specs)} for {len(leaves)}")
+        raise ValueError(f"plot.trajectory: spec must fit the observation, got {len(specs)} leaves for {len(leaves)}")
     known: dict[str, tuple[str, np.ndarray]] = {}
     for (path, leaf), of in zip(leaves, specs, strict=True):
         if is_key(leaf):

@@ -20,7 +20,7 @@ def require_no_overflow(subject: Subject) -> None:
     """Raises a `Failure` if an integer of 8 or 16 bits in the state counts steps or episodes until it wraps around.
 
     An integer that only ever grows by one is given each value of its dtype from its smallest one on. It may stop
-    growing or end the episode at one of them, as an index into a deck or a board does.
+    growing or end the episode at some value, like an index into a deck or a board.
     """
     rollout = subject.rollout
     kind = rollout.step_type[1:]

@@ -34,7 +34,7 @@ def batch_equals_single_lanes(subject: Subject) -> None:
 
 
 def _replay_lane_by_lane(env: Environment, rollout: Rollout) -> Tree:
-    """Every step of a rollout, repeated in batches of one lane: states and rows ``[T, B, ...]``."""
+    """Repeats every step of a rollout in batches of one lane: states and rows ``[T, B, ...]``."""
     single = []
     for lane in range(LANES):
         at = np.array([lane])
@@ -74,7 +74,7 @@ def lane_independent(subject: Subject) -> str:
 
 
 def _keep_lane(others: Tree, own: Tree, lane: int) -> Tree:
-    """The keys ``[B]`` or actions ``[T, B, ...]`` in ``others``, with those of one lane from ``own``."""
+    """Replaces keys ``[B]`` or actions ``[T, B, ...]`` by ``others``, except in one lane of ``own``."""
 
     def keep(other: jax.Array, mine: jax.Array) -> jax.Array:
         if isinstance(other, jax.Array):  # keys
@@ -114,7 +114,7 @@ def nan_contained(subject: Subject) -> str:
 
 
 def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
-    """The state with all floats of some lanes replaced, and the number of leaves with floats."""
+    """Replaces all floats of some lanes of a state; returns it and the number of leaves with floats."""
     count = 0
 
     def replace(x: np.ndarray) -> np.ndarray:
@@ -158,7 +158,7 @@ _FEW_STEPS = 10
 
 
 def _first_steps(subject: Subject, count: int) -> tuple[Tree, Tree, Tree]:
-    """The rows after the steps, the states before them and the actions: of all steps, or of the first for many lanes.
+    """Returns rows after the steps, states before them and actions: of all steps, or of the first ones for many lanes.
 
     All are ``[T, B, ...]``.
     """
@@ -241,7 +241,7 @@ def scalar_equals_per_lane(subject: Subject) -> str:
 
 
 def _refused_per_lane(env: Environment, names: list[str], error: Exception) -> str:
-    """The first value with which ``reset`` or ``step`` raises if it is given per lane, and how to use it there."""
+    """Names the first value with which ``reset`` or ``step`` fails if given per lane, and shows how to use it there."""
     refused = ", ".join(names)
     for name in dict.fromkeys(names):
         try:

@@ -1,4 +1,4 @@
-"""Episodes: where they start and end, and what the rows there contain."""
+"""Episodes: starts, ends and the rows at both."""
 
 import dataclasses
 from typing import Any
@@ -58,7 +58,7 @@ def episode_grammar(subject: Subject) -> str:
 
 
 def _transition_info(subject: Subject, rows: TimeStep) -> dict[str, Tree]:
-    """The entries of ``env_info`` that describe a transition rather than a state."""
+    """Returns the entries of ``env_info`` that describe a transition rather than a state."""
     of_state = jax.eval_shape(subject.stack.env_info_of, take_steps(subject.rollout.states, 0))
     return {n: x for n, x in rows.env_info.items() if n not in of_state and n != "final_observation"}
 
@@ -79,7 +79,7 @@ def time_limit_exact(subject: Subject) -> str:
     """
     limit = _outermost_time_limit(subject)
     others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
-    if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show what it counts
+    if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show the counted steps
         _require_exact(subject)
     states = subject.state_of(limit, subject.rollout.before)
     actions = sample_actions(limit, subject.key, subject.num_steps)
@@ -98,7 +98,7 @@ def time_limit_exact(subject: Subject) -> str:
 
 
 def _outermost_time_limit(subject: Subject) -> TimeLimit:
-    """The outermost ``TimeLimit`` of the original environment, with the limits of the shared rollout."""
+    """Returns the outermost ``TimeLimit`` of the original environment, with the limits of the shared rollout."""
     if not any(isinstance(layer, TimeLimit) for layer in layers(subject.env)):
         raise NotApplicable("the stack has no TimeLimit")
     return next(layer for layer in layers(subject.stack) if isinstance(layer, TimeLimit))
@@ -146,7 +146,7 @@ def _counts_steps(node: Tree) -> bool:
 
 
 def _without_owned(rows: TimeStep, terminal: bool) -> TimeStep:
-    """The rows without the fields that ``TimeLimit`` owns."""
+    """Clears the fields that ``TimeLimit`` owns."""
     rows = tree.set_field(rows, "step_type", ())
     rows = tree.set_field(rows, "discount", ()) if terminal else rows
     info = {n: x for n, x in rows.env_info.items() if n != "time_limit_reached"}

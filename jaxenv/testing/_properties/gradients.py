@@ -83,7 +83,7 @@ def _require_zero(what: str, gradient: Tree, where: np.ndarray) -> None:
 
 
 def _floats(values: Tree) -> Tree:
-    """The tree with None in place of leaves that are not floats."""
+    """Replaces leaves that are not floats by None."""
     return jax.tree.map(lambda x: x if _is_float(x) else None, values)
 
 
@@ -92,18 +92,18 @@ def _is_float(x: Any) -> bool:
 
 
 def _with_floats(floats: Tree, values: Tree) -> Tree:
-    """``values`` with its float leaves replaced by ``floats``."""
+    """Returns ``values`` with its float leaves replaced by ``floats``."""
     return jax.tree.map(lambda x, f: x if f is None else f, values, floats, is_leaf=lambda x: x is None)
 
 
 def _scalar(row: TimeStep) -> jax.Array:
-    """One float32 per lane that depends on the reward and on all float observations."""
+    """Reduces a row to one float32 per lane that depends on the reward and on all float observations."""
     leaves = [x for x in jax.tree.leaves((row.reward, row.observation)) if _is_float(x) and x[0].size]
     return sum(jnp.mean(x.astype(jnp.float32).reshape(x.shape[0], -1), axis=1) for x in leaves)  # type: ignore[return-value]
 
 
 def _rollout_gradients(subject: Subject, weights: np.ndarray, *, checkpoint: bool = False) -> tuple[Tree, Tree]:
-    """A weighted sum over the rows of the shared rollout, and its gradients (env, first state, actions)."""
+    """Returns a weighted sum over the rows of the shared rollout, and its gradients (env, first state, actions)."""
     state, _ = subject.rollout.start
     return to_numpy(_value_and_gradients(subject.stack, state, subject.rollout.actions, weights, checkpoint))
 
@@ -130,7 +130,7 @@ def _value_and_gradients(
 
 @jitted
 def _step_gradients(env: Environment, states: Any, actions: Any) -> Any:
-    """Gradients (env, states, actions) of the sum of all floats that one step from each of ``states`` returns."""
+    """Returns gradients (env, states, actions) of the sum of all floats after one step from each of ``states``."""
     inputs = (env, states, actions)
 
     def total(floats: Any) -> Any:
@@ -143,7 +143,7 @@ def _step_gradients(env: Environment, states: Any, actions: Any) -> Any:
 
 @jitted
 def _step_scalars(env: Environment, floats: Any, inputs: Any) -> Any:
-    """`_scalar` of one step from each of the states ``[T, B, ...]``: float32 ``[T, B]``."""
+    """Returns `_scalar` of one step from each of the states ``[T, B, ...]``: float32 ``[T, B]``."""
     return jax.lax.map(lambda given: _scalar(env.step(*given)[1]), _with_floats(floats, inputs))
 
 

@@ -101,7 +101,7 @@ def episodes_differ(subject: Subject) -> str:
     starts = [x[at_start, lane] for x in _arrays(subject.task(rollout))]
     if not any(np.any(x != x[:1]) for x in starts):
         if carries(subject.stack):
-            raise NotApplicable("carry keeps what episodes start with")
+            raise NotApplicable("carry keeps the state that episodes start with")
         raise Failure(f"all {at_start.sum()} episodes of lane {lane} start in the same state, from {starts[0][0]}")
     return f"{at_start.sum()} starts of lane {lane}"
 
@@ -154,7 +154,7 @@ def no_word_reused(subject: Subject) -> str:
 
 
 def _without_multi_steps(env: Environment) -> Environment:
-    """The stack without wrappers that take several steps at once, since they discard some of those steps."""
+    """Removes wrappers that take several steps at once, since they discard some of those steps."""
     if not isinstance(env, Wrapper):
         return env
     inner = _without_multi_steps(env.env)
@@ -182,7 +182,7 @@ def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
 
 
 def _consumer() -> str:
-    """The line that draws: the author's innermost one, or that of the wrapper of this library that draws."""
+    """Names the line that draws: the author's innermost one, or the line of this library's wrapper."""
     stack = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
     frames = list(itertools.takewhile(lambda frame: frame.f_code.co_name != "two_episodes", stack))
     tools = (__name__, "jaxenv.random", "jaxenv.specs", "jaxenv.tree", "jaxenv._util.xla")
@@ -247,7 +247,7 @@ _CORRELATION_LIMIT = 5.0  # in standard errors
 
 
 def _columns(task: Tree) -> dict[str, np.ndarray]:
-    """The first elements of every leaf of a task state by name, each float64 ``[lanes]``."""
+    """Returns the first elements of every leaf of a task state by name, each float64 ``[lanes]``."""
     columns = {}
     for path, x in jax.tree_util.tree_leaves_with_path(task, is_leaf=lambda x: isinstance(x, random.Clock)):
         if isinstance(x, random.Clock) or is_key(x):
@@ -281,7 +281,7 @@ def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray
 
 
 def _ks_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The Kolmogorov-Smirnov statistic of two samples of equal size, normalised."""
+    """Returns the Kolmogorov-Smirnov statistic of two samples of equal size, normalised."""
     both = np.sort(np.concatenate([a, b]))
     cdfs = [np.searchsorted(np.sort(x), both, side="right") / len(x) for x in (a, b)]
     return float(np.max(np.abs(cdfs[0] - cdfs[1])) * np.sqrt(len(a) / 2))

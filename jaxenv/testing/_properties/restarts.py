@@ -1,4 +1,4 @@
-"""Restarts: what they reset, and wrappers with state on either side of them."""
+"""Restarts: which state they reset, and wrappers with state on either side."""
 
 import dataclasses
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def restart_is_reset(subject: Subject) -> str:
 
 @jitted
 def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep]:
-    """``begin`` with each of the clocks and previous states, ``[T, B, ...]``."""
+    """Calls ``begin`` with each of the clocks and previous states, ``[T, B, ...]``."""
     return jax.lax.map(
         lambda given: env.begin(given[0].key, given[0].env_id, given[0].episode, given[1]), (clock, previous)
     )
@@ -80,7 +80,7 @@ def _unless_shared(x: Any) -> Any:
 
 
 def _frozen(env: Environment) -> Environment:
-    """The stack with frozen statistics, since a restart does not learn from the row that a step would learn from."""
+    """Freezes the statistics of the stack: a restart does not learn from the row that a step would learn from."""
     if not isinstance(env, Wrapper) or not any(isinstance(layer, BatchWrapper) for layer in layers(env)):
         return env
     changes = {"frozen": True} if isinstance(env, BatchWrapper) else {}
@@ -88,7 +88,7 @@ def _frozen(env: Environment) -> Environment:
 
 
 def _next_step_rollout(subject: Subject, env: Environment) -> Rollout:
-    """A rollout of ``env`` with FIRST rows: the shared one if possible."""
+    """Returns a rollout of ``env`` with FIRST rows: the shared one if possible."""
     if env is subject.stack and env.autoreset == "next_step":
         return subject.rollout
     return subject.roll_randomly(in_mode(env, "next_step"))

@@ -59,7 +59,7 @@ def sharding_invariant(subject: Subject) -> str:
 
 
 def _placement(env: Environment, inputs: Tree) -> tuple[Tree, Tree]:
-    """The arguments of `replay` and their partition specs: leaves per lane are sharded, all others replicated."""
+    """Returns the arguments of `replay` and their partition specs: leaves per lane are sharded, others replicated."""
     return (env, *inputs), (partition_specs(env), *jax.tree.map(lambda _: P(None, "lanes"), inputs))
 
 

@@ -57,7 +57,7 @@ _METHODS = ("reset", "step")
 
 
 def _count_traces(method: str, counts: Counter[Any]) -> Any:
-    """A jitted method of an environment that counts its traces in ``counts[method]``."""
+    """Jits a method of an environment and counts its traces in ``counts[method]``."""
 
     def traced(env: Environment, *args: Any) -> Any:
         counts[method] += 1
@@ -123,7 +123,7 @@ def no_callback(subject: Subject) -> None:
 
 
 def _transfers(equation: Any) -> bool:
-    """Whether ``device_put`` names a sharding or a memory; compiled code ignores the name of a device."""
+    """Returns whether ``device_put`` names a sharding or a memory; compiled code ignores the name of a device."""
     to = equation.params["devices"] if equation.primitive.name == "device_put" else ()
     return not all(place is None or isinstance(place, jax.Device) for place in to)
 
@@ -148,7 +148,7 @@ def vmap_equals_loop(subject: Subject) -> None:
 
 
 def _lower_float(d: Declared) -> Any:
-    """The value of a declared leaf, lowered by one percent if it is a float."""
+    """Returns the value of a declared leaf; a float is lowered by one percent."""
     is_float = d.dtype is not None and np.asarray(d.value).dtype.kind == "f"
     return np.asarray(d.value) * np.float32(0.99) if is_float else d.value
 

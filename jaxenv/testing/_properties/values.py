@@ -24,7 +24,7 @@ from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import ClipAction, GuardNonFinite
 
-# Bounds this large are no tighter than the range of the dtype.
+# Bounds this large are not tighter than the range of the dtype.
 _LARGE = np.finfo(np.float32).max / 2
 _MANY_STEPS = 1000
 
@@ -99,7 +99,7 @@ def stays_finite(subject: Subject) -> str:
 
 
 def _extreme(spec: Any, actions: np.ndarray, end: property) -> np.ndarray:
-    """The action at one end of its bounds, on every step; a large action where there is no such end."""
+    """Returns the action at one end of its bounds, on every step; a large action if there is no bound."""
     sign = -1 if end is specs.Bounded.minimum else 1
     if not isinstance(spec, specs.Bounded):
         return np.full_like(actions, 100 * sign) if spec.dtype.kind in "fiV" else actions
@@ -149,7 +149,7 @@ def actions_clipped(subject: Subject) -> None:
 
 
 def _beyond(spec: specs.Bounded, actions: np.ndarray, by: int) -> np.ndarray:
-    """The actions, on every other step replaced by ones beyond a bound."""
+    """Replaces the actions of every other step by ones beyond a bound."""
     bound = specs.aligned(spec.minimum if by < 0 else spec.maximum, actions.ndim).astype(actions.dtype)
     far = np.broadcast_to(bound + np.asarray(by, actions.dtype), actions.shape)
     odd = tree.expand(np.arange(actions.shape[0]) % 2 == 1, actions.ndim)

@@ -1,4 +1,4 @@
-"""Wrappers: what they may change, and what they must preserve."""
+"""Wrappers: allowed changes and preserved properties."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -41,13 +41,13 @@ def owned_fields_only(subject: Subject) -> str:
 
 
 def _is_comparable(layer: Wrapper) -> bool:
-    """Whether the start and the action of the wrapped environment follow from those of the wrapper."""
+    """Returns whether the start and the action of the wrapped environment follow from the wrapper's."""
     excluded = isinstance(layer, AutoReset | TimeLimit | FixedResetKey)
     return not (excluded or layer.place == "several_steps" or _chooses_actions(layer))
 
 
 def _chooses_actions(layer: Wrapper) -> bool:
-    """Whether the actions that a wrapper passes on may depend on more than the action it receives."""
+    """Returns whether the actions that a wrapper passes on may depend on more than the action it receives."""
     owns = "prev_action" in layer.owns and not isinstance(layer, ActionWrapper)
     return owns or (isinstance(layer, LaneWrapper) and layer.rewrites_action)
 
@@ -70,7 +70,7 @@ def _lane_ids() -> np.ndarray:
 
 
 def _inner_actions(layer: Environment, actions: Tree) -> Tree:
-    """The actions ``[T, B, ...]`` that a wrapper passes to the environment it wraps."""
+    """Returns the actions ``[T, B, ...]`` that a wrapper passes to the environment it wraps."""
     if not isinstance(layer, ActionWrapper):
         return actions
     spec = layer.action_spec()
@@ -80,7 +80,7 @@ def _inner_actions(layer: Environment, actions: Tree) -> Tree:
 
 
 def _without_owned(layer: Wrapper, inside: TimeStep, outside: TimeStep) -> tuple[TimeStep, TimeStep]:
-    """Both rows without the fields that the wrapper owns. Owning the observation includes the final one."""
+    """Clears the fields that the wrapper owns in both rows. Owning the observation includes the final one."""
     for field in layer.owns:
         inside, outside = (tree.set_field(rows, field, ()) for rows in (inside, outside))
     if "observation" in layer.owns and "env_info" not in layer.owns:
@@ -122,7 +122,7 @@ def specs_at_boundaries(subject: Subject) -> str:
 
 
 def _in_mode_or_none(env: Environment, mode: str) -> Environment | None:
-    """The stack in another mode, or None if a wrapper outside of ``AutoReset`` refuses it."""
+    """Rebuilds the stack in another mode; returns None if a wrapper outside of ``AutoReset`` refuses it."""
     if mode == env.autoreset:
         return env
     try:
@@ -271,7 +271,7 @@ class _PaysPastEnd(Wrapper):
 
 
 def _require_stops(subject: Subject, layer: Wrapper) -> str:
-    """A remark, empty if no step of the wrapper takes several steps of the environment."""
+    """Checks one wrapper; returns a remark, empty if none of its steps takes several steps of the environment."""
     name, core = type(layer).__name__, _PaysPastEnd(with_limits(layer.env, LIMITS))
     level = tree.rebuild(layer, env=core)
     rollout = subject.roll_randomly(AutoReset(level))

@@ -40,7 +40,7 @@ class ActionDelay(LaneWrapper):
     noop_kwargs = {"delay": 0}
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        """The queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
+        """Returns the queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
         lanes = timestep.env_id.shape[0]
 
         def idle(s: specs.Bounded) -> jax.Array:

@@ -63,7 +63,7 @@ class ActionNoise(LaneWrapper):
         return drawn, clip_continuous(spec, jax.tree.map(disturbed, spec, action))
 
     def _draw(self, stream: random.Stream) -> list[jax.Array]:
-        """One draw for every continuous leaf: a list of float32 ``[B, *shape]``."""
+        """Draws once for every continuous leaf: a list of float32 ``[B, *shape]``."""
         shapes = [s.shape for s in jax.tree.leaves(self.action_spec()) if s.is_continuous]
         normal = [random.normal(random.fold_in(stream, i), shape) for i, shape in enumerate(shapes)]
         return [tree.expand(self.sigma, x.ndim) * x for x in normal]

@@ -16,7 +16,7 @@ from jaxenv.tree import Tree
 class ActionRepeat(Wrapper):
     """Repeats every action ``num`` times and stops early at the end of an episode.
 
-    Rewards are summed, discounts multiplied, and all other fields are those of the last step taken.
+    Rewards are summed, discounts multiplied, and all other fields come from the last step taken.
     ``env_info["num_env_frames"]`` (int32 ``[B]``, 0 at FIRST) counts the steps of the environment; nested repeats
     multiply. A `TimeLimit` outside counts the agent's steps, one inside the steps of the environment.
 
@@ -80,9 +80,9 @@ class ActionRepeat(Wrapper):
         return state, timestep
 
     def _repeat(self, state: Tree, action: Tree, two_frames: bool) -> tuple[Tree, TimeStep, Any]:
-        """State and row after the repeats, and with ``two_frames`` the observation of the last step but one.
+        """Repeats the action: returns state and row, and with ``two_frames`` the observation of the last step but one.
 
-        If only one step was taken, that observation is the step's own.
+        If only one step was taken, it is the observation of this step.
         """
 
         def one(state: Tree) -> tuple[Tree, TimeStep]:
@@ -106,5 +106,5 @@ class ActionRepeat(Wrapper):
 
 
 def _counted(timestep: TimeStep, frames: jax.Array) -> TimeStep:
-    """The row with the number of environment steps that it covers."""
+    """Adds the number of environment steps that a row covers."""
     return dataclasses.replace(timestep, env_info={**timestep.env_info, "num_env_frames": frames})

@@ -43,7 +43,7 @@ def _without_bounds(spec: specs.Array) -> specs.Array:
 
 
 def clip_continuous(spec: Any, action: Any) -> Any:
-    """A tree of actions ``[B, ...]`` with its continuous leaves clipped to their specs; NaN passes through."""
+    """Clips the continuous leaves of actions ``[B, ...]`` to their specs; NaN passes through."""
 
     def clipped(s: specs.Bounded, a: jax.Array) -> jax.Array:
         if isinstance(s, specs.Bounded) and s.is_continuous:

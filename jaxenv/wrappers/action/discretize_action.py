@@ -10,7 +10,7 @@ from jaxenv.tree import Tree
 
 
 class DiscretizeAction(ActionWrapper):
-    """Replaces each element of a continuous action by the int32 number of one of its evenly spaced values.
+    """Replaces each element of a continuous action by the int32 number of an evenly spaced value.
 
     The action keeps its shape with one number per element, except that shape ``(1,)`` becomes ``()``. With ``flatten``
     one number encodes all elements, the first being the most significant.

@@ -18,7 +18,7 @@ class TransformAction(ActionWrapper):
         env: any environment.
         fn: maps a batch of the agent's actions (a tree of arrays ``[B, ...]``, discrete ones within their bounds) to a
             batch of the environment's. Functions compare by identity: a new function object triggers a recompilation.
-        spec: spec of the agent's action, or a tree of specs; that of the environment by default.
+        spec: spec of the agent's action, or a tree of specs; by default the environment's.
 
     Raises:
         ValueError: at trace time, if the result is not an action of ``env``.

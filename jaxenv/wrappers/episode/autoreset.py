@@ -33,14 +33,14 @@ class AutoReset(Wrapper):
 
     ``same_step`` gives them one row. The LAST row shows the next episode's first observation and keeps the transition's
     reward, discount, ``prev_action`` and ``env_info``. ``env_info["final_observation"]`` holds, on every row, the
-    observation that the step led to. The trajectory is that of ``next_step`` without its FIRST rows.
+    observation that the step led to. The trajectory equals ``next_step`` without FIRST rows.
 
-    All strategies give the same rows. ``"select"`` starts an episode in every lane at every step and keeps those that
-    are needed; ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and
-    starts episodes in those, ``block`` at a time. Under ``vmap``, for example over seeds, the lanes of all batches form
-    one batch. Gradients stop at the start of an episode. For lanes that ``jit`` shards across devices only
-    ``"select"`` needs no cross-device communication, and over a mesh of explicit axes it takes the place of
-    ``"compact"``; under ``shard_map`` no strategy needs any.
+    All strategies give the same rows. ``"select"`` starts an episode in every lane at every step and keeps the needed
+    ones; ``"cond"`` does so only at steps where a lane ended; ``"compact"`` gathers the lanes that ended and starts
+    episodes in those, ``block`` at a time. Under ``vmap``, for example over seeds, the lanes of all batches form one
+    batch. Gradients stop at the start of an episode. For lanes that ``jit`` shards across devices only ``"select"``
+    needs no cross-device communication, and over a mesh of explicit axes it takes the place of ``"compact"``; under
+    ``shard_map`` no strategy needs any.
 
     Owns ``step_type``, ``reward``, ``discount``, ``observation``, ``prev_action`` and ``env_info`` on the rows where an
     episode starts; all other rows pass through.
@@ -148,7 +148,7 @@ class AutoReset(Wrapper):
         return start_episodes(self.env, mask, state, timestep, self.reset_strategy, self.block)
 
     def _observation_where(self, mask: jax.Array, inner: Any, first: TimeStep, timestep: TimeStep) -> Any:
-        """The observation of ``first`` under the mask, else of ``timestep``."""
+        """Returns the observation of ``first`` under the mask, else of ``timestep``."""
         if self.env.observes_state:  # Observing the selected state once is cheaper than selecting between observations.
             return self.env.observation_of(inner)
         return tree.where(mask, first.observation, timestep.observation)
@@ -156,7 +156,7 @@ class AutoReset(Wrapper):
     def _info_of_state_where(
         self, mask: jax.Array, state: Tree, first: TimeStep, timestep: TimeStep
     ) -> dict[str, jax.Array]:
-        """The entries of ``env_info`` that describe the state, of ``first`` under the mask, else of ``timestep``."""
+        """Selects ``env_info`` entries that describe the state: of ``first`` under the mask, else of ``timestep``."""
         names = self.env.env_info_of(state).keys()
         return tree.where(mask, *({name: row.env_info[name] for name in names} for row in (first, timestep)))
 

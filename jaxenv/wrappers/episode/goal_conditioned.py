@@ -73,7 +73,7 @@ class GoalConditioned(LaneWrapper):
             raise ValueError(f"GoalConditioned: {fault}") from None
 
     def _goal_specs(self) -> tuple[Any, Any]:
-        """Specs of achieved and desired goals, derived from the functions."""
+        """Derives specs of achieved and desired goals from the functions."""
         word = jax.ShapeDtypeStruct((self.spec_lanes,), jnp.uint32)
         desired = specs.unbatched(jax.eval_shape(self.sample_goal, Stream(word, word, word, word)))
         return mapped_spec(self.achieved_fn, self.env.observation_spec(), self.spec_lanes), desired

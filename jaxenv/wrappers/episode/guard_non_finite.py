@@ -88,7 +88,7 @@ def _zero_where_not_finite(values: Any) -> Any:
 
 
 def _finite_lanes(values: Tree) -> jax.Array:
-    """Lanes in which every float of a tree of ``[B, ...]`` arrays is finite, bool ``[B]``."""
+    """Returns the lanes in which every float of a tree of arrays ``[B, ...]`` is finite, bool ``[B]``."""
     floats = [x for x in jax.tree.leaves(values) if _is_float(x)]
     rows = [jnp.all(jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in floats]
     return functools.reduce(jnp.logical_and, rows)

@@ -15,8 +15,8 @@ class NonEpisodic(Wrapper):
 
     Nothing restarts: the physics continues, and the task may reach its end again at every step. A `TimeLimit` outside
     still ends episodes (``make`` puts it there). Ends by `GuardNonFinite` are hidden, too: such a lane stays in its
-    last finite state. Past its end a task may leave the bounds of its observation, which stay as they were declared. To
-    restart lanes as usual and only bootstrap past their ends, use `NonTerminating`.
+    last finite state. Past its end a task may leave the declared bounds of its observation. To restart lanes as usual
+    and only bootstrap past their ends, use `NonTerminating`.
 
     Owns ``step_type`` and ``discount``.
 

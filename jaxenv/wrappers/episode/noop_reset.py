@@ -21,8 +21,8 @@ class NoopReset(Wrapper):
     no-ops from there. Wrappers inside see the no-ops as steps: the first observation of ``FrameStack`` or
     ``PreviousActionAndReward`` shows them there, and outside of ``NoopReset`` it does not.
 
-    A restart costs ``maximum`` steps whatever number is drawn, so the default restart strategy is ``compact``. No-ops
-    count as steps of the clock and of a time limit inside, but not of one outside, where ``make`` puts it.
+    A restart always costs ``maximum`` steps, so the default restart strategy is ``compact``. No-ops count as steps of
+    the clock and of a time limit inside, but not of one outside, where ``make`` puts it.
 
     Owns ``observation`` and ``env_info`` of FIRST rows.
 
@@ -59,7 +59,7 @@ class NoopReset(Wrapper):
             raise ValueError("NoopReset: AutoReset inside would restart without no-ops, put NoopReset inside AutoReset")
 
     def _noop(self) -> Any:
-        """The no-op of one lane, in NumPy."""
+        """Returns the no-op of one lane, in NumPy."""
         spec = self.action_spec()
         if self.noop is None:
             return jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), spec)

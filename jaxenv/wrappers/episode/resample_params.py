@@ -105,8 +105,8 @@ class ResampleParams(Wrapper):
     def _with(self, values: dict[str, jax.Array], num_lanes: int) -> Environment:
         return self.env._with_num_envs(num_lanes).with_params(**values)
 
-    def _of(self, state: LaneState) -> Environment:
-        """The environment with the params of the lanes in a state."""
+    def _with_drawn_params(self, state: LaneState) -> Environment:
+        """Returns the environment with the params of the lanes in a state."""
         return self._with(state.own, self.clock(state).env_id.shape[0])
 
     @property
@@ -117,10 +117,10 @@ class ResampleParams(Wrapper):
         return state.inner
 
     def observation_of(self, state: LaneState) -> Tree:
-        return self._of(state).observation_of(state.inner)
+        return self._with_drawn_params(state).observation_of(state.inner)
 
     def env_info_of(self, state: LaneState) -> dict[str, Tree]:
-        return _shown(self._of(state).env_info_of(state.inner), state.own)
+        return _shown(self._with_drawn_params(state).env_info_of(state.inner), state.own)
 
     def begin(
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
@@ -131,16 +131,16 @@ class ResampleParams(Wrapper):
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
 
     def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:
-        inner, timestep = self._of(state).proceed(state.inner, action)
+        inner, timestep = self._with_drawn_params(state).proceed(state.inner, action)
         return LaneState(inner, state.own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, state.own))
 
 
 def _shape(declared: Declared) -> tuple[int, ...]:
-    """The shape of one lane's value."""
+    """Returns the shape of one lane's value."""
     shape = np.shape(declared.value)
     return shape[len(shape) - declared.rank :]
 
 
 def _shown(env_info: dict[str, Any], own: dict[str, jax.Array]) -> dict[str, Any]:
-    """``env_info`` with the current params, including those drawn further inside. Copies allow donating the state."""
+    """Adds the current params to ``env_info``, also those drawn further inside. Copies allow donating the state."""
     return {**env_info, "params": {**jax.tree.map(jnp.copy, own), **env_info.get("params", {})}}

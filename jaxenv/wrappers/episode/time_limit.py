@@ -81,14 +81,14 @@ class TimeLimit(Wrapper):
 
     @staticmethod
     def _reached_inside(timestep: TimeStep) -> jax.Array:
-        """Whether a limit inside this one was reached, bool ``[B]``; False if there is none."""
+        """Returns whether a limit inside this one was reached, bool ``[B]``; False if there is none."""
         return timestep.env_info.get("time_limit_reached", np.False_)
 
     def inner(self, state: Tree) -> Tree:
         return state.inner if self._own_count else state
 
     def elapsed(self, state: Tree) -> Any:
-        """The steps of the episode that the limit counts, int32 ``[B]``."""
+        """Returns the steps of the episode that the limit counts, int32 ``[B]``."""
         return state.elapsed if self._own_count else self.env.clock(state).step
 
     def begin(

@@ -23,7 +23,7 @@ class ImageNoise(Leafwise, LaneWrapper):
 
     @abc.abstractmethod
     def with_noise(self, image: jax.Array, stream: Stream) -> jax.Array:
-        """The image of every lane, uint8 ``[B, H, W, C]``, with noise in some of its pixels."""
+        """Puts noise in some pixels of every lane's image, uint8 ``[B, H, W, C]``."""
 
     def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3 and spec.dtype == np.uint8

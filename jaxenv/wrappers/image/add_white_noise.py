@@ -19,7 +19,7 @@ class AddWhiteNoise(ImageNoise):
 
     Args:
         env: an environment with at least one uint8 image and without a ``same_step`` ``AutoReset``.
-        probability: of replacing a pixel: one number, or one per lane.
+        probability: probability of replacing a pixel: one number, or one per lane.
         grayscale: the channels of a pixel show the same noise.
         fields: dotted paths of the images; all by default.
 

@@ -15,10 +15,10 @@ class ObstructView(ImageNoise):
     """Covers uint8 images ``[H, W, C]`` by square patches of noise at random places, on every row.
 
     There are ``int(ratio * H * W / width**2)`` patches, so that they would cover the fraction ``ratio`` of the pixels
-    if they did not overlap and did not cross the border. Their centres are uniform over the pixels, and the noise is
-    that of `AddWhiteNoise`; both are redrawn on every row and do not enter the task's state. A row costs one random
-    word per patch and one for every four bytes of noise, a quarter of a word per pixel and channel. Other leaves pass
-    through. Owns ``observation``.
+    if they did not overlap and did not cross the border. Their centres are uniform over the pixels, with noise as in
+    `AddWhiteNoise`; both are redrawn on every row and do not enter the task's state. A row costs one random word per
+    patch and one for every four bytes of noise, a quarter of a word per pixel and channel. Other leaves pass through.
+    Owns ``observation``.
 
     Args:
         env: an environment with at least one uint8 image and without a ``same_step`` ``AutoReset``.
@@ -53,7 +53,7 @@ class ObstructView(ImageNoise):
         return show_noise(image, replaced, stream, self.grayscale)
 
     def _covered(self, stream: Stream, count: int, height: int, width: int) -> jax.Array:
-        """The pixels under ``count`` patches, bool ``[B, H, W]``."""
+        """Marks the pixels under ``count`` patches, bool ``[B, H, W]``."""
         centre = random.integers(stream, (count,), 0, height * width)
         rows = self._spans(centre // np.int32(width), height)
         columns = self._spans(centre % np.int32(width), width)
@@ -61,7 +61,7 @@ class ObstructView(ImageNoise):
         return jnp.einsum("bph,bpw->bhw", rows, columns) > 0
 
     def _spans(self, centre: jax.Array, size: int) -> jax.Array:
-        """The rows or columns of each patch as 0 and 1, float32 ``[B, count, size]``."""
+        """Marks the rows or columns of each patch by 0 and 1, float32 ``[B, count, size]``."""
         first = centre[..., None] - np.int32(self.width // 2)
         at = jnp.arange(size, dtype=jnp.int32)[None, None]
         return ((at >= first) & (at < first + np.int32(self.width))).astype(jnp.float32)

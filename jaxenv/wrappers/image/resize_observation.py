@@ -14,8 +14,8 @@ from jaxenv.specs import fit
 class ResizeObservation(LeafObservationWrapper):
     """Resizes images ``[H, W, C]`` by linear interpolation, with antialiasing when they shrink.
 
-    Pixels are those of ``jax.image.resize``; integers are rounded to the nearest. Leaves of other ranks pass through.
-    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    Pixels equal ``jax.image.resize``; integers are rounded to the nearest. Leaves of other ranks pass through. Owns
+    ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with at least one image: a numeric leaf with three axes.
@@ -49,7 +49,7 @@ class ResizeObservation(LeafObservationWrapper):
         if self.shape == spec.shape[:2]:
             return x
         numbers = x if spec.is_continuous else x.astype(jnp.float32)
-        # jax.image.resize, but in float32 whatever the default float type.
+        # jax.image.resize, but always in float32.
         scale = np.array(self.shape, np.float32) / np.array(spec.shape[:2], np.float32)
         shape, offset = (x.shape[0], *self.shape, x.shape[3]), np.zeros(2, np.float32)
         resized = jax.image.scale_and_translate(numbers, shape, (1, 2), scale, offset, "linear", antialias=True)

@@ -13,8 +13,8 @@ from jaxenv.specs import bounds, fit
 class ScaleImage(LeafObservationWrapper):
     """Maps uint8 0 .. 255 affinely onto float32 ``minimum`` .. ``maximum``.
 
-    With ``fields=None`` every uint8 leaf is mapped, whatever its shape; shapes do not change. Owns
-    ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    With ``fields=None`` every uint8 leaf of any shape is mapped; shapes do not change. Owns ``observation``; maps
+    ``env_info["final_observation"]`` in the same way.
 
     Args:
         env: an environment with at least one uint8 leaf.
@@ -58,12 +58,12 @@ class ScaleImage(LeafObservationWrapper):
 
 
 def scaled(x: jax.Array, spec: specs.Array, minimum: float, maximum: float) -> jax.Array:
-    """Bytes ``[B, ...]`` that fit ``spec`` as float32: 0 becomes ``minimum`` and 255 ``maximum``."""
+    """Scales bytes ``[B, ...]`` that fit ``spec`` to float32: 0 becomes ``minimum`` and 255 ``maximum``."""
     return fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))
 
 
 def scaled_spec(spec: specs.Array, minimum: float, maximum: float) -> specs.Bounded:
-    """The spec of one lane's bytes after `scaled`."""
+    """Returns the spec of one lane's bytes after `scaled`."""
     low, high = (np.clip(_affine(bound, minimum, maximum), minimum, maximum) for bound in bounds(spec))
     return specs.Bounded(spec.shape, np.float32, low, high, spec.name)
 

@@ -60,7 +60,7 @@ class ClipObservation(LeafObservationWrapper):
         return None if np.all(low <= high) else f"have a value between {self.minimum!r} and {self.maximum!r}"
 
     def _limits(self, spec: specs.Array) -> tuple[np.ndarray, np.ndarray]:
-        """The limits, rounded inwards to values of the leaf's dtype."""
+        """Returns the limits, rounded inwards to values of the leaf's dtype."""
         low, high = (
             np.broadcast_to(np.asarray(limit, np.float64), spec.shape) for limit in (self.minimum, self.maximum)
         )

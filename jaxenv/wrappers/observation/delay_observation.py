@@ -61,7 +61,7 @@ class DelayObservation(LaneWrapper):
 
 
 def _blank(spec: specs.Array) -> np.ndarray:
-    """The valid value closest to zero."""
+    """Returns the valid value closest to zero."""
     if not isinstance(spec, specs.Bounded):
         return np.zeros(spec.shape, spec.dtype)
     zero = np.zeros((), spec.dtype)

@@ -59,7 +59,7 @@ class FilterObservation(ObservationWrapper):
         return self._kept(self.env.observation_spec(), lambda s, numbers: rearranged(s, lambda x: x[:, numbers]))
 
     def _paths(self) -> list[str]:
-        """The keys as dotted paths, with numbers counted from 0."""
+        """Returns the keys as dotted paths, with numbers counted from 0."""
         keys = self.keys if isinstance(self.keys, tuple) else (self.keys,)
         count = _length(self.env.observation_spec())
         return [str(key % count) if type(key) is int and -count <= key < count else str(key) for key in keys]
@@ -76,7 +76,7 @@ class FilterObservation(ObservationWrapper):
 
 
 def _length(spec: Tree) -> int:
-    """Number of items or elements that negative keys count from; 0 for dicts and structs."""
+    """Returns how many items or elements negative keys count from; 0 for dicts and structs."""
     if specs.is_spec(spec):
         return spec.shape[0] if spec.ndim else 0
     return len(spec) if isinstance(spec, list | tuple) else 0

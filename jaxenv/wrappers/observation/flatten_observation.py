@@ -13,7 +13,7 @@ from jaxenv.tree import Tree
 class FlattenObservation(ObservationWrapper):
     """Concatenates all leaves of the observation, each in row-major order, to one vector with their bounds.
 
-    Entries of a dict are in the order of their sorted keys, as in JAX; those of ``fields`` are in the given order. The
+    Entries of a dict are in the order of their sorted keys, as in JAX; parts in ``fields`` keep the given order. The
     vector has the common dtype of all leaves, or float32 if they differ. Owns ``observation``; maps
     ``env_info["final_observation"]`` in the same way.
 
@@ -21,8 +21,8 @@ class FlattenObservation(ObservationWrapper):
         env: any environment.
         fields: dotted paths of the parts in the vector: ``("observation", "desired_goal")`` joins a state and its goal.
             Other parts are dropped. All by default.
-        one_hot: encode a bounded integer of shape ``()`` with n values as n elements, one of which is 1; ``False`` uses
-            the number itself.
+        one_hot: encode a bounded integer of shape ``()`` with n values as a one-hot vector; ``False`` uses the number
+            itself.
 
     Raises:
         ValueError: for an unknown path, or an observation without arrays.
@@ -44,7 +44,7 @@ class FlattenObservation(ObservationWrapper):
         select("FlattenObservation", self.env.observation_spec(), self.fields)
 
     def _parts(self, observation: Tree) -> list[Any]:
-        """The leaves of the vector, in its order."""
+        """Returns the leaves of the vector, in its order."""
         paths = field_paths("FlattenObservation", self.fields)
         return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, path))]
 

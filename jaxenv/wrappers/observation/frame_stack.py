@@ -103,19 +103,19 @@ class FrameStack(LaneWrapper):
 
 
 def filled(x: jax.Array, num: int, axis: int | None = None) -> jax.Array:
-    """A stack of ``num`` copies of ``x`` (``[B, ...]``), along a new axis or along ``axis`` of one lane."""
+    """Stacks ``num`` copies of ``x`` (``[B, ...]``), along a new axis or along ``axis`` of one lane."""
     frame, at = _frame(x, axis)
     return jnp.concatenate([frame] * num, at)
 
 
 def pushed(frames: jax.Array, x: jax.Array, axis: int | None = None) -> jax.Array:
-    """The stack without its oldest frame and with ``x`` as the newest."""
+    """Drops the oldest frame of a stack and appends ``x`` as the newest."""
     frame, at = _frame(x, axis)
     return jnp.concatenate([jax.lax.slice_in_dim(frames, frame.shape[at], None, axis=at), frame], at)
 
 
 def repeated(spec: specs.Array, num: int, axis: int | None = None, zeros: bool = False) -> specs.Array:
-    """The spec of one lane's stack. With ``zeros`` the older frames may be zero."""
+    """Returns the spec of one lane's stack. With ``zeros`` the older frames may be zero."""
     new = axis is None or spec.ndim == 0
     join: Any = np.stack if new else lambda bounds: np.concatenate(bounds, axis)
     shape = join([np.broadcast_to(np.int8(0), spec.shape)] * num).shape
@@ -127,7 +127,7 @@ def repeated(spec: specs.Array, num: int, axis: int | None = None, zeros: bool =
 
 
 def with_zero(spec: specs.Array) -> specs.Array:
-    """The spec with bounds widened to include zero."""
+    """Widens the bounds of a spec to include zero."""
     if not isinstance(spec, specs.Bounded):
         return spec
     zero = np.zeros((), spec.dtype)
@@ -135,7 +135,7 @@ def with_zero(spec: specs.Array) -> specs.Array:
 
 
 def _frame(x: jax.Array, axis: int | None) -> tuple[jax.Array, int]:
-    """``x`` as one frame of a stack, and the axis of the batch along which frames are joined."""
+    """Returns ``x`` as one frame of a stack, and the axis of the batch along which frames are joined."""
     if axis is None or x.ndim == 1:
         return x[:, None], 1
     return x, axis + 1 if axis >= 0 else axis + x.ndim

@@ -19,7 +19,7 @@ class History(LaneWrapper):
     """Shows the last ``num`` observations along a new leading axis, oldest first: ``[num, ...]`` for one lane.
 
     With actions the observation is ``{"observation": ..., "action": ...}``, both with the new axis. Entry k of the
-    actions led to entry k of the observations; it is zero where there was no action. The actions are those that this
+    actions led to entry k of the observations; it is zero where there was no action. It shows the actions that this
     wrapper receives, so it goes outside wrappers that change actions.
 
     Owns ``observation``.

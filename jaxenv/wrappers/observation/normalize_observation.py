@@ -19,11 +19,11 @@ class NormalizeObservation(BatchWrapper):
     them before they are normalised. Rows of lanes restarted by ``reset_where`` do not, nor do rows with a number that
     is non-finite or above 1e15 in magnitude (float32 sums of its square would overflow), nor does a ``frozen`` wrapper.
     In ``same_step`` mode ``env_info["final_observation"]`` is normalised in the same way and counted on LAST rows only,
-    so that the statistics are those of ``next_step`` mode. They start from the first batch, without a prior.
+    so that the statistics equal those of ``next_step`` mode. They start from the first batch, without a prior.
 
     For each part ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and
     ``variance``, float32 in the shape of the part, and their rounding errors; for other parts of the observation
-    ``()``. It is a tree of arrays, which can be saved, and which ``with_statistics`` loads.
+    ``()``. This tree of arrays can be saved, and ``with_statistics`` loads it.
 
     Owns ``observation``.
 
@@ -65,11 +65,11 @@ class NormalizeObservation(BatchWrapper):
         return jax.tree.map(lambda mark, s: normalized_spec(s, self.clip) if mark else s, self._marks(spec), spec)
 
     def normalize(self, state: Any, observation: Any) -> Any:
-        """A batch of raw observations ``[B, ...]``, normalised by the statistics in ``state``."""
+        """Normalises a batch of raw observations ``[B, ...]`` by the statistics in ``state``."""
         return self._shown(state.shared.value, observation)
 
     def inverse(self, state: Any, observation: Any) -> Any:
-        """The raw observations for a batch of normalised ones; clipping cannot be undone."""
+        """Restores raw observations from a batch of normalised ones; clipping cannot be undone."""
         return self._map(
             lambda x, running: moments.denormalize(running, x, self.epsilon), observation, state.shared.value
         )
@@ -114,7 +114,7 @@ class NormalizeObservation(BatchWrapper):
 
 
 def normalized_spec(spec: specs.Array, clip: float | None) -> specs.Array:
-    """The spec of one lane's normalised array, bounded by ``clip``."""
+    """Returns the spec of one lane's normalised array, bounded by ``clip``."""
     if clip is None:
         return specs.Array(spec.shape, spec.dtype, spec.name)
     return specs.Bounded(spec.shape, spec.dtype, -clip, clip, spec.name)

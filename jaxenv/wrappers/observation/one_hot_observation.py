@@ -76,7 +76,7 @@ class OneHotObservation(LeafObservationWrapper):
 
 
 def _codes(x: jax.Array, num_values: int) -> jax.Array:
-    """One-hot codes ``[..., num_values]`` of 0, 1 and so on."""
+    """Encodes the values 0, 1, ... as one-hot codes ``[..., num_values]``."""
     dtype = np.result_type(x.dtype, np.min_scalar_type(num_values - 1))
     values = np.arange(num_values, dtype=dtype)[(None,) * x.ndim]
     return (x.astype(dtype)[..., None] == values).astype(jnp.uint8)

@@ -16,8 +16,8 @@ from jaxenv.wrappers.observation.frame_stack import with_zero
 class PreviousActionAndReward(LaneWrapper):
     """Shows ``{"observation", "prev_action", "prev_reward"}``: the action that led to the observation, and its reward.
 
-    Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. The action is
-    the one that this wrapper receives, so it goes outside wrappers that change actions. Discrete actions are clipped to
+    Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. It shows the
+    action that this wrapper receives, so it goes outside wrappers that change actions. Discrete actions are clipped to
     their bounds; continuous ones are shown as given, so their spec has no bounds.
 
     Owns ``observation``.
@@ -71,10 +71,10 @@ class PreviousActionAndReward(LaneWrapper):
 
 
 def shown_action_spec(spec: tree.Tree) -> tree.Tree:
-    """The spec of actions as part of an observation: zero at FIRST, and unbounded if continuous."""
+    """Returns the spec of actions as part of an observation: zero at FIRST, and unbounded if continuous."""
     return jax.tree.map(lambda s: with_zero(s) if s.is_discrete else specs.Array(s.shape, s.dtype, s.name), spec)
 
 
 def shown_action(spec: tree.Tree, action: tree.Tree) -> tree.Tree:
-    """A batch of actions ``[B, ...]`` as part of an observation, within `shown_action_spec`."""
+    """Converts actions ``[B, ...]`` to a part of an observation, within `shown_action_spec`."""
     return clip_discrete(shown_action_spec(spec), action)

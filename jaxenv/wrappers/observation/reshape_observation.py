@@ -16,7 +16,7 @@ class ReshapeObservation(LeafObservationWrapper):
     Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
-        env: an environment whose leaves (all, or those of ``fields``) have as many elements as ``shape``.
+        env: an environment whose leaves (all, or the ones in ``fields``) have as many elements as ``shape``.
         shape: the new shape of one lane's leaf.
         fields: dotted paths of the leaves to reshape.
 

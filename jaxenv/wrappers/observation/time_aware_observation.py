@@ -93,7 +93,7 @@ class TimeAwareObservation(LaneWrapper):
 
 
 def _flat_spec(parts: list[specs.Array]) -> specs.Bounded:
-    """The spec of one float32 vector of all ``parts``, at least one of which is bounded."""
+    """Returns the spec of one float32 vector of all ``parts``, at least one of which is bounded."""
     sides = zip(*(bounds(s) for s in parts), strict=True)
     low, high = (np.concatenate([bound.astype(np.float32).reshape(-1) for bound in side]) for side in sides)
     return specs.Bounded(low.shape, np.float32, low, high, "observation")

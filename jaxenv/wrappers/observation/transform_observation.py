@@ -49,7 +49,7 @@ class TransformObservation(ObservationWrapper):
             specs.require_equal(given, found, "TransformObservation: spec and the result of fn")
 
     def _found(self) -> Tree:
-        """The specs of what ``fn`` returns, without bounds."""
+        """Returns the specs of the result of ``fn``, without bounds."""
         lanes = self.spec_lanes
         return mapped_spec(
             lambda x: checked_observation("TransformObservation: fn", self.fn(x), lanes),

@@ -7,7 +7,7 @@ from jaxenv.tree import Tree
 
 
 def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
-    """The statistics of a wrapper with batch state, such as `NormalizeObservation`, in a state of the whole stack.
+    """Returns the statistics of a wrapper with batch state, such as `NormalizeObservation`, from a state of the stack.
 
     Args:
         env: the stack, with other wrappers on either side of that wrapper.
@@ -15,7 +15,7 @@ def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
         name: the class of the wrapper; ``None`` if the stack has only one wrapper with batch state.
 
     Raises:
-        ValueError: if no wrapper or several fit; the message names those of the stack.
+        ValueError: if no wrapper or several fit; the message lists the stack's.
 
     >>> import jaxenv
     >>> env = jaxenv.make("Pendulum-v1", 4, wrappers=["NormalizeObservation", ("FrameStack", {"num": 2})])
@@ -30,12 +30,12 @@ def statistics(env: Environment, state: Tree, name: str | None = None) -> Tree:
 
 
 def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str | None = None) -> Tree:
-    """The state with other statistics in one wrapper, for example saved ones; see `BatchWrapper.with_statistics`.
+    """Replaces the statistics of one wrapper in a state, for example by saved ones; see `BatchWrapper.with_statistics`.
 
     Args:
         env: as for `statistics`.
         state: as for `statistics`.
-        statistics: what `statistics` returned; leaves may be NumPy arrays.
+        statistics: a result of `statistics`; leaves may be NumPy arrays.
         name: as for `statistics`.
 
     Raises:
@@ -49,7 +49,7 @@ def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str |
 
 
 def _find(owner: str, env: Environment, state: Tree, name: str | None) -> tuple[BatchWrapper, Tree]:
-    """The wrapper with batch state that is called ``name``, and its part of ``state``."""
+    """Finds the wrapper with batch state that is called ``name``, and its part of ``state``."""
     found = []
     for level in layers(env)[:-1]:
         if isinstance(level, BatchWrapper):

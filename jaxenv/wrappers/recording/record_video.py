@@ -23,8 +23,8 @@ class RecordVideo(Wrapper):
     """Films episodes of one lane from inside a training run, which neither stops nor waits.
 
     The episodes are chosen by their numbers. On a step of a chosen episode the picture of that one lane is drawn and
-    sent to the host; on all other steps nothing is drawn or sent. A background thread writes the films. ``flush``
-    waits for it, and the end of the process does so, too, and also writes the episodes that have not ended.
+    sent to the host; on all other steps nothing is drawn or sent. A background thread writes the films. ``flush`` waits
+    for it. The end of the process waits too, and also writes the episodes that have not ended.
 
     Files are named ``lane-L-episode-E.gif``, and ``batch-N-lane-L-episode-E.gif`` under ``jax.vmap`` over N batches,
     such as the seeds of a run. An existing file is kept: the next one of the same name gets a number. A frame shows
@@ -39,7 +39,7 @@ class RecordVideo(Wrapper):
 
     Args:
         env: an environment that has a picture.
-        folder: where the films go; it is made with the first one.
+        folder: the folder of the films, created with the first one.
         every: film the episodes 0, N, 2N, ... of the lane.
         episode_trigger: an elementwise function of numbers of episodes (int32 ``[B]``, traced) that returns bool
             ``[B]``, such as ``lambda episode: episode % 100 == 50``. Without it and ``every``, the cubes 0, 1, 8, 27,
@@ -102,7 +102,7 @@ class RecordVideo(Wrapper):
         check_choice("RecordVideo", "format", self.format, ("gif", "mp4"))
         if self.autoreset == "same_step":
             raise ValueError(
-                "RecordVideo: after a LAST row of a same_step AutoReset the state is that of the next episode: put it "
+                "RecordVideo: after a LAST row of a same_step AutoReset the state belongs to the next episode: put it "
                 "inside AutoReset"
             )
 
@@ -134,11 +134,11 @@ class RecordVideo(Wrapper):
 
         def is_filmed() -> jax.Array:
             clock = env.clock(before)
-            # A FIRST row is no step: the state before it was shown on the LAST row.
+            # A FIRST row is not a step: the LAST row showed the state before it.
             return self._is_chosen(clock.episode) & (clock.step < np.int32(self.max_steps)) & ~is_first
 
         def film_all() -> None:
-            # Lanes that a trainer makes by `vmap` over one lane have the same number: the first of them is meant.
+            # Lanes that a trainer makes by `vmap` over one lane have the same number: the first one is filmed.
             batches = is_first.shape[0] // lanes
             within = jnp.argmax(is_lane().reshape(batches, lanes), axis=1).astype(jnp.int32)
             places = within + np.arange(batches, dtype=np.int32) * np.int32(lanes)
@@ -151,7 +151,7 @@ class RecordVideo(Wrapper):
 
             jax.lax.scan(film, None, places)
 
-        # What is not needed for the condition stays inside the branch.
+        # Work that the condition does not need stays inside the branch.
         jax.lax.cond(jnp.any(is_lane() & is_filmed()), film_all, lambda: None)
         return ()
 

@@ -18,7 +18,7 @@ class RecentEpisodes:
     """The last N finished episodes of each lane, in no particular order.
 
     Attributes:
-        returns: float32 ``[B, N]`` (``[B, N, R]`` for a vector reward); read those that are ``valid``.
+        returns: float32 ``[B, N]`` (``[B, N, R]`` for a vector reward); read the ``valid`` ones.
         lengths: int32 ``[B, N]``; 0 where there is no episode yet.
         total: the return of the current episode so far.
         place: int32 ``[B]``, where the next episode goes.
@@ -63,7 +63,7 @@ class RunStats(Wrapper):
 
     With ``num_recent`` it also keeps the returns and lengths of the last episodes of each lane. The last episodes of
     the whole batch would be mostly short ones while the lanes are still in step. Episodes that end on an abnormal row
-    are not kept. Put the wrapper outside ``AutoReset`` then: inside, every step copies what is kept.
+    are not kept. Put the wrapper outside ``AutoReset`` then: inside, every step copies the kept episodes.
 
     The wrapper works inside and outside ``AutoReset``. ``reset`` starts the counters from zero. Owns no field: rows
     pass through unchanged.
@@ -104,12 +104,12 @@ class RunStats(Wrapper):
         state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         steps = jnp.zeros_like(episode)
         if previous is None:
-            none, one = Count.of(steps), Count.of(steps + 1)
+            none, one = Count.from_array(steps), Count.from_array(steps + 1)
             return RunState(state, none, one, none, steps, self._no_episodes(timestep)), timestep
         recent = previous.recent
         if self.num_recent:
             recent = dataclasses.replace(recent, total=Sum.zeros(timestep.reward.shape))
-        resets = previous.resets + Count.of(steps + 1)
+        resets = previous.resets + Count.from_array(steps + 1)
         return RunState(state, previous.episodes, resets, previous.total_steps, steps, recent), timestep
 
     def proceed(self, state: RunState, action: Tree) -> tuple[Tree, TimeStep]:
@@ -118,9 +118,9 @@ class RunStats(Wrapper):
         steps = state.episode_steps + taken.astype(jnp.int32)
         return RunState(
             inner=inner,
-            episodes=state.episodes + Count.of(timestep.is_last()),
-            resets=state.resets + Count.of(starts),
-            total_steps=state.total_steps + Count.of(taken),
+            episodes=state.episodes + Count.from_array(timestep.is_last()),
+            resets=state.resets + Count.from_array(starts),
+            total_steps=state.total_steps + Count.from_array(taken),
             episode_steps=jnp.where(starts, np.int32(0), steps),
             recent=self._with_episode(state.recent, timestep, steps, starts) if self.num_recent else (),
         ), timestep
@@ -139,7 +139,7 @@ class RunStats(Wrapper):
     def _with_episode(
         self, recent: RecentEpisodes, timestep: TimeStep, steps: jax.Array, starts: jax.Array
     ) -> RecentEpisodes:
-        """The last episodes with those that end on these rows; ``steps`` are their lengths, int32 ``[B]``."""
+        """Adds the episodes that end on these rows; ``steps`` are their lengths, int32 ``[B]``."""
         ended = timestep.is_last() & ~jnp.asarray(timestep.env_info.get("abnormal", False))
         total = recent.total.add(timestep.reward)
         lane = jnp.arange(ended.shape[0], dtype=jnp.int32)

@@ -52,7 +52,7 @@ class DelayReward(LaneWrapper):
     noop_kwargs: ClassVar = {"num": 1}
 
     def reward_spec(self) -> specs.Bounded:
-        """Only the signs of the bounds remain, since the number of summed rewards is unknown."""
+        """Keeps only the signs of the bounds, since the number of summed rewards is unknown."""
         spec = self.env.reward_spec()
         low, high = bounds(spec)
         return bounded_reward(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))

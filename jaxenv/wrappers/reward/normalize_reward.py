@@ -21,8 +21,7 @@ class NormalizeReward(BatchWrapper):
     wrapper. While all returns so far are equal, the divisor is only ``sqrt(epsilon)``, so set ``clip``.
 
     ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and ``variance``, float32
-    ``()`` or ``[R]``, and their rounding errors. It is a tree of arrays, which can be saved, and which
-    ``with_statistics`` loads.
+    ``()`` or ``[R]``, and their rounding errors. This tree of arrays can be saved, and ``with_statistics`` loads it.
 
     Owns ``reward``.
 
@@ -64,11 +63,11 @@ class NormalizeReward(BatchWrapper):
         return specs.Bounded(spec.shape, np.float32, low, high, "reward")
 
     def normalize(self, state: Any, reward: jax.Array) -> jax.Array:
-        """A batch of raw rewards (``[B]`` or ``[B, R]``), normalised by the statistics in ``state``."""
+        """Normalises a batch of raw rewards (``[B]`` or ``[B, R]``) by the statistics in ``state``."""
         return self._paid(state.shared.value, reward)
 
     def inverse(self, state: Any, reward: jax.Array) -> jax.Array:
-        """The raw rewards for a batch of normalised ones; clipping cannot be undone."""
+        """Restores raw rewards from a batch of normalised ones; clipping cannot be undone."""
         return reward * moments.scale(state.shared.value, reward.ndim, self.epsilon)
 
     def init(self, timestep: TimeStep) -> Tree:

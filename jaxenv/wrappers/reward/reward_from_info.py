@@ -13,7 +13,7 @@ class RewardFromInfo(RowRewardWrapper):
     """Replaces the reward by a function of ``env_info``.
 
     The entries should describe the transition. Entries that describe the state belong to the observation on the row:
-    outside a ``same_step`` `AutoReset`, LAST rows hold those of the next episode. Owns ``reward``.
+    outside a ``same_step`` `AutoReset`, LAST rows hold the next episode's. Owns ``reward``.
 
     Args:
         env: any environment.

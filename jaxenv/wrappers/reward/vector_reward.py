@@ -57,7 +57,7 @@ class VectorReward(RowRewardWrapper):
                 known = ", ".join(found) or "(none)"
                 raise ValueError(f"VectorReward: no entry {name!r} in env_info, there are {known}")
             if not specs.is_spec(found[name]) or found[name].shape != ():
-                raise ValueError(f"VectorReward: names must be those of single numbers, {name!r} is {found[name]}")
+                raise ValueError(f"VectorReward: names must name single numbers, {name!r} is {found[name]}")
         if not self.names:
             raise ValueError("VectorReward: names must name at least one entry of env_info, got ()")
         if np.shape(self.weights)[-1] != self._components:

@@ -4,7 +4,7 @@ From the innermost level to the outermost:
 
 1. the task, ``FixedResetKey``, then ``GuardNonFinite`` and ``ClipAction``, which contain bad numbers;
 2. the given wrappers up to the last one that takes several steps or removes ends;
-3. ``TimeLimit``, which counts the steps of what it wraps;
+3. ``TimeLimit``, which counts the steps of the environment inside;
 4. the other lane wrappers;
 5. ``AutoReset``;
 6. the wrappers from the first one with state of the whole batch on.
@@ -37,31 +37,31 @@ from jaxenv.wrappers.observation.previous_action_and_reward import PreviousActio
 def add_guards(env: Environment, clip_action: bool = True) -> Environment:
     """Adds ``GuardNonFinite`` if actions are continuous or ``env`` can diverge, and ``ClipAction`` if they have bounds.
 
-    ``clip_action=False`` leaves out ``ClipAction``. A stack that has one of them gets no second one.
+    ``clip_action=False`` leaves out ``ClipAction``. A guard that is already in the stack is not added again.
     """
     if isinstance(env.unwrapped, Task):
         check_specs(env.unwrapped)
     continuous = [s for s in jax.tree.leaves(env.action_spec()) if s.is_continuous]
     diverges = bool(continuous) or (isinstance(env.unwrapped, Task) and env.unwrapped.can_diverge)
-    if diverges and not _has(env, GuardNonFinite):
+    if diverges and not _has_guard(env, GuardNonFinite):
         env = GuardNonFinite(env)
     bounded = any(isinstance(s, specs.Bounded) and s.is_bounded for s in continuous)
-    if clip_action and bounded and not _has(env, ClipAction):
+    if clip_action and bounded and not _has_guard(env, ClipAction):
         env = ClipAction(env)
     return env
 
 
-def _has(env: Environment, guard: type[Wrapper]) -> bool:
-    """Whether ``env``, or each of its tasks, has a wrapper of this class."""
+def _has_guard(env: Environment, guard: type[Wrapper]) -> bool:
+    """Returns whether ``env``, or each of its tasks, has a wrapper of this class."""
     tasks = env.unwrapped.envs if isinstance(env.unwrapped, Multitask) else ()
-    all_tasks = bool(tasks) and all(_has(task, guard) for task in tasks)
+    all_tasks = bool(tasks) and all(_has_guard(task, guard) for task in tasks)
     return all_tasks or any(isinstance(level, guard) for level in layers(env))
 
 
 def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wrapper]]:
     """Splits ``wrapped`` into the environment below the wrappers added to ``env``, and these wrappers, innermost first.
 
-    That environment may differ from ``env``, since a callable that adds a wrapper may also rebuild what is below it.
+    That environment may differ from ``env``, since a callable that adds a wrapper may also rebuild the levels below it.
     """
     levels = layers(wrapped)
     num_added = max(0, len(levels) - len(layers(env)))
@@ -69,7 +69,7 @@ def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wra
 
 
 def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
-    """The wrappers (innermost first) as their classes declare them for evaluations, by ``Wrapper.in_evaluation``.
+    """Returns the wrappers, innermost first, in the form that ``Wrapper.in_evaluation`` declares for evaluations.
 
     Raises:
         ValueError: if the observation shows a reward that is left out, or if the policy would not fit without a wrapper
@@ -99,9 +99,9 @@ def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
 
 
 def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mapping[str, Any]:
-    """What an evaluation makes of a wrapper: its declaration, or the default that `Wrapper` states.
+    """Returns the role of a wrapper in an evaluation: as it declares, or the default that `Wrapper` states.
 
-    A wrapper that changes the shape of the reward is never left out: what is outside was built for that shape.
+    A wrapper that changes the shape of the reward is never left out: the levels outside were built for that shape.
     """
     role = wrapper.in_evaluation
     if role is None and wrapper.owns == {"reward"} and wrapper.place != "several_steps":
@@ -116,7 +116,7 @@ def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mappin
 def training_only(env: Environment) -> Iterator[Wrapper]:
     """The wrappers of a stack, tasks included, that an evaluation leaves out or gives other arguments.
 
-    Rewards without batch state are not among them: returns in another reward may be what a caller wants.
+    Reward wrappers without batch state are not among them: a caller may want returns in another reward.
     """
     for level in layers(env):
         if isinstance(level, Multitask):
@@ -141,7 +141,7 @@ def assemble(
     reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] | None = None,
     follows_params: bool = False,
 ) -> Environment:
-    """The stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
+    """Builds the stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
 
     Args:
         env: the innermost levels, without ``TimeLimit`` and ``AutoReset``.
@@ -172,24 +172,24 @@ NEVER = 2**31 - 1
 
 
 def limit_place(added: Sequence[Wrapper]) -> int:
-    """The number of wrappers, innermost first, that stand inside the time limit."""
+    """Counts the wrappers, innermost first, that stand inside the time limit."""
     places = [place for place, wrapper in enumerate(added) if stands_inside_limit(wrapper)]
     return places[-1] + 1 if places else 0
 
 
 def restart_place(added: Sequence[Wrapper]) -> int:
-    """The number of wrappers, innermost first, that stand inside ``AutoReset``."""
+    """Counts the wrappers, innermost first, that stand inside ``AutoReset``."""
     places = [place for place, wrapper in enumerate(added) if wrapper.place == "batch"]
     return places[0] if places else len(added)
 
 
 def stands_inside_limit(level: Environment) -> bool:
-    """Whether a time limit must stand outside a level, so that it counts the agent's steps and its end is kept."""
+    """Returns whether a time limit must stand outside a level, to count the agent's steps and keep its end."""
     return isinstance(level, Wrapper) and level.place in ("task", "several_steps", "hides_ends")
 
 
 def _moves_ends(wrapper: Wrapper) -> bool:
-    """Whether a wrapper changes where episodes end, by itself or because the time limit must stand outside it."""
+    """Returns whether a wrapper moves the ends of episodes, itself or because the time limit must stand outside it."""
     return stands_inside_limit(wrapper) or "step_type" in wrapper.owns
 
 
@@ -230,7 +230,7 @@ def _limited(env: Environment, limit: Any, terminal: bool, follows_params: bool)
 
 
 def _moved(wrapper: Wrapper, env: Environment) -> Wrapper:
-    """The wrapper around ``env``; it is checked again if ``env`` is new to it."""
+    """Moves a wrapper around ``env``; it is checked again if ``env`` is new to it."""
     if wrapper.env is env:
         return wrapper
     moved = tree.rebuild(wrapper, env=env)

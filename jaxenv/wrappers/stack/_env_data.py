@@ -16,11 +16,11 @@ _FIELDS = ("id", "num_envs", "params", "wrappers")
 
 
 def to_data(env: Environment) -> dict[str, Any]:
-    """An environment made from a registered id, as data that `from_data` rebuilds it from.
+    """Converts an environment made from a registered id to plain data, from which `from_data` rebuilds it.
 
-    ``id`` and ``num_envs`` are those of `make`. ``params`` holds the params and constructor arguments that differ from
-    the registered ones; an array with one value per lane (``[B]``) becomes a list. ``wrappers`` holds the whole stack,
-    innermost first, with time limit and restarts, as `jaxenv.wrappers.to_data` returns it.
+    ``id`` and ``num_envs`` are arguments of `make`. ``params`` holds the params and constructor arguments that differ
+    from the registered ones; an array with one value per lane (``[B]``) becomes a list. ``wrappers`` holds the whole
+    stack, innermost first, with time limit and restarts, as `jaxenv.wrappers.to_data` returns it.
 
     Raises:
         ValueError: for an environment whose name is not a registered id of its class (a suite's, a `Multitask`), a
@@ -36,7 +36,7 @@ def to_data(env: Environment) -> dict[str, Any]:
     spec = registry.spec(env.name) if env.name in registry.ids() else None
     if spec is None or spec.environment is not type(task):
         kind = type(task).__name__
-        rule = f"{env.name!r} must be the registered id of a class, and it is not that of {kind}"
+        rule = f"{env.name!r} must be the registered id of its class, {kind}"
         raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.load instead")
     registered = spec.make(env.num_envs)
     return {
@@ -48,12 +48,12 @@ def to_data(env: Environment) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any], modules: Sequence[str] = ()) -> Environment:
-    """The environment that `to_data` described: the same stack, params and number of lanes ``B``.
+    """Rebuilds the environment that `to_data` described: the same stack, params and number of lanes ``B``.
 
     Ids and names of wrappers are looked up among the registered ones: data cannot cause an import of other code.
 
     Args:
-        data: what `to_data` returned.
+        data: a result of `to_data`.
         modules: modules to import first, such as ``["my_package.tasks"]``, which register environments or wrappers.
 
     Raises:
@@ -69,7 +69,7 @@ def from_data(data: Mapping[str, Any], modules: Sequence[str] = ()) -> Environme
     if not isinstance(data["id"], str) or not isinstance(data["params"], Mapping):
         raise ValueError(f"from_data: id must be text and params a dict, got {data['id']!r} and {data['params']!r}")
     if "num_envs" in data["params"]:
-        raise ValueError("from_data: params must not hold num_envs, which has an entry of its own")
+        raise ValueError("from_data: params must not hold num_envs, which is a separate entry")
     registry.check_from_data("from_data", data["id"], modules)
     spec = registry.spec(data["id"])
     try:
@@ -82,7 +82,7 @@ def from_data(data: Mapping[str, Any], modules: Sequence[str] = ()) -> Environme
 
 
 def _changes(owner: str, obj: Any, registered: Any) -> dict[str, Any]:
-    """The fields of an environment or of its params that differ from the registered ones, as plain data."""
+    """Returns the fields of an environment or of its params that differ from the registered ones, as plain data."""
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(obj):
         value, default = getattr(obj, field.name), getattr(registered, field.name)

@@ -42,14 +42,14 @@ def make(
             registered.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
-            lanes with 0 have none. The limit counts agent steps. A given limit is that of the stack alone. The
-            registered one of a task whose reward depends on it, such as MiniGrid's, follows from the task's params.
+            lanes with 0 have none. The limit counts agent steps. A given limit applies to the stack alone. If the
+            reward depends on the limit, as in MiniGrid, the registered limit follows from the task's params.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
             of registered wrappers (`jaxenv.wrappers.register`), or ``(name, kwargs)`` or ``(class, kwargs)``.
         clip_action: clip continuous actions to finite bounds.
         mode: ``"eval"`` keeps, freezes or leaves out each of ``wrappers`` as its class declares
-            (``Wrapper.in_evaluation``): statistics stand still, and rewards and episodes are those of the task.
+            (``Wrapper.in_evaluation``): statistics stand still; rewards and episodes come from the task.
         reset_strategy: how `AutoReset` restarts lanes: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per
             platform with a ``"default"`` entry; ``None`` for the strategy that the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.
@@ -68,7 +68,7 @@ def make(
     env = spec.make(num_envs, **params)
     if any(isinstance(level, TimeLimit) for level in layers(env)):
         hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
-        raise ValueError(f"{spec.id}: make adds the time limit, and {env} has one of its own: {hint}")
+        raise ValueError(f"{spec.id}: make adds the time limit, but {env} already has one: {hint}")
     if fixed_reset_key is not None:
         env = FixedResetKey(env, fixed_reset_key)
     env = stack.add_guards(env, clip_action)
@@ -85,7 +85,7 @@ def make(
 
 
 def _own_limit(spec: EnvSpec, env: Environment) -> Any:
-    """The ``time_limit`` of the task."""
+    """Returns the ``time_limit`` of the task."""
     limit = getattr(env.unwrapped, "time_limit", None)
     if limit is None:
         raise ValueError(f"{spec.id}: limit_follows_params must be False for a task without a time_limit, got True")
@@ -96,18 +96,18 @@ OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind
 
 
 def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
-    """`make` across suites: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
+    """Makes an environment of any suite: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
 
     Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
 
-    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
-    ``load(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
-    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers
-    stand around the `Multitask`. Those up to the last one that must be inside a time limit, such as `ActionRepeat`,
-    stand around each task instead.
+    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`: ``load(["CartPole-v0",
+    "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its registered time limit.
+    Params and constructor arguments go to all tasks, and each task must have them. Wrappers go around the `Multitask`,
+    except that the wrappers up to the last one that must be inside a time limit, such as `ActionRepeat`, go around each
+    task.
 
     An environment of Gymnasium or dm_env that the program made itself is a batch of one lane, and a function that makes
-    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Their options are those of
+    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the arguments of
     ``jaxenv.suites.gymnasium.load_object``.
 
     ``load.batched`` is True: one call makes the whole batch.
@@ -118,7 +118,8 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
         **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
 
     Raises:
-        ValueError: for an unknown suite, module or id, for tasks whose specs differ, or for what `make` refuses.
+        ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make`
+            refuses.
     """
     if isinstance(id, list | tuple):
         return _load_tasks(id, num_envs, **kwargs)
@@ -131,7 +132,7 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
 
 
 def _is_foreign(id: Any) -> bool:
-    """Whether ``id`` is an environment of Gymnasium or dm_env, or a function that makes one."""
+    """Returns whether ``id`` is an environment of Gymnasium or dm_env, or a function that makes one."""
     if isinstance(id, str | EnvSpec | Environment):
         return False
     is_made = isinstance(id, type) and issubclass(id, Environment)
@@ -143,7 +144,7 @@ load.batched = True  # type: ignore[attr-defined]
 
 
 def wrapped(env: Environment, wrappers: Any, owner: str) -> Environment:
-    """``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
+    """Wraps ``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
     _check_wrappers(owner, wrappers)
     for place, wrapper in enumerate(wrappers):
         env = _wrapped(env, wrapper, f"{owner}: wrappers[{place}]")
@@ -159,7 +160,7 @@ def _check_wrappers(owner: str, wrappers: Any) -> None:
 
 
 def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
-    """``env`` in a `WrapperLike`; errors start with ``owner``."""
+    """Wraps ``env`` in a `WrapperLike`; errors start with ``owner``."""
     if isinstance(wrapper, Environment):
         raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
     kind, arguments = wrapper if isinstance(wrapper, tuple | list) and len(wrapper) == 2 else (wrapper, {})
@@ -204,7 +205,7 @@ def _load_tasks(
 
 
 def _with_limits(tasks: list[Environment]) -> list[Environment]:
-    """The tasks with a `TimeLimit` each if one of them has one, since a limit adds an entry to ``env_info``."""
+    """Gives each task a `TimeLimit` if one of them has one, since a limit adds an entry to ``env_info``."""
     limited = [any(isinstance(level, TimeLimit) for level in layers(env)) for env in tasks]
     if not any(limited):
         return tasks
@@ -212,7 +213,7 @@ def _with_limits(tasks: list[Environment]) -> list[Environment]:
 
 
 def _num_inside_limit(env: Environment, wrappers: Sequence[WrapperLike]) -> int:
-    """The number of ``wrappers`` up to the last one that a time limit must be outside of."""
+    """Counts the ``wrappers`` up to the last one that a time limit must stand outside of."""
     below = 0
     for place, wrapper in enumerate(wrappers):
         inner, env = env, _wrapped(env, wrapper, f"load: wrappers[{place}]")

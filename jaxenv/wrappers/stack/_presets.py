@@ -16,7 +16,7 @@ PRESETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 
 
 def preset(name: Literal["default", "control", "image"]) -> list[tuple[str, dict[str, Any]]]:
-    """The usual wrappers for a kind of environment, as names and arguments for ``make(wrappers=...)``.
+    """Returns the usual wrappers for a kind of environment, as names and arguments for ``make(wrappers=...)``.
 
     ``"default"`` reports returns and lengths of episodes (`EpisodeStatistics`). ``"control"``, for continuous control,
     also normalises observations and rewards by running statistics and clips both to [-10, 10], as is usual for PPO on
@@ -24,8 +24,8 @@ def preset(name: Literal["default", "control", "image"]) -> list[tuple[str, dict
     rewards by their sign and shows the last four frames in the channels, as for Atari (Mnih et al., 2015,
     doi:10.1038/nature14236).
 
-    ``make(mode="eval")`` gives the variant for evaluation: statistics are frozen, and rewards are those of the task.
-    The reported returns are those of the task in either mode. The list is a new one, to which wrappers may be added.
+    ``make(mode="eval")`` gives the variant for evaluation: statistics are frozen, and rewards come from the task.
+    Reported returns are the task's in either mode. The list is new, so wrappers may be added to it.
 
     Raises:
         ValueError: for an unknown name.

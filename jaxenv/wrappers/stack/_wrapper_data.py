@@ -1,6 +1,6 @@
 """Stacks of wrappers as plain data, names and arguments, that JSON can store.
 
-A name stands for a wrapper of this library or a registered one. Nothing is ever imported because data name it.
+A name stands for a wrapper of this library or a registered one. A name in data never causes an import.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ def register(cls: W) -> W:
 
 
 def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
-    """The wrappers of a stack, innermost first, as names and constructor arguments for ``make(wrappers=...)``.
+    """Returns the wrappers of a stack, innermost first, as names and constructor arguments for ``make(wrappers=...)``.
 
     Arguments are numbers, strings, ``None``, and lists and dicts of these; an array with one value per lane (``[B]``)
     becomes a list.
@@ -84,8 +84,8 @@ def to_data(env: Environment) -> list[tuple[str, dict[str, Any]]]:
 def from_data(env: Environment, data: Sequence[tuple[str, Mapping[str, Any]]]) -> Environment:
     """Wraps ``env`` in the wrappers of ``data``, innermost first, as `to_data` returns them.
 
-    Values per lane must have the shape ``[B]`` of the lanes of ``env``. Names are those of this library's wrappers and
-    of registered ones: data cannot cause an import.
+    Values per lane must have the shape ``[B]`` of the lanes of ``env``. Names refer to this library's wrappers and to
+    registered ones: data cannot cause an import.
 
     Raises:
         ValueError: for an unknown name, with the closest ones; for arguments that the wrapper does not have or refuses.
@@ -101,7 +101,7 @@ def from_data(env: Environment, data: Sequence[tuple[str, Mapping[str, Any]]]) -
 
 
 def wrap(env: Environment, cls: type[Wrapper], arguments: Any, owner: str) -> Wrapper:
-    """The wrapper ``cls(env, **arguments)``; errors about names start with ``owner``.
+    """Calls the wrapper class ``cls(env, **arguments)``; errors about names start with ``owner``.
 
     Raises:
         ValueError: for an unknown argument, suggesting close ones, a missing one, or one that the wrapper refuses.
@@ -120,7 +120,7 @@ def wrap(env: Environment, cls: type[Wrapper], arguments: Any, owner: str) -> Wr
 
 
 def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
-    """The wrapper called ``name``, of this library or registered; errors start with ``owner``."""
+    """Finds the wrapper called ``name``, of this library or registered; errors start with ``owner``."""
     known = _known()
     if not isinstance(name, str):
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
@@ -133,7 +133,7 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
 
 
 def plain(name: str, value: Any) -> Any:
-    """A value as data that JSON can store; errors start with ``name``."""
+    """Converts a value to data that JSON can store; errors start with ``name``."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict):

@@ -289,7 +289,7 @@ def test_sums_do_not_drift_over_many_changes():
 def test_an_argument_that_does_not_fit_raises():
     replay = Replay(8, 3, sampling=exactly(1.0, 3))
     state = add(replay, init(replay, block(0, 1)), block(0, 8))
-    with pytest.raises(ValueError, match=r"sample: length must be that of PrioritizedSampling, 3, got 2"):
+    with pytest.raises(ValueError, match=r"sample: length must be 3, as in PrioritizedSampling, got 2"):
         replay.sample(state, jax.random.key(0), 4)
     with pytest.raises(ValueError, match=r"update_priorities: priority must have shape \(2,\), got \(3,\)"):
         replay.update_priorities(state, windows_at([0, 1], [0, 1]), jnp.ones(3))

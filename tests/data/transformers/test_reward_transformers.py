@@ -161,5 +161,5 @@ def test_rows_without_reward_raise(transformer):
 
 def test_a_spec_that_does_not_fit_the_result_of_the_function_raises():
     transformer = RewardFunction(lambda r: r, bounded([0, 0], [1, 1]))
-    with pytest.raises(ValueError, match=r"RewardFunction: spec must be that of a reward of shape \(\)"):
+    with pytest.raises(ValueError, match=r"RewardFunction: spec must have shape \(\)"):
         transformer.transform_spec(TimeStep(reward=unbounded()))

@@ -21,6 +21,7 @@ from tests.pictures import centre, picture
 IDS = {False: "LunarLander-v3", True: "LunarLanderContinuous-v3"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "num", "steps", "fraction"),
     [("random", 60, 200, 0.95), ("heuristic", 30, 320, 0.7), ("heuristic continuous", 30, 250, 0.7)],

@@ -5,13 +5,14 @@ import functools
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import catch as bsuite_catch
 
 from jaxenv.canvas import RED, WHITE
 from jaxenv.envs.bsuite.catch import State
 from tests import parity
 from tests.envs.bsuite import reference
 from tests.pictures import cells, pictures, shows
+
+bsuite_catch = pytest.importorskip("bsuite.environments.catch")
 
 ID = "Catch-bsuite"
 

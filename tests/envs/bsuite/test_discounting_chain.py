@@ -5,13 +5,14 @@ import functools
 import jax
 import numpy as np
 import pytest
-from bsuite.environments import discounting_chain as bsuite_discounting_chain
 
 from jaxenv.canvas import GOLD
 from jaxenv.envs.bsuite.discounting_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
 from tests.pictures import pictures, shows
+
+bsuite_discounting_chain = pytest.importorskip("bsuite.environments.discounting_chain")
 
 ID = "DiscountingChain-bsuite"
 
@@ -75,6 +76,7 @@ def test_starts_and_specs_equal_bsuite_and_have_tight_bounds():
     assert (spec.minimum.tolist(), spec.maximum.tolist()) == ([[-1, 0]], [[4, 1]])
 
 
+@pytest.mark.slow
 def test_compat_gymnax_equals_gymnax_and_never_terminates():
     import gymnax
 

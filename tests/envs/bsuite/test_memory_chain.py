@@ -4,13 +4,14 @@ import functools
 
 import numpy as np
 import pytest
-from bsuite.environments import memory_chain as bsuite_memory_chain
 
 from jaxenv.canvas import ORANGE
 from jaxenv.envs.bsuite.memory_chain import State
 from tests import parity
 from tests.envs.bsuite import reference
 from tests.pictures import cells, pictures, shows
+
+bsuite_memory_chain = pytest.importorskip("bsuite.environments.memory_chain")
 
 ID = "MemoryChain-bsuite"
 

@@ -102,6 +102,7 @@ def test_the_time_limit_follows_from_max_steps_and_size_unless_it_is_given(param
     assert found == limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrappers", [(), ("FlattenObservation", "EpisodeStatistics")])
 def test_the_time_limit_follows_params_that_are_changed_later(wrappers):
     env = jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=2, wrappers=wrappers)
@@ -123,6 +124,7 @@ def test_the_time_limit_of_an_episode_follows_the_params_drawn_for_it():
         assert lengths.tolist() == rows.env_info["params"]["max_steps"][ends, lane].tolist()
 
 
+@pytest.mark.slow
 def test_a_stack_as_data_keeps_the_limit_that_follows_params():
     env = jaxenv.from_data(jaxenv.to_data(jaxenv.make("MiniGrid-Empty-8x8-v0", num_envs=2, size=np.array([5, 4]))))
     assert turning(env, 110)[0] == [100, 64]

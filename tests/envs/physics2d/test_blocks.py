@@ -37,7 +37,7 @@ def found(manifolds):
     """Numbers, keys and places of contact points at the recorded poses."""
 
     def collide(body, centre, angle, box):
-        transform = Transform.of_pose((*centre.T, angle), SCENE.centre(body))
+        transform = Transform.from_pose((*centre.T, angle), SCENE.centre(body))
         m = _block.collide(Box(*box.T), transform, corners_of(SCENE, body), SCENE.centre(body))
         points, heights, out, _ = in_world(m, transform)
         return m.count, m.keys, contact_points(points, heights, out)

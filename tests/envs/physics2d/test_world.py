@@ -79,6 +79,7 @@ def test_joints_that_start_at_angle_zero_differ(data):
     assert np.quantile(worst(found, slice(None))[0], 0.9) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_step_without_continuous_collision_differs(data, monkeypatch):
     monkeypatch.setattr(_impact, "solve", lambda scene, rows, *rest: rows)
     rows = steps.chosen(data, steps.IMPACT)
@@ -88,6 +89,7 @@ def test_a_step_without_continuous_collision_differs(data, monkeypatch):
     assert np.mean(found.begun[:, 0] == steps.crashed(rows)) < 0.9
 
 
+@pytest.mark.slow
 def test_contacts_in_the_order_of_their_age_differ(data, monkeypatch):
     ranks = _broad.ranks
     monkeypatch.setattr(_broad, "ranks", lambda age: age.shape[1] - 1 - ranks(age))

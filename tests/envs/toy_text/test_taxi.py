@@ -35,7 +35,7 @@ class Scripted(reference.scripted(Taxi)):
 
     def initial(self, stream):
         fickle = jnp.asarray(self.fickle) if self.fickle_passenger else ()
-        return State(jnp.asarray(self.start), self.kept(1, stream.shape), fickle)
+        return State(jnp.asarray(self.start), self.stored_prob(1, stream.shape), fickle)
 
     def reconsider(self, stream):
         return reference.at_step(self.new_destinations, stream)

@@ -22,6 +22,7 @@ def test_chunks_merge_to_the_whole_although_episodes_cross_them(mode):
         assert merged[name] == (value if exact else pytest.approx(value, rel=1e-6)), name
 
 
+@pytest.mark.slow
 def test_shards_summed_over_a_mesh_axis_equal_all_lanes_at_once():
     played = play("next_step")
 

@@ -26,7 +26,7 @@ def bars(axis):
 
 
 def test_metrics_have_a_panel_for_ends_returns_lengths_and_entries():
-    counts = {name: Count.of(jnp.array(n)) for name, n in (("steps", 9), ("terminated", 1), ("truncated", 2))}
+    counts = {name: Count.from_array(jnp.array(n)) for name, n in (("steps", 9), ("terminated", 1), ("truncated", 2))}
     names = ("return_mean", "return_mean_terminated", "return_mean_truncated", "length_mean", "reward_per_step")
     means = {name: Statistic.where(jnp.array(True), jnp.array(1.25)) for name in (*names, "energy")}
     figure = plot.metrics({**counts, **means})

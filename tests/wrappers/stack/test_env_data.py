@@ -65,7 +65,7 @@ def test_a_map_given_as_an_option_round_trips():
     ids=["no id", "id of another class", "multitask"],
 )
 def test_an_environment_without_a_registered_id_is_refused(env):
-    with pytest.raises(ValueError, match=r"to_data: '.*' must be the registered id of a class"):
+    with pytest.raises(ValueError, match=r"to_data: '.*' must be the registered id of its class"):
         to_data(env)
 
 

@@ -198,7 +198,7 @@ def test_lanes_with_a_limit_of_0_have_none():
 
 def test_an_entry_point_with_a_limit_of_its_own_is_refused():
     limited = registry.EnvSpec("Limited-v0", lambda num_envs: TimeLimit(Chain(num_envs=num_envs), 5))
-    with pytest.raises(ValueError, match=r"Limited-v0: make adds the time limit, and .* has one of its own: register"):
+    with pytest.raises(ValueError, match=r"Limited-v0: make adds the time limit, but .* already has one: register"):
         jaxenv.make(limited, 2)
 
 

@@ -150,6 +150,7 @@ def test_the_picture_shows_objects_by_kind_and_colour_and_what_the_agent_carries
     np.testing.assert_array_equal(green[:, 5, 5].any(axis=(1, 2)), [False] * 5 + [True])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "sizes"), [(GoToDoor, (5, 8)), (KeyCorridor, (3, 5)), (Memory, (7, 11))])
 def test_a_small_grid_starts_the_same_alone_and_in_a_batch_with_larger_ones(level, sizes):
     options = {"num_rows": 2} if level is KeyCorridor else {}
@@ -163,6 +164,7 @@ def test_a_small_grid_starts_the_same_alone_and_in_a_batch_with_larger_ones(leve
     assert not np.array_equal(*np.split(reference.grids(mixed.task, *within.extent)[0], 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["MiniGrid-ObstructedMaze-1Dlh-v0", "MiniGrid-ObstructedMaze-2Dlh-v0"])
 def test_the_boxes_hide_the_keys_of_the_locked_doors(id):
     env = jaxenv.spec(id).make(200)

@@ -1,0 +1,81 @@
+"""The parts for the first minutes on an accelerator, at tiny sizes on the CPU."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenv
+from benchmarks import device
+from benchmarks.measure import Contestant
+
+SIZES = ["--ids", "Catch-bsuite", "--num-envs", "8", "--num-steps", "11", "--repeats", "1"]
+
+
+def rows_of(part, folder, *arguments):
+    assert device.main(["--folder", str(folder), "--prefix", "toy", "--parts", part, *SIZES, *arguments]) == 0
+    content = json.loads((folder / f"toy-{part}.json").read_text())
+    assert content["benchmark"] == f"device {part}"
+    return content["rows"]
+
+
+def test_steps_that_differ_from_the_cpu_are_counted(monkeypatch):
+    env = jaxenv.make("CartPole-v1", num_envs=5)
+    same = device._agreement(env, 7)
+    assert (same["integers_that_differ"], same["largest_difference"]) == (0, 0.0)
+
+    transition = type(env.unwrapped).transition
+
+    def off(self, state, action, stream):  # as a device would that rounds, and that counts a lane wrongly
+        out = transition(self, state, action, stream)
+        return out if jax.config.jax_default_device else dataclasses.replace(out, reward=out.reward * (1 + 2**-10))
+
+    monkeypatch.setattr(type(env.unwrapped), "transition", off)
+    jax.clear_caches()
+    found = device._agreement(jaxenv.make("CartPole-v1", num_envs=5), 7)
+    assert found["largest_difference"] == pytest.approx(2**-10)
+    assert found["floats"] == same["floats"]
+
+
+def test_a_difference_is_relative_above_one_and_infinite_for_a_lost_number():
+    x = np.array([0.5, 100.0, np.nan, np.inf], np.float32)
+    assert device._difference(x, x) == 0
+    assert device._difference(x, x + np.array([0.25, 10, 0, 0], np.float32)) == pytest.approx(0.25)
+    assert device._difference(x, np.array([0.5, np.nan, np.nan, np.inf], np.float32)) == np.inf
+
+
+def test_rollouts_are_timed_beside_the_peers(tmp_path):
+    (row,) = rows_of("stored", tmp_path)
+    assert row["contestants"].keys() == {"jaxenv", "broadcast", "gymnax"}
+    assert row["contestants"]["jaxenv"]["steps"][0] <= 8 * 11
+    assert row["ratios"].keys() == {"gymnax"}
+
+
+def test_a_rollout_that_does_not_fit_the_memory_leaves_a_note_and_the_others_run():
+    def run(seed):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 434 GB\nmore")
+
+    notes = []
+    assert not device._runs(Contestant("gymnax", run), notes)
+    assert device._runs(Contestant("jaxenv", lambda seed: {}), notes)
+    assert notes == ["gymnax: RESOURCE_EXHAUSTED: 434 GB"]
+
+
+def test_a_launch_takes_time_and_the_copy_has_a_bandwidth(tmp_path):
+    launch, copy = rows_of("limits", tmp_path, "--copy-bytes", "4096")
+    assert launch["launch_microseconds"] > 0
+    assert copy["copy_gigabytes_per_second"] > 0
+
+
+def test_parts_beyond_their_time_are_stopped_and_reported(tmp_path, capsys):
+    arguments = ["--folder", str(tmp_path), "--parts", "limits", "agreement", "--total-seconds", "1", *SIZES]
+    assert device.main(arguments) == 1
+    report = capsys.readouterr().out
+    assert "stopped after 1 s" in report
+    assert "no time left" in report
+
+
+def test_every_part_has_seconds():
+    assert set(device.PARTS) == {*device._RUN, "ppo"}
