@@ -353,9 +353,9 @@ def test_the_earliest_fault_in_the_lowest_lane_is_reported():
 
 
 def test_an_episode_that_does_not_end_is_rejected_with_a_hint():
-    env = Counting(np.array([[3], [0], [3]]), num_envs=3)
+    env = Counting(np.array([[3], [3], [0]]), num_envs=3)
     assert message_of(env, max_steps=50) == (
-        " at step 50, lane 1: the episode has not ended after 50 steps, it must end within max_steps "
+        " at step 50, lane 2: the episode has not ended after 50 steps, it must end within max_steps "
         "(TimeLimit ends endless tasks)"
     )
 
