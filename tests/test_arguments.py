@@ -213,7 +213,7 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
 
 def test_the_id_of_a_suite_is_text():
     packages.imported("gymnax")
-    with pytest.raises(ValueError, match=r"^gymnax: name must be text, got None"):
+    with pytest.raises(ValueError, match=r"^gymnax: name .*got None"):
         suites.gymnax.load(None)
 
 

@@ -291,7 +291,7 @@ def _element(group: str, name: str, spec: Tree, fn: Callable[..., Any] | str, we
 
 
 def _own_termination(state: Tree, action: Tree, out: Transition) -> jax.Array:
-    """Returns the termination of the dynamics."""
+    """The termination of the dynamics."""
     return out.terminated
 
 

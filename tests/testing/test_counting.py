@@ -70,7 +70,7 @@ def test_invalid_arguments_are_refused(make, message):
         make()
 
 
-def test_mock_012_observes_0_1_2_and_pays_at_the_end():
+def test_count_to_two_observes_0_1_2_and_pays_at_the_end():
     rows = repeat_action(AutoReset(count_to_two(num_envs=2)), 8, 7)
     for lane in range(2):
         assert rows.step_type[:, lane].tolist() == [FIRST, MID, LAST] * 3

@@ -57,7 +57,7 @@ class MaskedActions(LaneWrapper):
         spec = self.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu" and spec.shape == ()):
             raise ValueError(f"MaskedActions: the action must be one bounded integer, got {spec}")
-        info = specs.unbatched(jax.eval_shape(_info_of_state, self.env, jax.random.key(0)))
+        info = specs.unbatched(jax.eval_shape(_env_info_of, self.env, jax.random.key(0)))
         mask = specs.Array((spec.num_values,), np.bool_)
         if info.get("action_mask") != mask:
             raise ValueError(f"MaskedActions: state_info must hold an action_mask {mask}, got {info}")
@@ -83,5 +83,5 @@ class MaskedActions(LaneWrapper):
         return own, dataclasses.replace(timestep, env_info=env_info)
 
 
-def _info_of_state(env: Environment, key: jax.Array) -> dict[str, Any]:
+def _env_info_of(env: Environment, key: jax.Array) -> dict[str, Any]:
     return env.env_info_of(env.reset(key)[0])

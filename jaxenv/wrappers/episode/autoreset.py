@@ -137,7 +137,7 @@ class AutoReset(Wrapper):
         fresh, first = self._start_episodes(ended, stepped, timestep)
         env_info = {
             **timestep.env_info,
-            **self._info_of_state_where(ended, stepped, first, timestep),
+            **self._env_info_where(ended, stepped, first, timestep),
             "final_observation": timestep.observation,
         }
         inner = tree.where(ended, fresh, stepped)
@@ -153,7 +153,7 @@ class AutoReset(Wrapper):
             return self.env.observation_of(inner)
         return tree.where(mask, first.observation, timestep.observation)
 
-    def _info_of_state_where(
+    def _env_info_where(
         self, mask: jax.Array, state: Tree, first: TimeStep, timestep: TimeStep
     ) -> dict[str, jax.Array]:
         """Selects ``env_info`` entries that describe the state: of ``first`` under the mask, else of ``timestep``."""

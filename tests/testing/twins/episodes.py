@@ -125,8 +125,8 @@ class ShowsPlace(Walk):
 class KeepsStateInfo(AutoReset):
     """Shows the info of the last state of an episode next to the first observation of the next one."""
 
-    def _info_of_state_where(self, mask, state, first, timestep):
-        return super()._info_of_state_where(mask & False, state, first, timestep)
+    def _env_info_where(self, mask, state, first, timestep):
+        return super()._env_info_where(mask & False, state, first, timestep)
 
 
 class StartsByLaneIndex(Walk):
