@@ -268,7 +268,7 @@ def test_elements_lists_names_specs_weights_and_details():
     details = {name: element.details for name, element in by_name.items() if element.details}
     assert details == {
         "rewards.cost": "env_info['cost']",
-        "terminations.env": "The termination of the dynamics.",
+        "terminations.env": "Returns the termination of the dynamics.",
         "terminations.lost": "env_info['life_lost']",
         "terminations.still": "Whether the count stands.",
     }
