@@ -202,9 +202,9 @@ def test_an_exported_step_and_unroll_run_in_another_process_with_the_same_bits_f
     )
     rows = jax.device_get(programs["unroll"].call(*start))
     assert rows[1].timestep.env_info["episode"]["valid"].any()
-    loaded = np.load(tmp_path / "rows.npz")
-    for number, x in enumerate(jax.tree.leaves(rows)):
-        np.testing.assert_array_equal(loaded[f"arr_{number}"], x)
+    with np.load(tmp_path / "rows.npz") as loaded:
+        for number, x in enumerate(jax.tree.leaves(rows)):
+            np.testing.assert_array_equal(loaded[f"arr_{number}"], x)
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ def test_take_refuses_what_is_no_number_of_lanes(index, got):
 
 
 def test_a_class_with_an_init_of_its_own_is_refused():
-    with pytest.raises(TypeError, match=r"Sized: an environment is.* __init__ of its own"):
+    with pytest.raises(TypeError, match=r"Sized: an environment .*__init__.*size: int = jaxenv\.tree\.static"):
 
         class Sized(Walk):
             def __init__(self, size):

@@ -329,7 +329,7 @@ def test_the_newest_checkpoints_are_kept_and_one_may_be_named(tmp_path):
 def test_a_folder_has_one_writer_until_it_is_closed(tmp_path):
     first = data.Checkpointer(tmp_path)
     first.save(1, jnp.arange(3))
-    with pytest.raises(ValueError, match=r"^Checkpointer: .* is in use.*, \d+ on .*: close what"):
+    with pytest.raises(ValueError, match=r"^Checkpointer: .* is in use .*, \d+ on .*: close"):
         data.Checkpointer(tmp_path)
     assert data.checkpoint_info(saved(tmp_path / "another", jnp.arange(3))).leaves == (("", "int32", (3,)),)
     first.close()
