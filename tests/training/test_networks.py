@@ -30,9 +30,9 @@ def test_the_spec_chooses_the_convolutions(torso, shape, layers):
 
 def test_an_image_with_its_channels_first_and_a_cnn_without_an_image_are_refused():
     with pytest.raises(ValueError, match=r"learner: the channels of an image .*got Bounded\(\(4, 40"):
-        Reader.of("learner", specs.Bounded((4, 40, 64), np.uint8, 0, 255))
+        Reader.from_spec("learner", specs.Bounded((4, 40, 64), np.uint8, 0, 255))
     with pytest.raises(ValueError, match=r"learner: the observation .*got Array"):
-        Reader.of("learner", specs.Array((4,), np.float32), "cnn")
+        Reader.from_spec("learner", specs.Array((4,), np.float32), "cnn")
 
 
 def test_images_categories_and_numbers_of_a_dict_are_read_as_what_they_are():

@@ -89,7 +89,7 @@ def test_lanes_and_observations_may_be_arrays_and_keys_are_left_out():
         (ROWS, {"observations": True}, "among the 3 numbers, got True"),
         (ROWS, {"observations": "positon"}, "got 'positon': did you mean 'position'"),
         (ROWS, {"observations": 3}, r"among the 3 numbers, got 3: they are position, speed.0, speed.1"),
-        (ROWS, {"spec": specs.Array((), np.float32)}, r"spec .*got 1 for 2"),
+        (ROWS, {"spec": specs.Array((), np.float32)}, r"spec .*got 1 leaves for 2"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(rows, options, message):
