@@ -19,6 +19,7 @@ import numpy as np
 import jaxenv
 from benchmarks import command, hlo, measure, throughput
 from jaxenv import testing
+from jaxenv._util.library import default_types
 
 # Seconds of each part; together they are at most --total-seconds.
 PARTS = {"agreement": 75, "properties": 60, "limits": 25, "sums": 150, "stored": 60, "ppo": 70, "box2d": 180}
@@ -124,11 +125,16 @@ def _throughput(args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence
     """Compiles all rollouts at one number of lanes at once, then times one after the other."""
     for lanes in num_envs:
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            cases = {id: pool.submit(throughput.compiled, id, lanes, args.num_steps, store, args.peers) for id in ids}
+            cases = {id: pool.submit(_compiled, id, lanes, args.num_steps, store, args.peers) for id in ids}
         for id, case in cases.items():
             contestants, notes = case.result()
             fit = [contestant for contestant in contestants if _runs(contestant, notes)]
             yield throughput.timed(id, lanes, args.num_steps, args.repeats, fit, notes)
+
+
+def _compiled(*arguments: Any) -> tuple[list[measure.Contestant], list[str]]:
+    with default_types():  # peers rely on JAX's defaults, which threads do not inherit
+        return throughput.compiled(*arguments)
 
 
 def _runs(contestant: measure.Contestant, notes: list[str]) -> bool:

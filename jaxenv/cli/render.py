@@ -22,13 +22,13 @@ def add(command: Parser) -> None:
     )
     command.epilog = (
         "examples: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif; "
-        "jaxenv render --run runs/CartPole-v1 --env gravity=20 --out heavy.gif"
+        "jaxenv render runs/CartPole-v1 --env gravity=20 --out heavy.gif"
     )
     command.add_argument(
         "id",
         metavar="ID",
         nargs="?",
-        help="an environment from `jaxenv list`, or baseline:ID[:LEARNER]; with --run, by default the run's",
+        help="an environment from `jaxenv list`, the folder of a run, or baseline:ID[:LEARNER]",
     )
     command.add_argument(
         "--run",
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> None:
     """Records the film and prints its path."""
     if args.id is None and args.folder is None:
         args.parser.error("an ID is required, or --run DIR")
-    if args.folder is None and args.id.startswith("baseline:"):
+    is_folder = args.folder is None and args.id not in jaxenv.ids() and pathlib.Path(args.id).is_dir()
+    if is_folder or (args.folder is None and args.id.startswith("baseline:")):
         args.folder, args.id = args.id, None
     settings = settings_of(args)
     played: dict[str, Any] = {}

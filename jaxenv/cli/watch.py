@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     if not depth:
         args.parser.error(
             "this needs a terminal with colours (COLORTERM=truecolor); a film needs none: "
-            f"jaxenv render --run {args.folder} --out film.gif"
+            f"jaxenv render {args.folder} --out film.gif"
         )
     settings = settings_of(args)
     returns: list[float] = []

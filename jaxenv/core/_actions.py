@@ -10,6 +10,9 @@ from jaxenv import specs, tree
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
+# By the kind of a spec's dtype: the dtypes that fit it, in JAX and in words. All others are floats.
+_KINDS = {"b": (jnp.bool_, "bools"), "i": (jnp.integer, "integers"), "u": (jnp.integer, "integers")}
+
 
 def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
     """Checks a batch of actions at trace time and casts it to the spec's dtypes; bounds are not applied.
@@ -30,9 +33,10 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
         if shape != (num_lanes, *s.shape):
             rule = f"shape {(num_lanes, *s.shape)} (one {s} per lane of the state)"
             raise ValueError(f"{name} must have {rule}, got {shape}")
-        kind = {"b": jnp.bool_, "i": jnp.integer, "u": jnp.integer}.get(s.dtype.kind, jnp.floating)
+        kind, plural = _KINDS.get(s.dtype.kind, (jnp.floating, "floats"))
         if not jnp.issubdtype(dtype, kind):
-            raise ValueError(f"{name} must be {s.dtype} or of its kind, got {dtype}")
+            cast = f": action.astype({str(s.dtype)!r})" if dtype == jnp.bool_ else ""
+            raise ValueError(f"{name} must be {plural}, such as {s.dtype}, got {dtype}{cast}")
         if s.dtype.kind in "iu" and not np.can_cast(dtype, s.dtype):
             given = _saturated(given, s.dtype)
         leaves.append(jax.lax.convert_element_type(given, s.dtype))

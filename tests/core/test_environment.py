@@ -474,8 +474,8 @@ def test_params_that_are_no_pytree_are_refused_when_the_class_is_defined():
     [
         (np.zeros(2, np.int32), r"must have shape \(3,\) .*, got \(2,\)"),
         (np.zeros((3, 1), np.int32), r"must have shape \(3,\) .*, got \(3, 1\)"),
-        (np.zeros(3, np.float32), r"must be int32 or of its.* float32"),
-        (np.zeros(3, bool), "must be int32 or of its kind, got bool"),
+        (np.zeros(3, np.float32), r"must be integers.* int32, got float32"),
+        (np.zeros(3, bool), r"must be integers.* int32, got bool: action.astype\('int32'\)"),
         ({"a": np.zeros(3, np.int32)}, r"action .*got a dict with 'a'"),
         (1, r"must have shape \(3,\) .*, got \(\)"),
     ],

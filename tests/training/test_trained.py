@@ -217,10 +217,10 @@ def test_a_film_that_ends_before_its_episode_says_so(tmp_path, monkeypatch):
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
-def test_render_films_the_policy_of_a_run(run, tmp_path, capsys):
+@pytest.mark.parametrize("options", [[], pytest.param(["--run"], marks=pytest.mark.thorough)])
+def test_render_films_the_policy_of_a_run(run, tmp_path, capsys, options):
     out = tmp_path / "film.gif"
-    argv = ["render", "--run", str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
+    argv = ["render", *options, str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
     assert cli.main([*argv, "--env", "gravity=5", "--max-episode-steps", "7"]) == 0
     assert "CartPole-v1, seed 1 after 2,048 steps" in capsys.readouterr().out
     assert out.read_bytes()[:3] == b"GIF"
