@@ -240,7 +240,7 @@ def test_render_refuses_what_does_not_fit_in_one_line(run, capsys, argv, message
 
 
 def test_watch_without_a_terminal_names_the_command_for_a_film(run, capsys):
-    assert f"jaxenv render --run {run} --out film.gif" in refusal(capsys, "watch", str(run))
+    assert f"jaxenv render {run} --out film.gif" in refusal(capsys, "watch", str(run))
 
 
 class Screen:
