@@ -68,7 +68,7 @@ def test_the_commands_take_baselines(shipped, capsys):
     assert "there is none by 'ppo'" in refusal(capsys, "eval", "baseline:Catch-bsuite:ppo")
     argv[1] = "baseline:Catch-bsuite:dqn"
     assert printed_json(capsys, *argv)["algorithm"] == "dqn"
-    assert "jaxenv render --run baseline:Catch-bsuite --out" in refusal(capsys, "watch", "baseline:Catch-bsuite")
+    assert "jaxenv render baseline:Catch-bsuite --out" in refusal(capsys, "watch", "baseline:Catch-bsuite")
     assert "leave out --policy-seed" in refusal(capsys, "eval", "baseline:Catch-bsuite", "--policy-seed", "0")
 
 
