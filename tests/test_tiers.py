@@ -28,7 +28,8 @@ def test_every_file_is_in_one_run_of_all():
     assert {file: [run.paths for run in others if collects(run, file)] for file in FILES} == {
         file: [next(run.paths for run in reversed(others) if collects(run, file))] for file in FILES
     }
-    assert all((ROOT / path).exists() for run in RUNS for path in run.paths)
+    missing = {path for run in RUNS for path in run.paths if not (ROOT / path).exists()}
+    assert missing <= {"jaxenv"}  # a wheel is tested without the package of the checkout
 
 
 def test_the_code_of_the_documentation_is_in_all():
