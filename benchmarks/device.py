@@ -39,7 +39,7 @@ Rows = Iterator[dict[str, Any]]
 
 def agreement(args: argparse.Namespace) -> Rows:
     """Compares a reset and single steps from the same states with the CPU of the same machine, for each id."""
-    for id in [*args.ids, BOX2D] if BOX2D in jaxenv.ids() else args.ids:
+    for id in dict.fromkeys([*args.ids, BOX2D]):
         yield {"id": id, **_agreement(jaxenv.make(id, num_envs=33), min(args.num_steps, 64))}
 
 
@@ -199,14 +199,14 @@ def _run(part: str, args: argparse.Namespace) -> int:
     if part == "ppo":
         from benchmarks import ppo
 
-        rows = ["--ids", "Breakout-MinAtar", "--repeats", "1", "--num-steps", str(args.num_steps * 4096)]
-        return ppo.main([*rows, "--json", str(path)])
-    settings = {"num_steps": args.num_steps, "repeats": args.repeats, "policy": "random"}
+        settings = ["--ids", "Breakout-MinAtar", "--repeats", "1", "--num-steps", str(args.num_steps * 4096)]
+        return ppo.main([*settings, "--json", str(path)])
+    conditions = {"num_steps": args.num_steps, "repeats": args.repeats, "policy": "random"}
     rows = []
     for row in _RUN[part](args):
         rows.append(row)
         print(_line(row), flush=True)
-        content = {"benchmark": f"device {part}", "record": measure.record(), "settings": settings, "rows": rows}
+        content = {"benchmark": f"device {part}", "record": measure.record(), "settings": conditions, "rows": rows}
         measure.write_json(path, content)
     return 0
 

@@ -54,8 +54,8 @@ def timed(
 
     Returns:
         A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
-        by that of the peer), and the notes. Beside a broadcast also the bytes of observations that jaxenv stores per
-        second, as a number and as a fraction of those of the broadcast.
+        by the peer's), and the notes. If a broadcast was timed, the row also holds the bytes of observations that
+        jaxenv stores per second, as a number and as a fraction of the broadcast's.
     """
     samples = measure.sample_interleaved(contestants, repeats)
     for contestant in contestants:

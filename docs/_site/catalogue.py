@@ -228,10 +228,9 @@ def _training(id: str, results: list[list[str]]) -> str:
     """The film of a policy, the command that trains one, the presets with their results, and the baselines."""
     shipped = [algorithm for other, algorithm in baselines.baseline_ids() if other == id]
     tuned = {algorithm: settings[id] for algorithm, settings in presets.PRESETS.items() if id in settings}
-    parts = [_film(id)]
     if not isinstance(jaxenv.make(id).action_spec(), specs.Array):
         return "No learner of the library takes its action, which is a tree."
-    parts.append(f"```bash\njaxenv train {id}\n```")
+    parts = [_film(id), f"```bash\njaxenv train {id}\n```"]
     for algorithm, settings in tuned.items():
         changed = ", ".join(f"`{name}={value!r}`" for name, value in settings.items())
         parts.append(

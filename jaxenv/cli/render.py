@@ -60,8 +60,7 @@ def run(args: argparse.Namespace) -> None:
     """Records the film and prints its path."""
     if args.id is None and args.folder is None:
         args.parser.error("an ID is required, or --run DIR")
-    is_folder = args.folder is None and args.id not in jaxenv.ids() and pathlib.Path(args.id).is_dir()
-    if is_folder or (args.folder is None and args.id.startswith("baseline:")):
+    if args.folder is None and _names_policy(args.id):
         args.folder, args.id = args.id, None
     settings = settings_of(args)
     played: dict[str, Any] = {}
@@ -97,3 +96,8 @@ def run(args: argparse.Namespace) -> None:
     print(f"{path}  {size / 1000:,.0f} kB{shown}")
     for warning in warned:
         print(f"{args.parser.prog}: {warning.message}", file=sys.stderr)
+
+
+def _names_policy(id: str) -> bool:
+    """Returns whether an ID names a trained policy: a baseline, or a folder unless an environment has that id."""
+    return id.startswith("baseline:") or (id not in jaxenv.ids() and pathlib.Path(id).is_dir())

@@ -297,7 +297,7 @@ def _is_absent(module: str, missing: ModuleNotFoundError) -> bool:
 
 
 def _check_entry_point(owner: str, entry_point: Any) -> None:
-    """Raises a ``ValueError`` for a class that cannot be an environment by itself, such as an abstract one."""
+    """Raises a ``ValueError`` for a class that cannot be instantiated as an environment, such as an abstract one."""
     if isinstance(entry_point, type) and (not issubclass(entry_point, Environment) or issubclass(entry_point, Wrapper)):
         kind = "the wrapper" if issubclass(entry_point, Wrapper) else "the class"
         rule = "must be a class of environments, such as a Task, or a function that returns one"

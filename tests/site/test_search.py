@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-SITE = pathlib.Path(__file__).parents[2] / "site"
+from tests.site.conftest import SITE
+
 FIRST = {
     "noise": "faq.html#how-do-i-add-noise-or-delays",
     "gpu": "faq.html#does-it-run-on-a-gpu-or-tpu",
@@ -26,7 +27,6 @@ FIRST = {
 
 @pytest.fixture(scope="module")
 def index():
-    assert SITE.exists(), "run `mkdocs build --strict` first"
     return json.loads((SITE / "search" / "search_index.json").read_text())["docs"]
 
 
