@@ -1,4 +1,4 @@
-"""The first minutes on an accelerator: agreement with the CPU, launch time and bandwidth, steps per second, PPO.
+"""The first minutes on an accelerator: launch time and bandwidth, agreement with the CPU, steps per second, PPO.
 
 ``python -m benchmarks device --folder results``. The parts run in order of worth, each in its own process and within
 its seconds. A part writes its file after every row, so one that is stopped loses nothing. See README.md.
@@ -18,11 +18,12 @@ import numpy as np
 
 import jaxenv
 from benchmarks import command, hlo, measure, throughput
+from benchmarks.ours import rollout
 from jaxenv import testing
 from jaxenv._util.library import default_types
 
-# Seconds of each part; together they are at most --total-seconds.
-PARTS = {"agreement": 75, "properties": 60, "limits": 25, "sums": 150, "stored": 60, "ppo": 70, "box2d": 180}
+# The parts in order of worth, and the seconds of each; together they are at most --total-seconds.
+PARTS = {"limits": 30, "agreement": 60, "sums": 150, "stored": 60, "ppo": 80, "properties": 60, "box2d": 180}
 IDS = ("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "Seaquest-MinAtar", "MiniGrid-DoorKey-8x8-v0")
 BOX2D = "LunarLander-v3"
 LANES = (2**17, 2**11, 2**20, 2**14)  # in order of worth
@@ -30,6 +31,8 @@ LANES = (2**17, 2**11, 2**20, 2**14)  # in order of worth
 PROPERTIES = ("same_tree", "leading_lanes", "rows_match_specs", "lane_independent", "batch_equals_single_lanes")
 PROPERTIES += ("permutation_equivariant", "episode_grammar", "time_limit_exact", "modes_agree", "statistics_exact")
 _ITERATIONS = 10_000
+_SLOW = 8.0  # seconds: a rollout that takes longer with fewer lanes is not run with more
+_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
 
 Rows = Iterator[dict[str, Any]]
 
@@ -39,8 +42,12 @@ Rows = Iterator[dict[str, Any]]
 
 def agreement(args: argparse.Namespace) -> Rows:
     """Compares a reset and single steps from the same states with the CPU of the same machine, for each id."""
-    for id in dict.fromkeys([*args.ids, BOX2D]):
-        yield {"id": id, **_agreement(jaxenv.make(id, num_envs=33), min(args.num_steps, 64))}
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # compilers run side by side
+        yield from pool.map(lambda id: _agreement_of_id(id, min(args.num_steps, 64)), args.ids)
+
+
+def _agreement_of_id(id: str, num_steps: int) -> dict[str, Any]:
+    return {"id": id, **_agreement(jaxenv.make(id, num_envs=33), num_steps)}
 
 
 def _agreement(env: jaxenv.Environment, num_steps: int) -> dict[str, Any]:
@@ -107,8 +114,8 @@ def launch_seconds() -> float:
 
 
 def sums(args: argparse.Namespace) -> Rows:
-    """Compares with gymnax: environment steps per second, with all outputs summed."""
-    return _throughput(args, args.ids, args.num_envs, store=False)
+    """Compares with gymnax and with the loop unrolled by two: environment steps per second, with all outputs summed."""
+    return _throughput(args, args.ids, args.num_envs, store=False, unrolled=True)
 
 
 def stored(args: argparse.Namespace) -> Rows:
@@ -117,34 +124,58 @@ def stored(args: argparse.Namespace) -> Rows:
 
 
 def box2d(args: argparse.Namespace) -> Rows:
-    """Measures a task of Box2D, which compiles for minutes."""
-    return _throughput(args, [BOX2D], [n for n in args.num_envs if n <= 2**14][:1], store=False)
+    """Measures a task of Box2D, which compiles for minutes, and compares it with the CPU."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        agreement = pool.submit(_agreement_of_id, BOX2D, min(args.num_steps, 64))
+        lanes = [min(args.num_envs, key=lambda n: abs(n - 2**14))]
+        yield from _throughput(args, [BOX2D], lanes, store=False, unrolled=False)
+        yield agreement.result()
 
 
-def _throughput(args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], store: bool) -> Rows:
+def _throughput(
+    args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], store: bool, unrolled: bool = False
+) -> Rows:
     """Compiles all rollouts at one number of lanes at once, then times one after the other."""
+    slow: dict[tuple[str, str], int] = {}  # the fewest lanes with which a rollout was too slow to repeat
     for lanes in num_envs:
+        num_steps = args.num_steps if store else max(args.num_steps, args.lane_steps // lanes)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            cases = {id: pool.submit(_compiled, id, lanes, args.num_steps, store, args.peers) for id in ids}
+            cases = {id: pool.submit(_compiled, id, lanes, num_steps, store, args.peers, unrolled) for id in ids}
         for id, case in cases.items():
             contestants, notes = case.result()
-            fit = [contestant for contestant in contestants if _runs(contestant, notes)]
-            yield throughput.timed(id, lanes, args.num_steps, args.repeats, fit, notes)
+            fit = []
+            for contestant in contestants:
+                if lanes > slow.get((id, contestant.name), lanes):
+                    notes.append(f"{contestant.name}: more than {_SLOW:.0f} s a run with fewer lanes")
+                    continue
+                seconds = _seconds(contestant, notes)
+                if seconds is not None:
+                    fit.append(contestant)
+                    if seconds > _SLOW:
+                        slow[id, contestant.name] = lanes
+            yield throughput.timed(id, lanes, num_steps, args.repeats, fit, notes)
 
 
-def _compiled(*arguments: Any) -> tuple[list[measure.Contestant], list[str]]:
+def _compiled(
+    id: str, lanes: int, num_steps: int, store: bool, peers: Sequence[str], unrolled: bool
+) -> tuple[list[measure.Contestant], list[str]]:
     with default_types():  # peers rely on JAX's defaults, which threads do not inherit
-        return throughput.compiled(*arguments)
+        contestants, notes = throughput.compiled(id, lanes, num_steps, store, peers)
+        if unrolled:
+            env = jaxenv.make(id, num_envs=lanes)
+            contestants.append(rollout("jaxenv, unrolled", env, num_steps, compiler_options=_BUFFERED))
+        return contestants, notes
 
 
-def _runs(contestant: measure.Contestant, notes: list[str]) -> bool:
-    """Returns whether a rollout fits the device's memory; if not, a note says so."""
+def _seconds(contestant: measure.Contestant, notes: list[str]) -> float | None:
+    """Returns the time of one run; if it does not fit the device's memory, None, and a note says so."""
+    started = time.monotonic()
     try:
         contestant.run(0)
     except jax.errors.JaxRuntimeError as error:
         notes.append(f"{contestant.name}: {str(error).splitlines()[0][:200]}")
-        return False
-    return True
+        return None
+    return time.monotonic() - started
 
 
 _RUN = {f.__name__: f for f in (agreement, properties, limits, sums, stored, box2d)}
@@ -166,6 +197,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--peers", nargs="*", choices=list(throughput.PEERS), default=["gymnax"], help="peers")
     parser.add_argument("--num-envs", nargs="+", type=command.positive, default=list(LANES), metavar="B", help="lanes")
     parser.add_argument("--num-steps", type=command.positive, default=256, metavar="T", help="steps of each lane")
+    parser.add_argument(
+        "--lane-steps", type=command.positive, default=2**22, metavar="N", help="at least so many steps over all lanes"
+    )
     parser.add_argument("--repeats", type=command.positive, default=3, metavar="R", help="timed runs of each side")
     parser.add_argument("--copy-bytes", type=command.positive, default=2**30, metavar="N", help="size of the copy")
     return parser.parse_args(arguments)
@@ -199,8 +233,8 @@ def _run(part: str, args: argparse.Namespace) -> int:
     if part == "ppo":
         from benchmarks import ppo
 
-        settings = ["--ids", "Breakout-MinAtar", "--repeats", "1", "--num-steps", str(args.num_steps * 4096)]
-        return ppo.main([*settings, "--json", str(path)])
+        settings = ["--ids", "Breakout-MinAtar", "--num-envs", "2048", "64", "--repeats", "1"]
+        return ppo.main([*settings, "--num-steps", str(args.num_steps * 4096), "--json", str(path)])
     conditions = {"num_steps": args.num_steps, "repeats": args.repeats, "policy": "random"}
     rows = []
     for row in _RUN[part](args):

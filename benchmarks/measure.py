@@ -67,7 +67,13 @@ class Sample(NamedTuple):
 
 
 def jax_contestant(
-    name: str, start: Callable, step: Callable, num_envs: int, num_steps: int, store: bool
+    name: str,
+    start: Callable,
+    step: Callable,
+    num_envs: int,
+    num_steps: int,
+    store: bool,
+    compiler_options: dict[str, Any] | None = None,
 ) -> Contestant:
     """Compiles a rollout of ``num_steps`` steps under JAX, the first reset included.
 
@@ -79,6 +85,7 @@ def jax_contestant(
         num_steps: Number of steps, T.
         store: Stack whole rows to ``[T, B, ...]``. Otherwise observations, rewards and flags are summed per lane, so
             the compiler cannot skip their computation.
+        compiler_options: Options of XLA for this rollout.
     """
 
     def one_step(carry, _):
@@ -97,7 +104,7 @@ def jax_contestant(
         return {**totals, **stored}
 
     started = time.perf_counter()
-    compiled = jax.jit(rollout).lower(jax.random.key(0)).compile()
+    compiled = jax.jit(rollout).lower(jax.random.key(0)).compile(compiler_options)
     seconds = time.perf_counter() - started
     return Contestant(name, lambda seed: jax.block_until_ready(compiled(jax.random.key(seed))), seconds)
 

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,14 @@ def rollout_of_id(id: str, num_envs: int, num_steps: int, store: bool) -> Contes
     return rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps, store)
 
 
-def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = False, seeds: int = 0) -> Contestant:
+def rollout(
+    name: str,
+    env: jaxenv.Environment,
+    num_steps: int,
+    store: bool = False,
+    seeds: int = 0,
+    compiler_options: dict[str, Any] | None = None,
+) -> Contestant:
     """Returns a rollout of any stack; if ``seeds`` is positive, of that many seeds under ``vmap``.
 
     On all sides of a comparison the action is drawn at the end of the loop body and carried. The step thus reads it
@@ -43,16 +51,16 @@ def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = Fa
         return (state, t, act(state, t)), row
 
     if not seeds:
-        return jax_contestant(name, start, step, env.num_envs, num_steps, store)
+        return jax_contestant(name, start, step, env.num_envs, num_steps, store, compiler_options)
 
     def step_all(carry):
         carry, row = jax.vmap(step)(carry)
         return carry, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), row)
 
-    start_all = jax.vmap(start)
-    return jax_contestant(
-        name, lambda key: start_all(jax.random.split(key, seeds)), step_all, seeds * env.num_envs, num_steps, store
-    )
+    def start_all(key):
+        return jax.vmap(start)(jax.random.split(key, seeds))
+
+    return jax_contestant(name, start_all, step_all, seeds * env.num_envs, num_steps, store, compiler_options)
 
 
 def broadcast(id: str, num_envs: int, num_steps: int) -> Contestant:

@@ -4,13 +4,15 @@
 """
 
 import argparse
+import contextlib
 import pathlib
 import statistics
 import sys
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import jax
 import numpy as np
@@ -30,6 +32,8 @@ DEFAULT_ROWS = (
 )
 _EVALUATIONS = 10  # the return of the last tenth of a run counts
 _SOURCE = pathlib.Path(__file__).parents[1] / "tests" / "clients" / "purejaxrl"
+# What wrappers.py imports for wrappers that ppo.py does not use.
+_UNUSED = ("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training", "navix")
 # The settings of purejaxrl's ppo.py.
 _SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}
 _SHARED |= {"lambda_": 0.95, "clip": 0.2, "entropy_cost": 0.01, "value_cost": 0.5, "max_gradient_norm": 0.5}
@@ -91,17 +95,16 @@ def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
         "ENV_NAME": id,
         "ANNEAL_LR": True,
     }
-    sys.modules.setdefault("navix", types.ModuleType("navix"))  # for a wrapper that ppo.py does not use
     try:
         with default_types():
-            sys.modules["wrappers"] = _module("wrappers")
-            module = _module("ppo")
+            with _modules(dict.fromkeys(_UNUSED, mock.MagicMock())):
+                wrappers = _module("wrappers")
+            with _modules({"wrappers": wrappers}):
+                module = _module("ppo")
             module.gymnax = types.SimpleNamespace(make=_make)
             train = module.make_train(config)
     except (ImportError, ValueError) as error:
         raise Unavailable(f"purejaxrl: {error}") from None
-    finally:
-        sys.modules.pop("wrappers", None)
 
     def run(key):
         metrics = train(key)["metrics"]
@@ -126,6 +129,19 @@ def _make(id: str) -> tuple[Any, Any]:
 
     env.__class__ = Env
     return env, params
+
+
+@contextlib.contextmanager
+def _modules(given: dict[str, Any]) -> Iterator[None]:
+    """Imports the given modules under their names."""
+    before = {name: sys.modules[name] for name in given if name in sys.modules}
+    sys.modules.update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            del sys.modules[name]
+        sys.modules.update(before)
 
 
 def _module(name: str) -> types.ModuleType:
