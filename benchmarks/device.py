@@ -159,12 +159,15 @@ def _throughput(
 def _compiled(
     id: str, lanes: int, num_steps: int, store: bool, peers: Sequence[str], unrolled: bool
 ) -> tuple[list[measure.Contestant], list[str]]:
-    with default_types():  # peers rely on JAX's defaults, which threads do not inherit
-        contestants, notes = throughput.compiled(id, lanes, num_steps, store, peers)
+    with default_types():  # which threads do not inherit
+        contestants, notes = throughput.rollouts(id, lanes, num_steps, store, peers)
         if unrolled:
             env = jaxenv.make(id, num_envs=lanes)
             contestants.append(rollout("jaxenv, unrolled", env, num_steps, compiler_options=_BUFFERED))
-        return contestants, notes
+    for contestant in contestants:
+        if contestant.compile:
+            contestant.compile()
+    return contestants, notes
 
 
 def _seconds(contestant: measure.Contestant, notes: list[str]) -> float | None:

@@ -91,7 +91,7 @@ def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Co
         *_, last = rollout
         return last.cumulative
 
-    return measure.Contestant(str(devices), run, rollout.compile_seconds)
+    return measure.Contestant(str(devices), run, compile=lambda: rollout.compile_seconds)
 
 
 def ppo_contestant(id: str, num_envs: int, devices: int) -> measure.Contestant:
@@ -116,7 +116,7 @@ def ppo_contestant(id: str, num_envs: int, devices: int) -> measure.Contestant:
         _, curve = jax.block_until_ready(train(jax.random.key(seed)))
         return {"steps": curve.steps, "terminated": 0, "truncated": 0}
 
-    return measure.Contestant(str(devices), run, seconds)
+    return measure.Contestant(str(devices), run, compile=lambda: seconds)
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:

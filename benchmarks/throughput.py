@@ -21,13 +21,13 @@ def compare(
     id: str, num_envs: int, num_steps: int, repeats: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
 ) -> dict[str, Any]:
     """Runs one id at one number of lanes on all sides, interleaved, and returns a row of the result file."""
-    return timed(id, num_envs, num_steps, repeats, *compiled(id, num_envs, num_steps, store, peers))
+    return timed(id, num_envs, num_steps, repeats, *rollouts(id, num_envs, num_steps, store, peers))
 
 
-def compiled(
+def rollouts(
     id: str, num_envs: int, num_steps: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
 ) -> tuple[list[measure.Contestant], list[str]]:
-    """Compiles the rollouts of all sides. Returns them and a note on each missing peer.
+    """Returns the rollouts of all sides and a note on each missing peer.
 
     With ``store`` there is one more: a loop that only broadcasts (`ours.broadcast`).
     """
