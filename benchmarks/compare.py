@@ -32,7 +32,7 @@ HIGHER_IS_BETTER = {
 # Every contestant that is not this library, up to a comma ("gymnasium, vector").
 OTHERS = frozenset(
     {*PEERS, *SUITES, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"}
-    | {"flashbax", "flashbax items", "rlax", "purejaxrl", "gxm", "craftax", "broadcast"}
+    | {"flashbax", "flashbax items", "rlax", "purejaxrl", "gxm", "craftax", "broadcast", "product"}
     | {"Philox-4x32-7", "Philox-4x32-10", "Threefry-2x32-20"}
 )
 # Numbers of a row that are measured; all others are settings.

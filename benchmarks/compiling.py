@@ -33,7 +33,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
         for name in reversed(SIDES) if i % 2 else SIDES:
             jax.clear_caches()
             try:
-                contestant = SIDES[name](id, num_envs, num_steps, False)
+                contestant = SIDES[name](id, num_envs, num_steps)
             except Unavailable as error:
                 notes = [str(error)]
             else:
@@ -43,7 +43,7 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
         cached = []
         for _ in range(repeats + 1):  # the first one fills the cache
             jax.clear_caches()
-            cached.append(rollout_of_id(id, num_envs, num_steps, False).compile_seconds)
+            cached.append(rollout_of_id(id, num_envs, num_steps).compile_seconds)
     return {
         "id": id,
         "num_envs": num_envs,
@@ -106,7 +106,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the comparison, prints the table and writes the file."""
     args, rows = parse(arguments), []
-    rollout_of_id("CartPole-v1", 8, 8, False)  # the first compilation of a process takes longer
+    rollout_of_id("CartPole-v1", 8, 8)  # the first compilation of a process takes longer
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)

@@ -115,12 +115,12 @@ def launch_seconds() -> float:
 
 def sums(args: argparse.Namespace) -> Rows:
     """Compares with gymnax and with the loop unrolled by two: environment steps per second, with all outputs summed."""
-    return _throughput(args, args.ids, args.num_envs, store=False, unrolled=True)
+    return _throughput(args, args.ids, args.num_envs, unrolled=True)
 
 
 def stored(args: argparse.Namespace) -> Rows:
     """Compares with gymnax and with a broadcast: environment steps per second, with whole rows stored."""
-    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], store=True)
+    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "stored")
 
 
 def box2d(args: argparse.Namespace) -> Rows:
@@ -128,19 +128,19 @@ def box2d(args: argparse.Namespace) -> Rows:
     with concurrent.futures.ThreadPoolExecutor() as pool:
         agreement = pool.submit(_agreement_of_id, BOX2D, min(args.num_steps, 64))
         lanes = [min(args.num_envs, key=lambda n: abs(n - 2**14))]
-        yield from _throughput(args, [BOX2D], lanes, store=False, unrolled=False)
+        yield from _throughput(args, [BOX2D], lanes)
         yield agreement.result()
 
 
 def _throughput(
-    args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], store: bool, unrolled: bool = False
+    args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], loop: str = "sums", unrolled: bool = False
 ) -> Rows:
     """Compiles all rollouts at one number of lanes at once, then times one after the other."""
     slow: dict[tuple[str, str], int] = {}  # the fewest lanes with which a rollout was too slow to repeat
     for lanes in num_envs:
-        num_steps = args.num_steps if store else max(args.num_steps, args.lane_steps // lanes)
+        num_steps = args.num_steps if loop == "stored" else max(args.num_steps, args.lane_steps // lanes)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            cases = {id: pool.submit(_compiled, id, lanes, num_steps, store, args.peers, unrolled) for id in ids}
+            cases = {id: pool.submit(_compiled, id, lanes, num_steps, loop, args.peers, unrolled) for id in ids}
         for id, case in cases.items():
             contestants, notes = case.result()
             fit = []
@@ -157,10 +157,10 @@ def _throughput(
 
 
 def _compiled(
-    id: str, lanes: int, num_steps: int, store: bool, peers: Sequence[str], unrolled: bool
+    id: str, lanes: int, num_steps: int, loop: str, peers: Sequence[str], unrolled: bool
 ) -> tuple[list[measure.Contestant], list[str]]:
     with default_types():  # which threads do not inherit
-        contestants, notes = throughput.rollouts(id, lanes, num_steps, store, peers)
+        contestants, notes = throughput.rollouts(id, lanes, num_steps, loop, peers)
         if unrolled:
             env = jaxenv.make(id, num_envs=lanes)
             contestants.append(rollout("jaxenv, unrolled", env, num_steps, compiler_options=_BUFFERED))

@@ -113,7 +113,7 @@ def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
 
     The ratio is the speed of C divided by this library's.
     """
-    contestants, notes = [rollout_of_id(ID, num_envs, num_steps, store=False)], []
+    contestants, notes = [rollout_of_id(ID, num_envs, num_steps)], []
     try:
         contestants.append(in_c(num_envs, num_steps))
     except Unavailable as error:

@@ -1,4 +1,4 @@
-"""Rollouts of this library under its random policy."""
+"""Rollouts of this library under its random policy or a linear one."""
 
 import functools
 import math
@@ -9,17 +9,29 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
+from benchmarks import linear
 from benchmarks.measure import Contestant, Row, jax_contestant
-from jaxenv import tree
+from jaxenv import specs, tree
 
 EPISODES = 3  # minimal duration of a run in mean episodes
 LANE_STEPS = 2**20  # minimal number of steps of a run over all lanes, so that it is long enough to time
 STORED_BYTES = 2**29  # of the observations of a run that stores them, at most, if one step does not take more
 
 
-def rollout_of_id(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
-    """Returns a rollout of this library with the stack that ``make`` builds."""
-    return rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps, store)
+# What a rollout does with its observations -> how it is compared.
+LOOPS = {
+    "sums": "adds them up",
+    "stored": "returns them in whole trajectories [T, B], compared with a broadcast",
+    "linear": "acts by a linear layer on them, compared with the product alone",
+}
+
+
+def rollout_of_id(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
+    """Returns a rollout of this library with the stack that ``make`` builds, in one of the `LOOPS`."""
+    env = jaxenv.make(id, num_envs=num_envs)
+    if loop == "linear":
+        return _linear_rollout(env, num_steps)
+    return rollout("jaxenv", env, num_steps, loop == "stored")
 
 
 def rollout(
@@ -63,6 +75,48 @@ def rollout(
     return jax_contestant(name, start_all, step_all, seeds * env.num_envs, num_steps, store, compiler_options)
 
 
+def _linear_rollout(env: jaxenv.Environment, num_steps: int) -> Contestant:
+    """Returns the rollout of a learner: it carries state and TimeStep, and acts by the `linear` policy."""
+    spec = env.action_spec()
+
+    def start(key):
+        state, timestep = env.reset(key)
+        return linear.weights(key, timestep.observation, spec), state, timestep
+
+    def step(carry):
+        weights, state, timestep = carry
+        stream = jaxenv.rollout.policy_stream(env, state)
+        action = linear.act(spec, weights, timestep.observation, lambda n: jaxenv.random.uniform(stream, (n,)))
+        state, t = env.step(state, action)
+        # The next product reads the observation.
+        row = Row((), action, _reward_and_statistics(t), t.terminated, t.truncated, ~t.is_first())
+        return (weights, state, t), row
+
+    return jax_contestant("jaxenv", start, step, env.num_envs, num_steps, store=False)
+
+
+def product(id: str, num_envs: int, num_steps: int) -> Contestant:
+    """Returns a loop of nothing but the matrix product of the `linear` policy of ``id``: the share that all sides have.
+
+    The observations are floats that stay the same.
+    """
+    env = jaxenv.make(id, num_envs=num_envs)
+    observation = linear.flat(specs.zeros(env.observation_spec(), num_envs))
+
+    def start(key):
+        one = jax.random.normal(key, (num_envs, 1))
+        return linear.weights(key, observation, env.action_spec()), jnp.broadcast_to(one, observation.shape)
+
+    def step(carry):
+        weights, observation = carry
+        # Each product depends on the one before, so that the compiler cannot move it out of the loop.
+        outputs = jnp.max(observation @ weights, axis=0)
+        flag = jnp.zeros(num_envs, bool)
+        return (weights + np.float32(1e-6) * outputs, observation), Row((), (), outputs[:1], flag, flag, ~flag)
+
+    return jax_contestant("product", start, step, num_envs, num_steps, store=False)
+
+
 def broadcast(id: str, num_envs: int, num_steps: int) -> Contestant:
     """Returns a loop that stores rows of the shapes of ``id``, each filled with one word per lane.
 
@@ -79,7 +133,7 @@ def broadcast(id: str, num_envs: int, num_steps: int) -> Contestant:
         def filled(x):
             return jnp.broadcast_to(tree.expand(flag, x.ndim), x.shape).astype(x.dtype)
 
-        observation, action = jax.tree.map(filled, (t.observation, jaxenv.specs.batched(env.action_spec(), num_envs)))
+        observation, action = jax.tree.map(filled, (t.observation, specs.batched(env.action_spec(), num_envs)))
         return word, Row(observation, action, filled(t.reward), flag, flag, jnp.ones_like(flag))
 
     return jax_contestant(
@@ -101,13 +155,13 @@ def _reward_and_statistics(t: jaxenv.TimeStep) -> jax.Array:
     return t.reward + episode["return"] + episode["length"].astype(np.float32) + episode["truncated"].astype(np.float32)
 
 
-def default_num_steps(id: str, num_envs: int, store: bool = False) -> int:
+def default_num_steps(id: str, num_envs: int, loop: str = "sums") -> int:
     """Returns the number of steps of a run: at least three mean episodes of a random policy, with their FIRST rows.
 
     Where observations are stored, there are at most as many steps as `STORED_BYTES` hold.
     """
     num_steps = max(math.ceil(EPISODES * (_mean_length(id) + 1)), math.ceil(LANE_STEPS / num_envs))
-    return min(num_steps, max(1, STORED_BYTES // (num_envs * observation_bytes(id)))) if store else num_steps
+    return min(num_steps, max(1, STORED_BYTES // (num_envs * observation_bytes(id)))) if loop == "stored" else num_steps
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Rollouts of the peers under the same uniform random policy, each written as its own users write it."""
+"""Rollouts of the peers under the same policy, each written as its own users write it."""
 
 import dataclasses
 import re
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
+from benchmarks import linear
 from benchmarks.measure import Contestant, Row, jax_contestant
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 
@@ -18,7 +19,7 @@ class Unavailable(Exception):
     """States in one line why a peer is not part of a comparison."""
 
 
-def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+def gymnax(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
     """Runs gymnax as PureJaxRL does: ``vmap`` of ``env.step``, which restarts lanes itself, with split keys.
 
     Raises:
@@ -28,6 +29,9 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     sample = jax.vmap(env.action_space(params).sample)
     reset = jax.vmap(env.reset, in_axes=(0, None))
     advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
+
+    if loop == "linear":
+        return _gymnax_linear(id, num_envs, num_steps, reset, advance, params)
 
     def act(key):
         key, key_action = jax.random.split(key)
@@ -48,7 +52,31 @@ def gymnax(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
         row = Row(observation, action, reward, terminated, truncated, jnp.ones(num_envs, bool))
         return (state, *act(key)), row
 
-    return jax_contestant("gymnax", start, step, num_envs, num_steps, store)
+    return jax_contestant("gymnax", start, step, num_envs, num_steps, loop == "stored")
+
+
+def _gymnax_linear(
+    id: str, num_envs: int, num_steps: int, reset: Callable, advance: Callable, params: Any
+) -> Contestant:
+    spec = jaxenv.spec(id).make().action_spec()
+
+    def start(key):
+        weights_key = key
+        key, key_reset = jax.random.split(key)
+        observation, state = reset(jax.random.split(key_reset, num_envs), params)
+        return linear.weights(weights_key, observation, spec), state, observation, key
+
+    def step(carry):
+        weights, state, observation, key = carry
+        key, key_action, key_step = jax.random.split(key, 3)
+        action = linear.act(spec, weights, observation, lambda n: jax.random.uniform(key_action, (num_envs, n)))
+        keys = jax.random.split(key_step, num_envs)
+        observation, state, reward, terminated, truncated, _ = advance(keys, state, action, params)
+        # The next product reads the observation.
+        row = Row((), action, reward, terminated, truncated, jnp.ones(num_envs, bool))
+        return (weights, state, observation, key), row
+
+    return jax_contestant("gymnax", start, step, num_envs, num_steps, store=False)
 
 
 def gymnax_env(id: str) -> tuple[Any, Any]:
@@ -75,7 +103,7 @@ def gymnax_env(id: str) -> tuple[Any, Any]:
     return env, params
 
 
-def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+def gymnasium(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
     """Runs Gymnasium's own NumPy vector environment of the id; for Box2D, `ASYNC_WORKERS` processes.
 
     Raises:
@@ -87,7 +115,7 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
         raise Unavailable(f"gymnasium cannot be imported: {error}") from None
     known = gymnasium.registry.get(id)
     if known is not None and ".box2d" in str(known.entry_point):
-        return _in_workers(gymnasium, id, num_steps, store)
+        return _in_workers(gymnasium, id, num_steps, loop == "stored")
     if known is None or known.vector_entry_point is None:
         raise Unavailable(f"gymnasium, in NumPy over lanes, has no {id}")
     limit = jaxenv.spec(id).max_episode_steps
@@ -97,7 +125,7 @@ def gymnasium(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant
     if difference := _difference(jaxenv.spec(id).make(), env, _GYMNASIUM_NAMES):
         raise Unavailable(f"gymnasium has a different {id}: {difference}")
 
-    return gymnasium_loop(env, num_envs, num_steps, store)
+    return gymnasium_loop(env, num_envs, num_steps, loop == "stored")
 
 
 def gymnasium_loop(env: Any, num_envs: int, num_steps: int, store: bool = False) -> Contestant:
@@ -122,7 +150,7 @@ def _in_workers(gymnasium: Any, id: str, num_steps: int, store: bool) -> Contest
     return gymnasium_loop(env, ASYNC_WORKERS, num_steps, store)
 
 
-def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+def envpool(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
     """Runs EnvPool in its synchronous mode, with its default number of threads.
 
     Raises:
@@ -137,7 +165,7 @@ def envpool(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
     limit = jaxenv.spec(id).max_episode_steps
     settings = {} if limit is None else {"max_episode_steps": limit}
     env = envpool.make(id, env_type="gymnasium", num_envs=num_envs, **settings)
-    return envpool_loop(env, num_envs, num_steps, store)
+    return envpool_loop(env, num_envs, num_steps, loop == "stored")
 
 
 def envpool_loop(env: Any, num_envs: int, num_steps: int, store: bool = False) -> Contestant:
@@ -162,15 +190,15 @@ def envpool_loop(env: Any, num_envs: int, num_steps: int, store: bool = False) -
 MINATAR_STEPS = 20_000  # steps of one game, long enough to time
 
 
-def minatar(id: str, num_envs: int, num_steps: int, store: bool) -> Contestant:
+def minatar(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
     """Plays one game of the original MinAtar, in NumPy on one core. It has no batches, so the sizes are ignored.
 
     Raises:
-        Unavailable: If minatar cannot be imported, the id is not one of its games, or ``store`` is set.
+        Unavailable: If minatar cannot be imported, the id is not one of its games, or the loop is ``"stored"``.
     """
     if not id.endswith("-MinAtar"):
         raise Unavailable(f"minatar has no {id}")
-    if store:
+    if loop == "stored":
         raise Unavailable("the rollout of minatar does not store trajectories")
     try:
         from minatar import Environment

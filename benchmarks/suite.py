@@ -16,7 +16,8 @@ _BOX2D_STEPS = 64
 RUNS = {
     "": ("throughput", ["lanes", "steps"]),
     "-catalogue": ("throughput", ["lanes", "steps", "ids", "--peers", "gymnax"]),
-    "-stored": ("throughput", ["lanes", "steps", "ids", "--peers", "gymnax", "--store"]),
+    "-stored": ("throughput", ["lanes", "steps", "ids", "--peers", "gymnax", "--loop", "stored"]),
+    "-linear": ("throughput", ["lanes", "steps", "ids", "--peers", "gymnax", "--loop", "linear"]),
     "-box2d": ("throughput", ["lanes", "box2d", "--peers", "gymnasium"]),
     "-seeds": ("seeds", ["steps"]),
     "-resets": ("resets", ["lanes", "steps", "ids"]),

@@ -1,4 +1,4 @@
-"""Environment steps per second under a random policy, compared with gymnax, Gymnasium, EnvPool and MinAtar.
+"""Environment steps per second under a random or a linear policy, compared with gymnax, Gymnasium, EnvPool and MinAtar.
 
 ``python -m benchmarks throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``. See README.md.
 """
@@ -11,32 +11,37 @@ from typing import Any
 
 import jaxenv
 from benchmarks import command, measure
-from benchmarks.ours import broadcast, default_num_steps, observation_bytes, rollout_of_id
+from benchmarks.ours import LOOPS, broadcast, default_num_steps, observation_bytes, product, rollout_of_id
 from benchmarks.peers import DEFAULT_PEERS, PEERS, Unavailable
 
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 
 
 def compare(
-    id: str, num_envs: int, num_steps: int, repeats: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
+    id: str, num_envs: int, num_steps: int, repeats: int, loop: str = "sums", peers: Sequence[str] = DEFAULT_PEERS
 ) -> dict[str, Any]:
     """Runs one id at one number of lanes on all sides, interleaved, and returns a row of the result file."""
-    return timed(id, num_envs, num_steps, repeats, *rollouts(id, num_envs, num_steps, store, peers))
+    row = timed(id, num_envs, num_steps, repeats, *rollouts(id, num_envs, num_steps, loop, peers))
+    return {"id": id, "loop": loop, **row}
 
 
 def rollouts(
-    id: str, num_envs: int, num_steps: int, store: bool = False, peers: Sequence[str] = DEFAULT_PEERS
+    id: str, num_envs: int, num_steps: int, loop: str = "sums", peers: Sequence[str] = DEFAULT_PEERS
 ) -> tuple[list[measure.Contestant], list[str]]:
     """Returns the rollouts of all sides and a note on each missing peer.
 
-    With ``store`` there is one more: a loop that only broadcasts (`ours.broadcast`).
+    The loops that store or act have one more: a loop that only broadcasts (`ours.broadcast`) or multiplies
+    (`ours.product`).
     """
-    contestants, notes = [rollout_of_id(id, num_envs, num_steps, store)], []
-    if store:
-        contestants.append(broadcast(id, num_envs, num_steps))
+    contestants, notes = [rollout_of_id(id, num_envs, num_steps, loop)], []
+    if (limit := {"stored": broadcast, "linear": product}.get(loop)) is not None:
+        contestants.append(limit(id, num_envs, num_steps))
     for peer in peers:
+        if loop == "linear" and peer != "gymnax":
+            notes.append(f"{peer} runs a random policy only")
+            continue
         try:
-            contestants.append(PEERS[peer](id, num_envs, num_steps, store))
+            contestants.append(PEERS[peer](id, num_envs, num_steps, loop))
         except Unavailable as error:
             notes.append(str(error))
     return contestants, notes
@@ -55,7 +60,8 @@ def timed(
     Returns:
         A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
         by the peer's), and the notes. If a broadcast was timed, the row also holds the bytes of observations that
-        jaxenv stores per second, as a number and as a fraction of the broadcast's.
+        jaxenv stores per second, as a number and as a fraction of the broadcast's. If a product was timed, it holds
+        the share of the product in the time of each side.
     """
     samples = measure.sample_interleaved(contestants, repeats)
     for contestant in contestants:
@@ -74,6 +80,9 @@ def timed(
         rows_per_second = statistics.median(num_envs * num_steps / s.seconds for s in samples["jaxenv"])
         row["observation_bytes_per_second"] = rows_per_second * observation_bytes(id)
         row["of_broadcast"] = rows_per_second / rates["broadcast"]
+    if "product" in rates:
+        seconds = {name: statistics.median(sample.seconds for sample in s) for name, s in samples.items()}
+        row["product_share"] = {n: seconds["product"] / s for n, s in seconds.items() if n != "product"}
     return row
 
 
@@ -82,8 +91,10 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
     header = ["id", "lanes", "steps", "jaxenv"]
     for peer in peers:
         header += [peer, "ratio"]
-    store = "of_broadcast" in rows[0]
+    store, linear = "of_broadcast" in rows[0], "product_share" in rows[0]
     header += ["GB/s", "of broadcast"] if store else []
+    sides = [side for side in ("jaxenv", "gymnax") if side in ("jaxenv", *peers)]
+    header += ["product", *sides[1:]] if linear else []
     header += ["compile s", *(["gymnax"] if "gymnax" in peers else [])]
     lines = []
     for row in rows:
@@ -93,6 +104,9 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
             line += [_millions(results[peer]), f"{ratios[peer]:.1f}x"] if peer in results else ["-", "-"]
         if store:
             line += [f"{row['observation_bytes_per_second'] / 1e9:.3g}", f"{row['of_broadcast']:.0%}"]
+        if linear:
+            shares = row["product_share"]
+            line += [f"{shares[side]:.0%}" if side in shares else "-" for side in sides]
         line.append(f"{results['jaxenv']['compile_seconds']:.1f}")
         if "gymnax" in peers:
             line.append(f"{results['gymnax']['compile_seconds']:.1f}" if "gymnax" in results else "-")
@@ -105,6 +119,8 @@ def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
             ";\nGB/s: of observations stored; of broadcast: percentage of the rows per second of a loop that stores"
         )
         title += "\nonly one word in all elements of a lane"
+    if linear:
+        title += ";\nproduct: what the matrix product of the policy alone takes, in percent of the time of either side"
     title += "."
     text = [title, measure.table(header, lines)]
     for peer in peers:
@@ -130,8 +146,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command.Parser("throughput", __doc__)
     parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
+    loops = "; ".join(f"{name} {what}" for name, what in LOOPS.items())
     parser.add_argument(
-        "--store", action="store_true", help="store whole trajectories [T, B], and compare with a broadcast"
+        "--loop", choices=list(LOOPS), default="sums", help=f"what a rollout does with its observations: {loops}"
     )
     parser.add_argument(
         "--peers",
@@ -150,9 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for id in args.ids:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            num_steps = args.num_steps or default_num_steps(id, num_envs, args.store)
-            rows.append(compare(id, num_envs, num_steps, args.repeats, args.store, args.peers))
-    settings = {"repeats": args.repeats, "store": args.store, "policy": "random", "autoreset": "next_step"}
+            num_steps = args.num_steps or default_num_steps(id, num_envs, args.loop)
+            rows.append(compare(id, num_envs, num_steps, args.repeats, args.loop, args.peers))
+    policy = "linear" if args.loop == "linear" else "random"
+    settings = {"repeats": args.repeats, "loop": args.loop, "policy": policy, "autoreset": "next_step"}
     return command.finish("throughput", args, rows, lambda rows: report(rows, args.peers), **settings)
 
 

@@ -98,7 +98,7 @@ def test_the_suite_runs_every_part_but_those_that_its_help_names_with_valid_argu
     assert all(args.repeats == 3 for args in parsed)
     ids = [id for line, args in zip(lines, parsed, strict=True) if line[0] == "throughput" for id in args.ids]
     assert set(ids) == set(jaxenv.ids())
-    stored = [args for line, args in zip(lines, parsed, strict=True) if "--store" in line]
+    stored = [args for line, args in zip(lines, parsed, strict=True) if "stored" in line]
     assert [args.num_envs for args in stored] == [[2048, 2**20]]
     assert [args.plot for line, args in zip(lines, parsed, strict=True) if "--plot" in line] == [
         pathlib.Path(tmp_path / "gpu-scaling.png")

@@ -16,7 +16,7 @@ def compiled():
 
 def test_c_plays_the_same_episodes_as_jaxenv(compiled):
     lanes, steps = 512, 60
-    mine, theirs = (c.run(3) for c in (ours.rollout_of_id(limit.ID, lanes, steps, False), limit.in_c(lanes, steps)))
+    mine, theirs = (c.run(3) for c in (ours.rollout_of_id(limit.ID, lanes, steps), limit.in_c(lanes, steps)))
     # Both sides use the same streams, so only a lane within rounding of a bound can end at a different step.
     for name in ("steps", "terminated", "truncated", "reward"):
         assert np.mean(np.asarray(mine[name]) == theirs[name]) > 0.99, name

@@ -48,7 +48,7 @@ def test_programs_of_the_compile_benchmark_come_from_the_cache_the_second_time(c
         for _ in range(2):
             jax.clear_caches()
             caplog.clear()
-            ours.rollout_of_id("MountainCar-v0", 8, 8, False)
+            ours.rollout_of_id("MountainCar-v0", 8, 8)
     assert "Persistent compilation cache hit for 'jit_rollout'" in caplog.text
 
 

@@ -21,10 +21,10 @@ def first_rows(id, seed):
 
 
 @pytest.mark.parametrize(
-    "store", [pytest.param([], id="summed"), pytest.param(["--store"], id="stored", marks=pytest.mark.thorough)]
+    "loop", [pytest.param([], id="sums"), pytest.param(["--loop", "stored"], id="stored", marks=pytest.mark.thorough)]
 )
-def test_both_sides_count_their_steps_exactly(run, store):
-    content = run("throughput", "--ids", "CartPole-v1", "--peers", "gymnax", *store)
+def test_both_sides_count_their_steps_exactly(run, loop):
+    content = run("throughput", "--ids", "CartPole-v1", "--peers", "gymnax", *loop)
     (row,) = content["rows"]
     assert row["notes"] == []
     mine, theirs = (row["contestants"][name] for name in ("jaxenv", "gymnax"))
@@ -41,7 +41,7 @@ def test_all_sides_store_the_same_fields():
     def stored(contestant):
         return {k: (x.shape, x.dtype.itemsize) for k, x in contestant.run(0).items() if k != "steps"}
 
-    settings = ("CartPole-v1", LANES, STEPS, True)
+    settings = ("CartPole-v1", LANES, STEPS, "stored")
     expected = stored(ours.rollout_of_id(*settings))
     assert stored(ours.broadcast(*settings[:3])) == expected
     assert expected["observation"] == ((STEPS, LANES, 4), 4)
@@ -57,12 +57,12 @@ def test_tree_of_actions_is_stored_by_the_limit_as_well():
 
     limit = stored(ours.broadcast(id, num_envs, 3))
     assert len(limit["action"]) == 2
-    assert limit == stored(ours.rollout_of_id(id, num_envs, 3, True))
+    assert limit == stored(ours.rollout_of_id(id, num_envs, 3, "stored"))
     assert scaling.memory(id, num_envs)["action_bytes_per_lane"] == 8
 
 
 def test_stored_rows_are_compared_with_a_loop_that_stores_as_many_bytes(run, capsys):
-    (row,) = run("throughput", "--ids", "MiniGrid-Empty-5x5-v0", "--peers", "--store")["rows"]
+    (row,) = run("throughput", "--ids", "MiniGrid-Empty-5x5-v0", "--peers", "--loop", "stored")["rows"]
     (mine,), (limit,) = (row["contestants"][name]["seconds"] for name in ("jaxenv", "broadcast"))
     assert row["of_broadcast"] == pytest.approx(limit / mine)
     assert row["observation_bytes_per_second"] == pytest.approx(LANES * STEPS * (7 * 7 * 3 + 4) / mine)
@@ -107,7 +107,7 @@ def test_box2d_that_is_not_installed_is_a_note(monkeypatch):
 
     monkeypatch.setattr(gymnasium, "make_vec", make_vec)
     with pytest.raises(peers.Unavailable, match="cannot make LunarLander-v3: Box2D is not installed"):
-        peers.gymnasium("LunarLander-v3", LANES, STEPS, False)
+        peers.gymnasium("LunarLander-v3", LANES, STEPS)
 
 
 def test_envpool_receives_the_time_limit_and_one_action_per_lane(run, monkeypatch):
@@ -178,7 +178,7 @@ def test_peer_with_different_constants_is_not_compared(monkeypatch):
     with pytest.raises(
         peers.Unavailable, match=r"gymnax has a.* CartPole-v1: masspole is 0\.1, but length is 0\.5 in jaxenv"
     ):
-        peers.gymnax("CartPole-v1", LANES, STEPS, store=False)
+        peers.gymnax("CartPole-v1", LANES, STEPS)
 
 
 def test_default_run_lasts_at_least_three_mean_episodes(monkeypatch):
@@ -191,9 +191,9 @@ def test_default_run_lasts_at_least_three_mean_episodes(monkeypatch):
 def test_default_run_stores_a_limited_number_of_bytes(monkeypatch):
     monkeypatch.setattr(ours, "_mean_length", lambda id: 9.0)
     size = 10 * 10 * 10  # bytes of an image of Seaquest
-    assert ours.default_num_steps("Seaquest-MinAtar", 2048, store=True) == 2**29 // (2048 * size)
-    assert ours.default_num_steps("Seaquest-MinAtar", 2**20, store=True) == 1
-    assert ours.default_num_steps("CardGame-v0", 2048, store=True) == 2**20 // 2048
+    assert ours.default_num_steps("Seaquest-MinAtar", 2048, "stored") == 2**29 // (2048 * size)
+    assert ours.default_num_steps("Seaquest-MinAtar", 2**20, "stored") == 1
+    assert ours.default_num_steps("CardGame-v0", 2048, "stored") == 2**20 // 2048
 
 
 def test_each_round_starts_with_a_different_run():
