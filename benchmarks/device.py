@@ -18,12 +18,20 @@ import numpy as np
 
 import jaxenv
 from benchmarks import command, hlo, measure, throughput
-from benchmarks.ours import rollout
 from jaxenv import testing
 from jaxenv._util.library import default_types
 
 # The parts in order of worth, and the seconds of each; together they are at most --total-seconds.
-PARTS = {"limits": 30, "agreement": 60, "sums": 150, "stored": 60, "ppo": 80, "properties": 60, "box2d": 180}
+PARTS = {
+    "limits": 30,
+    "agreement": 60,
+    "sums": 150,
+    "stored": 60,
+    "linear": 75,
+    "ppo": 80,
+    "properties": 60,
+    "box2d": 180,
+}
 IDS = ("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "Seaquest-MinAtar", "MiniGrid-DoorKey-8x8-v0")
 BOX2D = "LunarLander-v3"
 LANES = (2**17, 2**11, 2**20, 2**14)  # in order of worth
@@ -123,6 +131,11 @@ def stored(args: argparse.Namespace) -> Rows:
     return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "stored")
 
 
+def linear(args: argparse.Namespace) -> Rows:
+    """Compares as `sums`, with actions from a linear layer on the observations."""
+    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "linear", unrolled=True)
+
+
 def box2d(args: argparse.Namespace) -> Rows:
     """Measures a task of Box2D, which compiles for minutes, and compares it with the CPU."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -162,8 +175,7 @@ def _compiled(
     with default_types():  # which threads do not inherit
         contestants, notes = throughput.rollouts(id, lanes, num_steps, loop, peers)
         if unrolled:
-            env = jaxenv.make(id, num_envs=lanes)
-            contestants.append(rollout("jaxenv, unrolled", env, num_steps, compiler_options=_BUFFERED))
+            contestants.append(measure.compiled("jaxenv, unrolled", contestants[0].program, _BUFFERED))
     for contestant in contestants:
         if contestant.compile:
             contestant.compile()
@@ -181,7 +193,7 @@ def _seconds(contestant: measure.Contestant, notes: list[str]) -> float | None:
     return time.monotonic() - started
 
 
-_RUN = {f.__name__: f for f in (agreement, properties, limits, sums, stored, box2d)}
+_RUN = {f.__name__: f for f in (agreement, properties, limits, sums, stored, linear, box2d)}
 
 
 # --- command line ----------------------------------------------------------------------------------------------------

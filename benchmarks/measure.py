@@ -77,13 +77,7 @@ class Sample(NamedTuple):
 
 
 def jax_contestant(
-    name: str,
-    start: Callable,
-    step: Callable,
-    num_envs: int,
-    num_steps: int,
-    store: bool,
-    compiler_options: dict[str, Any] | None = None,
+    name: str, start: Callable, step: Callable, num_envs: int, num_steps: int, store: bool
 ) -> Contestant:
     """Returns a rollout of ``num_steps`` steps under JAX, the first reset included.
 
@@ -95,7 +89,6 @@ def jax_contestant(
         num_steps: Number of steps, T.
         store: Stack whole rows to ``[T, B, ...]``. Otherwise observations, rewards and flags are summed per lane, so
             the compiler cannot skip their computation.
-        compiler_options: Options of XLA for this rollout.
     """
 
     def one_step(carry, _):
@@ -113,17 +106,25 @@ def jax_contestant(
         (_, totals), stored = jax.lax.scan(one_step, (start(key), totals), length=num_steps)
         return {**totals, **stored}
 
+    return compiled(name, rollout)
+
+
+def compiled(
+    name: str, program: Callable[[jax.Array], dict[str, Any]], compiler_options: dict[str, Any] | None = None
+) -> Contestant:
+    """Returns a rollout that is compiled at its first run, with XLA's own options if some are given."""
+
     @functools.cache
-    def compiled():
+    def built() -> tuple[Any, float]:
         started = time.perf_counter()
         with default_types():  # peers rely on JAX's defaults
-            executable = jax.jit(rollout).lower(jax.random.key(0)).compile(compiler_options)
+            executable = jax.jit(program).lower(jax.random.key(0)).compile(compiler_options)
         return executable, time.perf_counter() - started
 
-    def run(seed):
-        return jax.block_until_ready(compiled()[0](jax.random.key(seed)))
+    def run(seed: int) -> dict[str, Any]:
+        return jax.block_until_ready(built()[0](jax.random.key(seed)))
 
-    return Contestant(name, run, program=rollout, compile=lambda: compiled()[1])
+    return Contestant(name, run, program=program, compile=lambda: built()[1])
 
 
 def _lane_sums(row: Row) -> dict[str, jax.Array]:

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,14 +33,7 @@ def rollout_of_id(id: str, num_envs: int, num_steps: int, loop: str = "sums") ->
     return rollout("jaxenv", env, num_steps, loop == "stored")
 
 
-def rollout(
-    name: str,
-    env: jaxenv.Environment,
-    num_steps: int,
-    store: bool = False,
-    seeds: int = 0,
-    compiler_options: dict[str, Any] | None = None,
-) -> Contestant:
+def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = False, seeds: int = 0) -> Contestant:
     """Returns a rollout of any stack; if ``seeds`` is positive, of that many seeds under ``vmap``.
 
     On all sides of a comparison the action is drawn at the end of the loop body and carried. The step thus reads it
@@ -63,7 +55,7 @@ def rollout(
         return (state, t, act(state, t)), row
 
     if not seeds:
-        return jax_contestant(name, start, step, env.num_envs, num_steps, store, compiler_options)
+        return jax_contestant(name, start, step, env.num_envs, num_steps, store)
 
     def step_all(carry):
         carry, row = jax.vmap(step)(carry)
@@ -72,7 +64,7 @@ def rollout(
     def start_all(key):
         return jax.vmap(start)(jax.random.split(key, seeds))
 
-    return jax_contestant(name, start_all, step_all, seeds * env.num_envs, num_steps, store, compiler_options)
+    return jax_contestant(name, start_all, step_all, seeds * env.num_envs, num_steps, store)
 
 
 def _linear_rollout(env: jaxenv.Environment, num_steps: int) -> Contestant:
