@@ -53,6 +53,7 @@ def fold(
     key: jax.Array | None = None,
     initial_memory: Any = (),
     memory: Any = None,
+    steps_per_iteration: int = 1,
 ) -> Fold:
     """Steps all lanes ``[B]`` ``num_steps`` times, as `jaxenv.unroll` does, and keeps only a value.
 
@@ -70,10 +71,11 @@ def fold(
         key: as in `jaxenv.unroll`.
         initial_memory: as in `jaxenv.unroll`.
         memory: as in `jaxenv.unroll`.
+        steps_per_iteration: as in `jaxenv.unroll`.
 
     Raises:
-        ValueError: if ``num_steps`` is not an integer of at least 0, if ``fn`` changes the structure, a shape or a
-            dtype of the value, or where `jaxenv.unroll` raises one.
+        ValueError: if ``num_steps`` is not an integer of at least 0 or ``steps_per_iteration`` not one of at least 1,
+            if ``fn`` changes the structure, a shape or a dtype of the value, or where `jaxenv.unroll` raises one.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -88,8 +90,10 @@ def fold(
     (6, 3, [2])
     """
     check_integer("fold", "num_steps", num_steps, 0)
+    check_integer("fold", "steps_per_iteration", steps_per_iteration, 1)
     init, body = _make_loop("fold", env, policy, fn, value, state, timestep, key, initial_memory, memory)
-    return _as_fold(jax.lax.scan(lambda carry, _: (body(carry), None), init, length=num_steps)[0])
+    steps = jax.lax.scan(lambda carry, _: (body(carry), None), init, length=num_steps, unroll=steps_per_iteration)
+    return _as_fold(steps[0])
 
 
 def fold_steps(

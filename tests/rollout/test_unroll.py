@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.rollout import PolicyStep, random_policy, unroll
+from jaxenv.rollout import PolicyStep, fold, random_policy, unroll
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset
 
@@ -94,6 +94,30 @@ def test_an_unroll_of_no_steps_returns_its_arguments():
     (*end, _), experience = unroll(env, random_policy(env), *start, 0)
     chex.assert_trees_all_equal(tuple(end), start)
     assert experience.action.shape == (0, 3)
+
+
+def play(loop, env, num_steps, steps_per_iteration):
+    start, policy = env.reset(jax.random.key(0)), random_policy(env)
+    if loop == "unroll":
+        return unroll(env, policy, *start, num_steps, steps_per_iteration=steps_per_iteration)
+    rewards = jnp.zeros(env.num_envs)
+    add = lambda value, step, timestep: value + timestep.reward  # noqa: E731
+    return fold(env, policy, add, rewards, *start, num_steps, steps_per_iteration=steps_per_iteration)
+
+
+@pytest.mark.parametrize("loop", ["unroll", "fold"])
+def test_iterations_of_several_steps_give_the_same_rows(loop):
+    run = functools.partial(play, loop, counting("next_step"), 7)
+    chex.assert_trees_all_equal(run(1), run(3), run(20))
+    scans = [e for e in jax.make_jaxpr(lambda: run(3))().eqns if e.primitive.name == "scan"]
+    assert [e.params["unroll"] for e in scans] == [3]
+
+
+@pytest.mark.parametrize("loop", ["unroll", "fold"])
+@pytest.mark.parametrize("value", [0, -1, 2.0, True])
+def test_the_steps_of_an_iteration_are_a_positive_integer(loop, value):
+    with pytest.raises(ValueError, match=f"{loop}: steps_per_iteration must be .*got {value}"):
+        play(loop, counting("next_step"), 2, value)
 
 
 @pytest.mark.parametrize(
