@@ -6,6 +6,7 @@ its seconds. A part writes its file after every row, so one that is stopped lose
 
 import argparse
 import concurrent.futures
+import functools
 import subprocess
 import sys
 import time
@@ -18,20 +19,13 @@ import numpy as np
 
 import jaxenv
 from benchmarks import command, hlo, measure, throughput
+from benchmarks.ours import rollout_of_id
 from jaxenv import testing
 from jaxenv._util.library import default_types
 
 # The parts in order of worth, and the seconds of each; together they are at most --total-seconds.
-PARTS = {
-    "limits": 30,
-    "agreement": 60,
-    "sums": 150,
-    "stored": 60,
-    "linear": 75,
-    "ppo": 80,
-    "properties": 60,
-    "box2d": 180,
-}
+PARTS = {"limits": 30, "agreement": 60, "linear": 60, "sums": 120, "options": 90, "stored": 60, "ppo": 80}
+PARTS |= {"properties": 60, "box2d": 180}
 IDS = ("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "Seaquest-MinAtar", "MiniGrid-DoorKey-8x8-v0")
 BOX2D = "LunarLander-v3"
 LANES = (2**17, 2**11, 2**20, 2**14)  # in order of worth
@@ -40,7 +34,8 @@ PROPERTIES = ("same_tree", "leading_lanes", "rows_match_specs", "lane_independen
 PROPERTIES += ("permutation_equivariant", "episode_grammar", "time_limit_exact", "modes_agree", "statistics_exact")
 _ITERATIONS = 10_000
 _SLOW = 8.0  # seconds: a rollout that takes longer with fewer lanes is not run with more
-_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
+_CAPTURED = {"xla_gpu_graph_min_graph_size": 1}  # loop bodies of fewer than five launches run as CUDA graphs, too
+_UNROLLED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
 
 Rows = Iterator[dict[str, Any]]
 
@@ -122,8 +117,8 @@ def launch_seconds() -> float:
 
 
 def sums(args: argparse.Namespace) -> Rows:
-    """Compares with gymnax and with the loop unrolled by two: environment steps per second, with all outputs summed."""
-    return _throughput(args, args.ids, args.num_envs, unrolled=True)
+    """Compares with gymnax: environment steps per second, with all outputs summed."""
+    return _throughput(args, args.ids, args.num_envs)
 
 
 def stored(args: argparse.Namespace) -> Rows:
@@ -133,7 +128,12 @@ def stored(args: argparse.Namespace) -> Rows:
 
 def linear(args: argparse.Namespace) -> Rows:
     """Compares as `sums`, with actions from a linear layer on the observations."""
-    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "linear", unrolled=True)
+    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "linear")
+
+
+def options(args: argparse.Namespace) -> Rows:
+    """Compares ways to compile the loop of `sums`: as captured launches, unrolled, with four steps an iteration."""
+    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "options")
 
 
 def box2d(args: argparse.Namespace) -> Rows:
@@ -145,15 +145,13 @@ def box2d(args: argparse.Namespace) -> Rows:
         yield agreement.result()
 
 
-def _throughput(
-    args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], loop: str = "sums", unrolled: bool = False
-) -> Rows:
+def _throughput(args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], loop: str = "sums") -> Rows:
     """Compiles all rollouts at one number of lanes at once, then times one after the other."""
     slow: dict[tuple[str, str], int] = {}  # the fewest lanes with which a rollout was too slow to repeat
     for lanes in num_envs:
         num_steps = args.num_steps if loop == "stored" else max(args.num_steps, args.lane_steps // lanes)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            cases = {id: pool.submit(_compiled, id, lanes, num_steps, loop, args.peers, unrolled) for id in ids}
+            cases = {id: pool.submit(_compiled, id, lanes, num_steps, loop, args.peers) for id in ids}
         for id, case in cases.items():
             contestants, notes = case.result()
             fit = []
@@ -170,16 +168,28 @@ def _throughput(
 
 
 def _compiled(
-    id: str, lanes: int, num_steps: int, loop: str, peers: Sequence[str], unrolled: bool
+    id: str, lanes: int, num_steps: int, loop: str, peers: Sequence[str]
 ) -> tuple[list[measure.Contestant], list[str]]:
     with default_types():  # which threads do not inherit
-        contestants, notes = throughput.rollouts(id, lanes, num_steps, loop, peers)
-        if unrolled:
-            contestants.append(measure.compiled("jaxenv, unrolled", contestants[0].program, _BUFFERED))
+        if loop == "options":
+            contestants, notes = _variants(rollout_of_id(id, lanes, num_steps)), []
+        else:
+            contestants, notes = throughput.rollouts(id, lanes, num_steps, loop, peers)
     for contestant in contestants:
         if contestant.compile:
             contestant.compile()
     return contestants, notes
+
+
+def _variants(plain: measure.Contestant) -> list[measure.Contestant]:
+    four_steps = functools.partial(plain.program, steps_per_iteration=4)
+    return [
+        plain,
+        measure.compiled("captured", plain.program, _CAPTURED),
+        measure.compiled("captured, unrolled", plain.program, _CAPTURED | _UNROLLED),
+        measure.compiled("four steps", four_steps),
+        measure.compiled("captured, four steps", four_steps, _CAPTURED),
+    ]
 
 
 def _seconds(contestant: measure.Contestant, notes: list[str]) -> float | None:
@@ -193,7 +203,7 @@ def _seconds(contestant: measure.Contestant, notes: list[str]) -> float | None:
     return time.monotonic() - started
 
 
-_RUN = {f.__name__: f for f in (agreement, properties, limits, sums, stored, linear, box2d)}
+_RUN = {f.__name__: f for f in (agreement, properties, limits, sums, stored, linear, options, box2d)}
 
 
 # --- command line ----------------------------------------------------------------------------------------------------

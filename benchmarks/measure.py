@@ -98,12 +98,13 @@ def jax_contestant(
         stored = {k: v for k, v in row._asdict().items() if k != "is_step"} if store else {}
         return (carry, totals), stored
 
-    def rollout(key):
+    def rollout(key, steps_per_iteration=1):
         floats = [] if store else ["observation", "reward"]
         integers = ["steps"] if store else ["steps", "terminated", "truncated"]
         totals = {k: jnp.zeros(num_envs, jnp.float32) for k in floats}
         totals |= {k: jnp.zeros(num_envs, jnp.int32) for k in integers}
-        (_, totals), stored = jax.lax.scan(one_step, (start(key), totals), length=num_steps)
+        carry = start(key), totals
+        (_, totals), stored = jax.lax.scan(one_step, carry, length=num_steps, unroll=steps_per_iteration)
         return {**totals, **stored}
 
     return compiled(name, rollout)
@@ -154,7 +155,7 @@ def time_interleaved(runs: dict[str, Callable[[int], Any]], repeats: int) -> dic
     for run in runs.values():
         run(0)
     names = list(runs)
-    for i in range(repeats):
+    for i in range(repeats if names else 0):
         first = i % len(names)
         for name in names[first:] + names[:first]:
             started = time.perf_counter()

@@ -55,6 +55,22 @@ def test_rollouts_are_timed_next_to_the_peers(tmp_path):
     assert row["ratios"].keys() == {"gymnax"}
 
 
+def test_ways_to_compile_the_loop_play_the_same_episodes(tmp_path):
+    (row,) = rows_of("options", tmp_path)
+    plain, *others = row["contestants"].values()
+    assert len(others) == 4
+    for other in others:
+        assert (other["steps"], other["episodes"]) == (plain["steps"], plain["episodes"])
+
+
+def test_a_slow_rollout_is_not_run_with_more_lanes(tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "_SLOW", 0.0)
+    first, second = rows_of("sums", tmp_path, "--num-envs", "8", "16")
+    assert first["contestants"].keys() == {"jaxenv", "gymnax"}
+    assert second["contestants"] == {}
+    assert len(second["notes"]) == 2
+
+
 def test_a_rollout_that_does_not_fit_the_memory_leaves_a_note_and_the_others_run():
     def run(seed):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 434 GB\nmore")
