@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxenv import tree
+from jaxenv._util import xla
 from jaxenv._util.checks import check_integer, check_kind
 from jaxenv.core.bases.batch_wrapper import summed_over
 from jaxenv.core.environment import Environment, check_devices, check_environment
@@ -118,7 +119,8 @@ class ChunkedRollout:
         self._advance: dict[int, Callable[..., Any]] = {}
         for length in set(self.chunks):
             chunk = jax.jit(functools.partial(advance, num_steps=length), donate_argnums=2)
-            self._advance[length] = functools.partial(chunk.lower(*inputs[:2], carry).compile(), *inputs[:2])
+            lowered = chunk.lower(*inputs[:2], carry)
+            self._advance[length] = functools.partial(lowered.compile(xla.loop_options()), *inputs[:2])
         self.compile_seconds = time.perf_counter() - started
 
     def __iter__(self) -> Iterator[Chunk]:

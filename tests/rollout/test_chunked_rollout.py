@@ -182,3 +182,17 @@ def test_an_id_is_no_environment():
 def test_an_environment_without_autoreset_is_refused():
     with pytest.raises(ValueError, match="ChunkedRollout: Counting has no AutoReset"):
         ChunkedRollout(Counting(LENGTHS, num_envs=3), 10, jax.random.key(0))
+
+
+def test_on_a_gpu_short_loops_run_as_graphs(monkeypatch):
+    given, compile = [], jax.stages.Lowered.compile
+
+    def recorded(lowered, options=None):
+        given.append(options)
+        return compile(lowered)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", recorded)
+    ChunkedRollout(env(), 7, jax.random.key(0))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    ChunkedRollout(env(), 7, jax.random.key(0))
+    assert given == [None, {}, None, {"xla_gpu_graph_min_graph_size": 1}]
