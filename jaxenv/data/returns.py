@@ -34,6 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._util import xla
 from jaxenv._util.checks import check_array, check_integer, is_concrete
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
@@ -309,4 +310,4 @@ def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = No
         x = offset + factor * later
         return x, x
 
-    return jax.lax.scan(step, start, (offset, factor), reverse=True)[1]
+    return xla.scan_elementwise(step, start, (offset, factor), reverse=True)[1]

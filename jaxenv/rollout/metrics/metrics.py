@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
+from jaxenv._util import xla
 from jaxenv._util.checks import check_kind
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core._count import Count
@@ -271,4 +272,4 @@ def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Epis
         episode = tree.where(row.is_first(), fresh, episode).add(row, gamma)
         return tree.where(row.is_last(), fresh, episode), episode
 
-    return jax.lax.scan(one_row, episode, rows)
+    return xla.scan_elementwise(one_row, episode, rows)
