@@ -114,6 +114,19 @@ def folder(text: str) -> pathlib.Path:
     return path
 
 
+def result_file(text: str) -> dict[str, Any]:
+    """Reads the result file of a part: its benchmark, device and rows."""
+    try:
+        content = json.loads(pathlib.Path(text).read_text())
+        for row in content["rows"]:
+            row["contestants"].values()
+        return {"benchmark": content["benchmark"], "device": content["record"]["device"], "rows": content["rows"]}
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot read {text!r}: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a result file of a benchmark") from None
+
+
 def new_file(text: str) -> pathlib.Path:
     """Parses the path of a file in an existing folder."""
     path = pathlib.Path(text)

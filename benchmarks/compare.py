@@ -5,8 +5,6 @@ points to the machine. ``--relative-to gymnax`` divides each metric by that peer
 """
 
 import argparse
-import json
-import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -96,23 +94,11 @@ def report(found: Sequence[Change]) -> str:
     return "\n".join([measure.table(["row", "side", "metric", "old", "new", "factor", ""], lines), total])
 
 
-def _result(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(pathlib.Path(text).read_text())
-        for row in content["rows"]:
-            row["contestants"].values()
-        return {"benchmark": content["benchmark"], "device": content["record"]["device"], "rows": content["rows"]}
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"cannot read {text!r}: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a result file of a benchmark") from None
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("compare", __doc__)
-    parser.add_argument("old", type=_result, metavar="OLD", help="result file to compare with")
-    parser.add_argument("new", type=_result, metavar="NEW", help="newer result file of the same part")
+    parser.add_argument("old", type=command.result_file, metavar="OLD", help="result file to compare with")
+    parser.add_argument("new", type=command.result_file, metavar="NEW", help="newer result file of the same part")
     parser.add_argument("--relative-to", metavar="PEER", help="divide by the metrics of this peer, such as gymnax")
     parser.add_argument("--json", type=command.new_file, metavar="PATH", help="write all metrics to this file")
     args = parser.parse_args(arguments)

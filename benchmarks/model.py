@@ -1,8 +1,8 @@
-"""A paper model of rollouts and PPO on many accelerators, from the traffic of the compiled programs.
+"""A paper model of rollouts and PPO on one or many accelerators, from the traffic of the compiled programs.
 
-Nothing is timed. Kernels, bytes and collectives are read from programs that are compiled for simulated devices of a
-CPU; the speeds of the accelerator come from its data sheet, and the fractions of them that programs reach are
-assumptions, which the table prints.
+Nothing is timed. For many accelerators, kernels, bytes and collectives are read from programs that are compiled for
+simulated devices of a CPU; with ``--launches`` the steps on one GPU follow from programs that were compiled for it. The
+speeds of the accelerator come from its data sheet; the table prints the fractions of them that programs reach.
 """
 
 import argparse
@@ -21,6 +21,11 @@ from jaxenv.training import ppo
 
 ACCELERATORS = (1, 8, 64, 256, 1024)
 SHARED = 64  # with strong scaling all accelerators share the lanes of so many
+
+
+# Bytes per second of the memory, by the data sheets: H100 SXM, H200 SXM, A100 SXM of 80 GB.
+BANDWIDTHS = {"RTX 4090": 1.008e12, "A100": 2.039e12, "H100": 3.35e12, "H200": 4.8e12}
+LANES = (2**11, 2**14, 2**17, 2**20)
 
 
 class Assumptions(NamedTuple):
@@ -141,6 +146,49 @@ def _expected(
     }
 
 
+def gpus(launches: Sequence[dict[str, Any]], given: Assumptions) -> list[dict[str, Any]]:
+    """Expects the steps per second of rollouts on GPUs, as launches in CUDA graphs and traffic of memory.
+
+    Args:
+        launches: Rows of ``python -m benchmarks launches``. The fewest lanes of an id count.
+        given: The assumptions.
+    """
+    rows = []
+    for row in launches:
+        ours = row["contestants"]["jaxenv"]
+        if "error" in ours or row["store"] or row["num_envs"] != launches[0]["num_envs"]:
+            continue
+        result: dict[str, Any] = {"id": row["id"], "launches": ours["launches"], "bytes": ours["bytes_per_lane"]}
+        result["steps_per_second"] = {
+            name: {
+                str(lanes): lanes
+                / (
+                    ours["launches"] * given.kernel_seconds
+                    + lanes * ours["bytes_per_lane"] / (given.reached_bandwidth * bandwidth)
+                )
+                for lanes in LANES
+            }
+            for name, bandwidth in BANDWIDTHS.items()
+        }
+        rows.append(result)
+    return rows
+
+
+def report_gpus(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the expectations as an aligned table."""
+    header = ["id", "launches", "bytes", *(f"{n:,} lanes" for n in LANES), *list(BANDWIDTHS)[:-1]]
+    lines = []
+    for row in rows:
+        rates = {name: [measure.millions(rate) for rate in of.values()] for name, of in row["steps_per_second"].items()}
+        last = [rates[name][2] for name in list(BANDWIDTHS)[:-1]]
+        lines.append([row["id"], f"{row['launches']:.0f}", f"{row['bytes']:.0f}", *rates["H200"], *last])
+    title = (
+        "Expected million environment steps per second, as CUDA graphs: by lanes on an H200, and with "
+        f"{LANES[2]:,} lanes\non other GPUs; launches and bytes of a step."
+    )
+    return f"{title}\n{measure.table(header, lines)}"
+
+
 def report(rows: Sequence[dict[str, Any]], given: Assumptions) -> str:
     """Formats programs, expectations and assumptions as aligned tables."""
     programs = [
@@ -186,13 +234,22 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--num-envs", type=command.positive, default=16384, metavar="B", help="lanes of each accelerator"
     )
+    parser.add_argument(
+        "--launches", type=command.result_file, metavar="PATH", help="results of `launches`: model one GPU of each kind"
+    )
     parser.add_json()
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.launches is not None and args.launches["benchmark"] != "launches":
+        parser.error(f"argument --launches: must be a file of launches, got one of {args.launches['benchmark']}")
+    return args
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compiles the programs, prints the tables and writes the file."""
     args, rows, given = parse(arguments), [], Assumptions()
+    if args.launches is not None:
+        rows = gpus(args.launches["rows"], given)
+        return command.finish("model", args, rows, report_gpus, assumptions=given._asdict())
     try:
         jax.config.update("jax_num_cpu_devices", 2)
     except RuntimeError:  # JAX has already started

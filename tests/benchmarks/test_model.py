@@ -79,3 +79,39 @@ def test_the_command_reads_the_bytes_of_a_step_and_the_gradients_of_an_update(tm
     assert steps * 4 * weak["weights"] < weak["collective_bytes"] < 1.02 * steps * 4 * weak["weights"]
     assert weak["efficiency"]["1"] == 1 > weak["efficiency"]["8"] > weak["efficiency"]["1024"]
     assert strong["num_envs"] == 64 * weak["num_envs"]
+
+
+# --- one GPU ---------------------------------------------------------------------------------------------------------
+
+
+def launches_file(tmp_path, **changed):
+    def row(id, num_envs, store=False, **ours):
+        return {"id": id, "num_envs": num_envs, "store": store, "contestants": {"jaxenv": ours}}
+
+    rows = [
+        row("CartPole-v1", 2048, launches=3, bytes_per_lane=114),
+        row("Taxi-v4", 2048, error="the compiler gave up"),
+        row("Catch-bsuite", 2048, launches=5, bytes_per_lane=126),
+        row("CartPole-v1", 2048, store=True, launches=7, bytes_per_lane=1),
+        row("CartPole-v1", 65536, launches=4, bytes_per_lane=1),
+    ]
+    path = tmp_path / "launches.json"
+    path.write_text(json.dumps({"benchmark": "launches", "record": {"device": "cpu"}, "rows": rows} | changed))
+    return str(path)
+
+
+def test_a_gpu_takes_the_time_of_its_launches_and_of_its_traffic(tmp_path, capsys):
+    out = tmp_path / "model.json"
+    assert model.main(["--launches", launches_file(tmp_path), "--json", str(out)]) == 0
+    rows = json.loads(out.read_text())["rows"]
+    assert [row["id"] for row in rows] == ["CartPole-v1", "Catch-bsuite"]
+    given = model.Assumptions()
+    seconds = 3 * given.kernel_seconds + 2**17 * 114 / (given.reached_bandwidth * 3.35e12)
+    assert rows[0]["steps_per_second"]["H100"][str(2**17)] == pytest.approx(2**17 / seconds)
+    assert ["CartPole-v1", "3", "114"] in [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_model_of_a_gpu_takes_a_file_of_launches_only(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        model.main(["--launches", launches_file(tmp_path, benchmark="throughput")])
+    assert "--launches: must be a file of launches, got one of throughput" in capsys.readouterr().err
