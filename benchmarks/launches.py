@@ -200,7 +200,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--num-envs", nargs="+", type=command.positive, default=[2048, 65536], metavar="B", help="numbers of lanes"
     )
     parser.add_argument("--store", action="store_true", help="store whole rows [T, B] instead of their sums")
-    parser.add_argument("--peers", nargs="*", choices=["gymnax"], default=["gymnax"], help="or nothing for jaxenv alone")
+    parser.add_argument("--peers", nargs="*", choices=["gymnax"], default=["gymnax"], help="nothing for jaxenv alone")
     parser.add_argument("--seconds", type=command.positive, default=200, metavar="S", help="limit of one compilation")
     parser.add_json()
     parser.add_update()

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import jaxenv
 from benchmarks import __main__ as program
 from benchmarks import hlo, launches
 
@@ -158,3 +159,50 @@ def test_a_missing_compiler_ends_the_command_with_one_line(monkeypatch, capsys):
     assert stopped.value.code == 2
     expected = "argument --target: h100 needs a compiler: pip install 'jaxenv[compilers]'"
     assert capsys.readouterr().err == f"jaxenv bench launches: {expected}\n"
+
+
+# Launches of a step, in this order of targets and sides: at most these.
+COMPILED = [("h100", "jaxenv"), ("h100", "unrolled"), ("v5e", "jaxenv")]
+BOUNDS = {
+    "CartPole-v1": (3, 2, 9),
+    "Acrobot-v1": (3, 2, 9),
+    "FrozenLake-v1": (3, 2, 7),
+    "Catch-bsuite": (5, 4, 10),
+    "FourRooms-misc": (5, 4, 9),
+    "Asterix-MinAtar": (7, 6, 23),
+    "Breakout-MinAtar": (9, 4, 16),
+    "Freeway-MinAtar": (10, 7, 23),
+    "Seaquest-MinAtar": (59, 11, 99),
+    "MiniGrid-DoorKey-8x8-v0": (16, 10, 27),
+}
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    """Returns the compiler of a target."""
+    made = {}
+
+    def of(target):
+        if not launches.installed(target):
+            pytest.skip(f"no compiler for {target} is installed")
+        return made.setdefault(target, launches.Compiler(target, seconds=200))
+
+    yield of
+    for process in made.values():
+        process.close()
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("target", "side"), COMPILED)
+@pytest.mark.parametrize("id", BOUNDS)
+def test_a_step_launches_no_more_than_before_and_has_no_branch(compiler, target, side, id):
+    found = compiler(target)(side, id, 2048, False)
+    assert found["launches"] <= BOUNDS[id][COMPILED.index((target, side))]
+    assert found["branches"] == 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("target", ["h100", "v5e"])
+@pytest.mark.parametrize("id", jaxenv.ids())
+def test_every_id_compiles(compiler, target, id):
+    assert "error" not in compiler(target)("jaxenv", id, 2048, False)
