@@ -110,6 +110,7 @@ def _prepare(target: str) -> None:
     if target != "local":  # the compiler needs no device, and a search for one takes long
         jax.config.update("jax_platforms", "cpu")
         os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+        os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
 
 def rows(
@@ -184,6 +185,31 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join([*text, *measure.notes(notes)])
 
 
+def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
+    """Draws the launches of each id that gymnax has, on a logarithmic axis, at the fewest lanes and with sums."""
+    from matplotlib.figure import Figure
+
+    lanes = min(row["num_envs"] for row in rows)
+    results = {row["id"]: row["contestants"] for row in rows if row["num_envs"] == lanes and not row["store"]}
+    points = {
+        id: {side: result["launches"] for side, result in sides.items() if "error" not in result}
+        for id, sides in results.items()
+    }
+    ids = sorted((id for id in points if "gymnax" in points[id]), key=lambda id: points[id]["gymnax"], reverse=True)
+    figure = Figure(figsize=(7, 1.2 + 0.22 * len(ids)), layout="constrained")
+    axes = figure.subplots()
+    for side, marker in zip(_SIDES, "o<s", strict=True):
+        found = [(points[id][side], place) for place, id in enumerate(ids) if side in points[id]]
+        if found:
+            axes.plot(*zip(*found, strict=True), marker, label="jaxenv, unrolled" if side == "unrolled" else side)
+    axes.axvline(CAPTURED, color="grey", linewidth=1, linestyle="dotted")
+    axes.set(xscale="log", xlabel=f"launches of a step, {lanes} lanes; dotted: the fewest for a CUDA graph")
+    axes.set_yticks(range(len(ids)), ids)
+    axes.grid(True, axis="x", which="major", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
 def _kind(row: dict[str, Any]) -> str:
     return "stored" if row["store"] else "sums"
 
@@ -202,6 +228,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--store", action="store_true", help="store whole rows [T, B] instead of their sums")
     parser.add_argument("--peers", nargs="*", choices=["gymnax"], default=["gymnax"], help="nothing for jaxenv alone")
     parser.add_argument("--seconds", type=command.positive, default=200, metavar="S", help="limit of one compilation")
+    parser.add_argument(
+        "--plot", type=command.png_file, metavar="PATH", help="plot the launches, with gymnax's, to this PNG file"
+    )
     parser.add_json()
     parser.add_update()
     args = parser.parse_args(arguments)
@@ -226,8 +255,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = (f"{side} {r.get('error') or round(r['launches'], 1)}" for side, r in row["contestants"].items())
         print(f"{row['id']}, {row['num_envs']} lanes, launches: {', '.join(results)}", file=sys.stderr)
         found.append(row)
+
+    def shown(rows: Sequence[dict[str, Any]]) -> str:
+        if args.plot is not None:
+            draw(rows, args.plot)
+        return report(rows)
+
     settings = {"target": args.target, "num_steps": NUM_STEPS, "policy": "random"}
-    return command.finish("launches", args, found, report, names=("id", "num_envs", "store"), **settings)
+    return command.finish("launches", args, found, shown, names=("id", "num_envs", "store"), **settings)
 
 
 if __name__ == "__main__":

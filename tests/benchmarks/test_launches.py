@@ -135,7 +135,9 @@ def test_the_command_counts_for_this_machine_and_adds_to_its_file(tmp_path, caps
         assert launches.main(given) == 0
         return json.loads(path.read_text())["rows"]
 
-    (row,) = run("--ids", "CartPole-v1")
+    plot = tmp_path / "launches.png"
+    (row,) = run("--ids", "CartPole-v1", "--plot", str(plot))
+    assert plot.read_bytes().startswith(b"\x89PNG")
     mine, theirs = (row["contestants"][side] for side in ("jaxenv", "gymnax"))
     assert 0 < mine["launches"] == mine["kernels"] + mine["copies"] + mine["others"] < theirs["launches"]
     assert mine["branches"] == 0 < mine["temporary_bytes"]
