@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter")
@@ -213,8 +212,8 @@ def _launches(name: str, computations: Computations) -> Launches:
     return total
 
 
-def _read(value: Instruction, users: Iterable[Instruction], computations: Computations) -> int:
-    """Returns the bytes of a value that its users read."""
+def _read(value: Instruction, users: list[Instruction], computations: Computations) -> int:
+    """Returns the bytes of a value that its users read: all instructions of its fusion, or one that is launched."""
     whole, read = size(value.result), 0
     for user in users:
         for position, operand in enumerate(user.operands):
@@ -226,6 +225,9 @@ def _read(value: Instruction, users: Iterable[Instruction], computations: Comput
                 read += _read(user, users, computations)
             elif " calls=" in user.rest:
                 inner = computations[named("calls", user.rest)]
+                if len(users) > 1 and all(j.opcode in ("parameter", "bitcast", "copy") for j in inner):  # a new layout
+                    read += _read(user, users, computations)
+                    continue
                 parameter = next(j for j in inner if j.opcode == "parameter" and j.rest.startswith(f"{position})"))
                 read += _read(parameter, inner, computations)
             elif user.opcode not in ("dynamic-update-slice", "scatter") or position > 0:

@@ -204,6 +204,7 @@ def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
             axes.plot(*zip(*found, strict=True), marker, label="jaxenv, unrolled" if side == "unrolled" else side)
     axes.axvline(CAPTURED, color="grey", linewidth=1, linestyle="dotted")
     axes.set(xscale="log", xlabel=f"launches of a step, {lanes} lanes; dotted: the fewest for a CUDA graph")
+    axes.set_xticks([2, 5, 10, 20, 50, 100], ["2", "5", "10", "20", "50", "100"])
     axes.set_yticks(range(len(ids)), ids)
     axes.grid(True, axis="x", which="major", alpha=0.3)
     axes.legend()
