@@ -13,6 +13,7 @@ PARTS = {
     "throughput": "environment steps per second, compared with the peers",
     "scaling": "time and memory over the number of lanes, compared with the peers, as a table and a plot",
     "compile": "compile time of a rollout, compared with gymnax",
+    "launches": "launches and bytes of a step as compiled for an H100 or a TPU v5e, compared with gymnax",
     "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
     "device": "the first minutes on an accelerator: agreement with the CPU, its limits, steps per second, PPO",
     "devices": "lanes sharded over simulated devices: rollouts and PPO, compared with one device",
@@ -32,7 +33,7 @@ PARTS = {
     "libraries": "environments of other libraries, compared with their own wrappers and with native ids",
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
-    "suite": "all but device, devices, model, training, bsuite, suites and libraries, each into its own file",
+    "suite": "all but launches, device, devices, model, training, bsuite, suites and libraries, each into its own file",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.

@@ -135,6 +135,14 @@ def new_file(text: str) -> pathlib.Path:
     return path
 
 
+def png_file(text: str) -> pathlib.Path:
+    """Parses the path of a PNG file in an existing folder."""
+    path = new_file(text)
+    if path.suffix != ".png":
+        raise argparse.ArgumentTypeError(f"must end with .png, got {text!r}")
+    return path
+
+
 def finish(
     part: str,
     args: argparse.Namespace,

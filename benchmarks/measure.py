@@ -27,6 +27,7 @@ _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has start
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax", "minatar")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
 PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas")
+PACKAGES += ("jax-cuda13-plugin", "libtpu")  # compilers
 
 
 class Row(NamedTuple):

@@ -118,16 +118,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="peers, or nothing for jaxenv alone",
     )
     parser.add_argument(
-        "--plot", type=_png_file, metavar="PATH", help="plot steps per second over lanes to this PNG file"
+        "--plot", type=command.png_file, metavar="PATH", help="plot steps per second over lanes to this PNG file"
     )
     return parser.parse_args(arguments)
-
-
-def _png_file(text: str) -> pathlib.Path:
-    path = command.new_file(text)
-    if path.suffix != ".png":
-        raise argparse.ArgumentTypeError(f"must end with .png, got {text!r}")
-    return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

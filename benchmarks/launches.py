@@ -1,0 +1,272 @@
+"""Launches, bytes, memory and compile time of one environment step, compiled for an accelerator that need not be there.
+
+``python -m benchmarks launches --target h100 --ids CartPole-v1 --num-envs 2048``. See README.md.
+"""
+
+import argparse
+import importlib.util
+import multiprocessing
+import os
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+import jaxenv
+from benchmarks import command, hlo, measure, peers
+from benchmarks.ours import rollout_of_id
+from jaxenv._util.library import default_types
+
+NUM_STEPS = 128  # of the compiled loop, even; no loop of a reset has as many rounds, nor half as many
+CAPTURED = 5  # launches of a loop body from which XLA puts it into a CUDA graph: xla_gpu_graph_min_graph_size
+# The package that compiles for a target.
+COMPILERS = {"h100": "jax_plugins.xla_cuda13", "v5e": "libtpu", "local": "jax"}
+_H100 = pathlib.Path(__file__).with_name("h100.txtpb")
+_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
+# How a side is compiled: its rollout, and XLA's options.
+_SIDES: dict[str, tuple[Callable, dict[str, Any] | None]] = {
+    "jaxenv": (rollout_of_id, None),
+    "unrolled": (rollout_of_id, _BUFFERED),
+    "gymnax": (peers.gymnax, None),
+}
+
+
+def device(target: str) -> jax.Device:
+    """Returns the device to compile for: of a description, or the first of this machine."""
+    from jax.experimental import topologies
+
+    if target == "h100":
+        description = topologies.get_topology_desc("h100", "cuda", target_config=_H100.read_text(), topology="1x1x1")
+    elif target == "v5e":
+        description = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
+    else:
+        return jax.devices()[0]
+    return description.devices[0]
+
+
+def compiled(target: str, side: str, id: str, num_envs: int, store: bool) -> dict[str, Any]:
+    """Compiles a rollout and returns its counts, or the error of the compiler.
+
+    Raises:
+        Unavailable: If the side lacks the id.
+    """
+    rollout, options = _SIDES[side]
+    sharding = jax.sharding.SingleDeviceSharding(device(target))
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    try:
+        with default_types():
+            program = rollout(id, num_envs, NUM_STEPS, "stored" if store else "sums").program
+            started = time.perf_counter()
+            jitted = jax.jit(program, in_shardings=sharding, out_shardings=sharding)
+            executable = jitted.lower(jax.ShapeDtypeStruct(key.shape, key.dtype)).compile(options)
+            seconds = time.perf_counter() - started
+        counts = hlo.launches(executable.as_text(), NUM_STEPS)
+    except peers.Unavailable:
+        raise
+    except Exception as error:  # every failure is a row
+        return {"error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"}
+    return {
+        "launches": counts.total,
+        **{name: value for name, value in counts._asdict().items() if name != "bytes"},
+        "bytes_per_lane": counts.bytes / num_envs,
+        "temporary_bytes": executable.memory_analysis().temp_size_in_bytes,
+        "compile_seconds": seconds,
+    }
+
+
+class Compiler:
+    """A process that compiles, and is replaced when it takes longer than ``seconds``."""
+
+    def __init__(self, target: str, seconds: int):
+        self.target, self.seconds = target, seconds
+        self._pool: Any = None
+
+    def __call__(self, side: str, id: str, num_envs: int, store: bool) -> dict[str, Any]:
+        """Runs `compiled`; a process that is stopped or ends is an error of the row."""
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = context.Pool(1, initializer=_prepare, initargs=(self.target,))
+        task = self._pool.apply_async(compiled, (self.target, side, id, num_envs, store))
+        try:
+            return task.get(self.seconds)
+        except multiprocessing.TimeoutError:
+            self.close()
+            return {"error": f"stopped after {self.seconds} s"}
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool.join()
+        self._pool = None
+
+
+def _prepare(target: str) -> None:
+    jax.config.update("jax_enable_compilation_cache", False)
+    if target != "local":  # the compiler needs no device, and a search for one takes long
+        jax.config.update("jax_platforms", "cpu")
+        os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+        os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+
+
+def rows(
+    target: str, ids: Sequence[str], num_envs: Sequence[int], store: bool, gymnax: bool, seconds: int
+) -> Iterator[dict[str, Any]]:
+    """Compiles every id at every number of lanes and yields a row of the result file for each.
+
+    Args:
+        target: What to compile for, a key of `COMPILERS`.
+        ids: The ids.
+        num_envs: Numbers of lanes.
+        store: Store whole rows, instead of their sums.
+        gymnax: Compile gymnax's environment too, where it has the id.
+        seconds: Time limit of one compilation.
+    """
+    sides = ["jaxenv", *(["unrolled"] if target == "h100" else []), *(["gymnax"] if gymnax else [])]
+    compiler = Compiler(target, seconds)
+    try:
+        for lanes in num_envs:
+            for id in ids:
+                row: dict[str, Any] = {"id": id, "num_envs": lanes, "store": store, "contestants": {}, "notes": []}
+                for side in sides:
+                    try:
+                        row["contestants"][side] = compiler(side, id, lanes, store)
+                    except peers.Unavailable as error:
+                        row["notes"].append(str(error))
+                yield row
+    finally:
+        compiler.close()
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the results as an aligned table."""
+    header = ["id", "lanes", "rows", "launches", "kernels", "copies", "others", "branches", "unrolled", "gymnax"]
+    header += ["ratio", "bytes", "gymnax", "temporary MB", "compile s", "gymnax"]
+    lines, ratios, few, notes = [], [], [], []
+    for row in rows:
+        found = {side: result for side, result in row["contestants"].items() if "error" not in result}
+        where = f"{row['id']}, {row['num_envs']} lanes, {_kind(row)}"
+        errors = {side: r["error"] for side, r in row["contestants"].items() if side not in found}
+        notes.append({"notes": [*row["notes"], *(f"{side}, {where}: {error}" for side, error in errors.items())]})
+
+        def cell(side: str, name: str, scale: float = 1, found: dict = found) -> str:
+            return f"{found[side][name] / scale:.4g}" if side in found else "-"
+
+        ratio = found["gymnax"]["launches"] / found["jaxenv"]["launches"] if {"gymnax", "jaxenv"} <= found.keys() else 0
+        ratios += [ratio] if ratio else []
+        few += [where] if "jaxenv" in found and found["jaxenv"]["launches"] < CAPTURED else []
+        lines.append(
+            [
+                row["id"],
+                str(row["num_envs"]),
+                _kind(row),
+                *(cell("jaxenv", name) for name in ("launches", "kernels", "copies", "others", "branches")),
+                *(cell(side, "launches") for side in ("unrolled", "gymnax")),
+                f"{ratio:.1f}x" if ratio else "-",
+                *(cell(side, "bytes_per_lane") for side in ("jaxenv", "gymnax")),
+                cell("jaxenv", "temporary_bytes", 1e6),
+                *(cell(side, "compile_seconds") for side in ("jaxenv", "gymnax")),
+            ]
+        )
+    text = [
+        "Launches of one environment step; branches: conditionals and loops whose length depends on data;",
+        "unrolled: launches with two steps in a loop body; ratio: how many times fewer launches than gymnax;",
+        "bytes: per lane and step, read and written by what is launched.",
+        measure.table(header, lines),
+    ]
+    if len(ratios) > 1:
+        text.append(f"{statistics.geometric_mean(ratios):.1f} times fewer launches than gymnax (geometric mean)")
+    if few:
+        text.append(f"fewer than {CAPTURED} launches, too few for a CUDA graph: {len(few)} of {len(rows)} rows")
+    return "\n".join([*text, *measure.notes(notes)])
+
+
+def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
+    """Draws the launches of each id that gymnax has, on a logarithmic axis, at the fewest lanes and with sums."""
+    from matplotlib.figure import Figure
+
+    lanes = min(row["num_envs"] for row in rows)
+    results = {row["id"]: row["contestants"] for row in rows if row["num_envs"] == lanes and not row["store"]}
+    points = {
+        id: {side: result["launches"] for side, result in sides.items() if "error" not in result}
+        for id, sides in results.items()
+    }
+    ids = sorted((id for id in points if "gymnax" in points[id]), key=lambda id: points[id]["gymnax"], reverse=True)
+    figure = Figure(figsize=(7, 1.2 + 0.22 * len(ids)), layout="constrained")
+    axes = figure.subplots()
+    for side, marker in zip(_SIDES, "o<s", strict=True):
+        found = [(points[id][side], place) for place, id in enumerate(ids) if side in points[id]]
+        if found:
+            axes.plot(*zip(*found, strict=True), marker, label="jaxenv, unrolled" if side == "unrolled" else side)
+    axes.axvline(CAPTURED, color="grey", linewidth=1, linestyle="dotted")
+    axes.set(xscale="log", xlabel=f"launches of a step, {lanes} lanes; dotted: the fewest for a CUDA graph")
+    axes.set_xticks([2, 5, 10, 20, 50, 100], ["2", "5", "10", "20", "50", "100"])
+    axes.set_yticks(range(len(ids)), ids)
+    axes.grid(True, axis="x", which="major", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def _kind(row: dict[str, Any]) -> str:
+    return "stored" if row["store"] else "sums"
+
+
+# --- command line ----------------------------------------------------------------------------------------------------
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("launches", __doc__)
+    parser.add_argument("--target", choices=list(COMPILERS), default="h100", help="local: the device of this machine")
+    parser.add_argument("--ids", nargs="+", type=command.id, default=jaxenv.ids(), metavar="ID", help="ids to compile")
+    parser.add_argument(
+        "--num-envs", nargs="+", type=command.positive, default=[2048, 65536], metavar="B", help="numbers of lanes"
+    )
+    parser.add_argument("--store", action="store_true", help="store whole rows [T, B] instead of their sums")
+    parser.add_argument("--peers", nargs="*", choices=["gymnax"], default=["gymnax"], help="nothing for jaxenv alone")
+    parser.add_argument("--seconds", type=command.positive, default=200, metavar="S", help="limit of one compilation")
+    parser.add_argument(
+        "--plot", type=command.png_file, metavar="PATH", help="plot the launches, with gymnax's, to this PNG file"
+    )
+    parser.add_json()
+    parser.add_update()
+    args = parser.parse_args(arguments)
+    if not installed(args.target):
+        parser.error(f"argument --target: {args.target} needs a compiler: pip install 'jaxenv[compilers]'")
+    return args
+
+
+def installed(target: str) -> bool:
+    """Returns whether the compiler of a target is installed."""
+    try:
+        return importlib.util.find_spec(COMPILERS[target]) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compiles the rollouts, prints the table and writes the file."""
+    args, found = parse(arguments), []
+    _prepare(args.target)  # the record asks for the devices too
+    for row in rows(args.target, args.ids, args.num_envs, args.store, bool(args.peers), args.seconds):
+        results = (f"{side} {r.get('error') or round(r['launches'], 1)}" for side, r in row["contestants"].items())
+        print(f"{row['id']}, {row['num_envs']} lanes, launches: {', '.join(results)}", file=sys.stderr)
+        found.append(row)
+
+    def shown(rows: Sequence[dict[str, Any]]) -> str:
+        if args.plot is not None:
+            draw(rows, args.plot)
+        return report(rows)
+
+    settings = {"target": args.target, "num_steps": NUM_STEPS, "policy": "random"}
+    return command.finish("launches", args, found, shown, names=("id", "num_envs", "store"), **settings)
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import main as run_part
+
+    sys.exit(run_part(["launches", *sys.argv[1:]]))
