@@ -46,17 +46,7 @@ class PolicyLoop:
         initial_memory: Any,
         memory: Any,
     ) -> "PolicyLoop":
-        """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function.
-
-        Args:
-            owner: the name of the calling function.
-            env: the environment.
-            policy: as in `jaxenv.unroll`.
-            start: the state and the timestep from which the loop starts.
-            key: as in `jaxenv.unroll`.
-            initial_memory: as in `jaxenv.unroll`.
-            memory: as in `jaxenv.unroll`.
-        """
+        """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function."""
         check_environment(owner, env)
         state, _ = start
         if (fault := start_fault(env, *start)) is not None:

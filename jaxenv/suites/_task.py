@@ -123,13 +123,8 @@ def load_task(
 ) -> Environment:
     """Builds an environment of a suite with its stack of wrappers.
 
-    Args:
-        suite: the prefix of the id.
-        single: builds one configuration from the suite's id and options, the same object for equal arguments.
-        name: the suite's id.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        constructor: arguments of the suite's constructor by name, with their defaults.
-        kwargs: keywords of `jaxenv.make`, constructor arguments and params.
+    ``single`` builds one configuration from the suite's id and options, the same object for equal arguments.
+    ``constructor`` has the arguments of the suite's constructor by name, with their defaults.
 
     Raises:
         ValueError: for an unknown keyword, listing the valid ones, or an invalid value.

@@ -89,14 +89,9 @@ def add(enemies: ByTimer, new: Enemies, timer: jax.Array) -> ByTimer:
 
 
 def remove_hit(enemies: ByTimer, fish: Bitboard, shots: Bitboard) -> ByTimer:
-    """Removes one enemy from every cell that holds a shot.
+    """Removes one enemy from every cell that holds a shot; ``fish`` are the cells of all fish.
 
     In a cell with several enemies a fish is hit before a submarine, and older enemies before newer ones of their kind.
-
-    Args:
-        enemies: the enemies.
-        fish: the cells of all fish among them.
-        shots: the cells of the shots.
     """
     remaining, earlier_fish, preferred = [], EMPTY, fish
     for group in enemies:  # enemies that entered first move first
@@ -150,13 +145,9 @@ class Motion:
         return Bitboard.union(*(group.cells() for group in (self.leaving, self.arriving, *self.waiting)))
 
     def headings(self, right: Bitboard) -> Bitboard:
-        """Moves the headings along with the enemies.
+        """Moves the cells of the enemies that head right along with the enemies.
 
-        Args:
-            right: the cells of the enemies that head right, before the move.
-
-        Returns:
-            The cells after the move. Cells of enemies that were removed at this step may be among them.
+        Cells of enemies that were removed at this step may be among them.
         """
         waiting = Bitboard.union(*(group.cells() for group in self.waiting))
         return (waiting & right) | (self.leaving.cells() & right).to_right()

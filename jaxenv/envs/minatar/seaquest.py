@@ -368,13 +368,7 @@ def _fly_torpedoes(game: State) -> State:
 
 
 def _dangers(motion: Motion, launched: State, flown: State) -> Bitboard:
-    """Returns the cells of enemies and torpedoes before and after their move: meeting any of them ends the game.
-
-    Args:
-        motion: the enemies.
-        launched: the state with the torpedoes before their move.
-        flown: the state with the torpedoes after it.
-    """
+    """Returns the cells of enemies and torpedoes before and after their move: meeting any of them ends the game."""
     before = (launched.torpedoes_right, launched.torpedoes_left)
     return Bitboard.union(motion.cells(), *before, flown.torpedoes_right, flown.torpedoes_left)
 

@@ -228,11 +228,7 @@ def _overlapping(
 ) -> tuple[Any, ...]:
     """Returns the first position along one axis at which the rectangles overlap, and the number of such positions.
 
-    Args:
-        start: position of the first rectangle.
-        length: its length.
-        other_length: length of the second rectangle.
-        num_positions: number of positions of the second rectangle.
+    The second rectangle, of ``other_length``, has ``num_positions``.
     """
     low = jnp.maximum(start - other_length + 1, 0)
     return low, jnp.maximum(jnp.minimum(start + length, num_positions) - low, 0)

@@ -60,9 +60,7 @@ class EpisodeSums:
     def pool_lanes(self, terminated: jax.Array, truncated: jax.Array) -> tuple[Moments, Moments, Moments]:
         """Returns the moments over all lanes: of all, of terminated and of truncated episodes.
 
-        Args:
-            terminated: number of terminated episodes, uint32 ``[B]``.
-            truncated: number of truncated episodes, uint32 ``[B]``.
+        The arguments are the numbers of these episodes, uint32 ``[B]``.
         """
         finished = terminated + truncated
         both = Sum(self.terminated.value + self.truncated.value, self.terminated.error + self.truncated.error)
