@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core.wrapper import layers
 from jaxenv.testing._programs import action_shapes, lane_numbers, run, start
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
@@ -132,19 +131,11 @@ def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
     """Digests the programs of ``reset`` and ``step``, including constants; nothing is compiled."""
     state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
     traced = {
-        "reset": jax.jit(_reset).trace(env, keys),
-        "step": jax.jit(_step).trace(env, state, action_shapes(env)),
+        "reset": jax.jit(lambda env, keys: env.reset(keys)).trace(env, keys),
+        "step": jax.jit(lambda env, *args: env.step(*args)).trace(env, state, action_shapes(env)),
     }
     texts = {name: program.lower(lowering_platforms=("cpu",)).as_text() for name, program in traced.items()}
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-
-
-def _reset(env: Wrapper, keys: jax.Array) -> tuple[Any, TimeStep]:
-    return env.reset(keys)
-
-
-def _step(env: Wrapper, state: Tree, action: Tree) -> tuple[Any, TimeStep]:
-    return env.step(state, action)
 
 
 def defaults(env: Environment) -> dict[str, str]:
