@@ -105,9 +105,7 @@ class HostEnvironment(Environment):
         )
         last = ~first & (terminated | truncated)
         clock = dataclasses.replace(
-            clock,
-            episode=clock.episode + first.astype(jnp.int32),
-            step=jnp.where(first, np.int32(0), clock.step),
+            clock, episode=clock.episode + first.astype(jnp.int32), step=jnp.where(first, np.int32(0), clock.step)
         )
         row = jnp.where(last, np.int32(StepType.LAST), np.int32(StepType.MID))
         timestep = TimeStep(

@@ -217,10 +217,7 @@ def _place_without_overlap(
     free_columns = jnp.maximum(num_columns - taken_columns, 1)
     free_column = beyond % free_columns
     free_column = free_column + jnp.where(free_column >= first_column, taken_columns, 0)
-    return (
-        jnp.where(beyond < 0, row, first_row + beyond // free_columns),
-        jnp.where(beyond < 0, column, free_column),
-    )
+    return (jnp.where(beyond < 0, row, first_row + beyond // free_columns), jnp.where(beyond < 0, column, free_column))
 
 
 def _overlapping(
