@@ -78,21 +78,13 @@ def batch(
 
 @dataclasses.dataclass(frozen=True)
 class Lane:
-    """A ``reset`` and a ``step`` of one lane that fit each other, with the results of tracing them.
-
-    Attributes:
-        reset: the function that starts an episode.
-        step: the function that advances by one step.
-        action: the spec of the action.
-        observation: the spec of the observation.
-        key_kinds: a tree like the state, with the kind of each typed key and ``""`` for other arrays.
-    """
+    """A ``reset`` and a ``step`` of one lane that fit each other, with the results of tracing them."""
 
     reset: Callable[..., Any]
     step: Callable[..., Any]
-    action: Static
-    observation: Static
-    key_kinds: Static
+    action: Static  # the spec of the action
+    observation: Static  # the spec of the observation
+    key_kinds: Static  # a tree like the state, with the kind of each typed key and "" for other arrays
 
 
 @tree.struct

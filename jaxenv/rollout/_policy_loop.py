@@ -19,21 +19,13 @@ Carry = tuple[Any, TimeStep, Any]
 
 @dataclasses.dataclass(frozen=True)
 class PolicyLoop:
-    """The body of a loop that steps a policy in an environment.
-
-    Attributes:
-        env: the environment.
-        policy: as in `jaxenv.unroll`.
-        words: two ``uint32[B]``, the keys of the policy's random numbers.
-        initial_memory: recurrent state at the start of an episode; ``()`` for a policy without one.
-        memory: recurrent state at the start of the loop.
-    """
+    """The body of a loop that steps a policy in an environment."""
 
     env: Environment
-    policy: Policy
-    words: KeyWords
-    initial_memory: Any
-    memory: Any
+    policy: Policy  # as in `jaxenv.unroll`
+    words: KeyWords  # two uint32[B], the keys of the policy's random numbers
+    initial_memory: Any  # recurrent state at the start of an episode; () for a policy without one
+    memory: Any  # recurrent state at the start of the loop
 
     @classmethod
     def create(

@@ -41,22 +41,14 @@ class Single(abc.ABC):
 
     A suite builds each configuration once, because jit caches by the object's identity. ``reset`` and ``step`` hold the
     physics and nothing else: they neither restart episodes nor end them at the time limit, which is ``limit``.
-
-    Attributes:
-        owner: the prefix of errors, ``"suite:id"``.
-        params: a struct of the numeric params with their defaults.
-        limit: the suite's own time limit in steps, ``None`` for none.
-        reset_strategy: the fastest way to restart lanes.
-        opt_outs: properties of the conformance kit that the suite's code lacks, with the reasons.
-        unbounded: names of entries of observations whose declared bounds do not hold.
     """
 
-    owner: str
-    params: Any = NoParams()
-    limit: int | None = None
-    reset_strategy: ResetStrategy = "select"
-    opt_outs: Mapping[str, str] = {}
-    unbounded: tuple[str, ...] = ()
+    owner: str  # the prefix of errors, "suite:id"
+    params: Any = NoParams()  # a struct of the numeric params with their defaults
+    limit: int | None = None  # the suite's own time limit in steps, None for none
+    reset_strategy: ResetStrategy = "select"  # the fastest way to restart lanes
+    opt_outs: Mapping[str, str] = {}  # properties of the conformance kit that the suite's code lacks, with the reasons
+    unbounded: tuple[str, ...] = ()  # names of entries of observations whose declared bounds do not hold
 
     @abc.abstractmethod
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
@@ -137,13 +129,9 @@ class Single(abc.ABC):
 
 
 class BraxLike(Single):
-    """An environment with Brax's interface, of Brax itself or of MuJoCo Playground.
+    """An environment with Brax's interface, of Brax itself or of MuJoCo Playground."""
 
-    Attributes:
-        env: the library's object.
-    """
-
-    env: Any
+    env: Any  # the library's object
     reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:

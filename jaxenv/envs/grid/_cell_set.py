@@ -30,15 +30,10 @@ _ONE, _ZERO = np.uint32(1), np.uint32(0)
 
 @tree.struct
 class CellSet:
-    """A set of cells of an N by N grid, N at most 32.
+    """A set of cells of an N by N grid, N at most 32."""
 
-    Attributes:
-        rows: uint32 ``[B, N]``; bit x of word y is cell (x, y).
-        columns: uint32 ``[B, N]``; bit y of word x is cell (x, y).
-    """
-
-    rows: jax.Array
-    columns: jax.Array
+    rows: jax.Array  # uint32[B, N]; bit x of word y is cell (x, y)
+    columns: jax.Array  # uint32[B, N]; bit y of word x is cell (x, y)
 
     @staticmethod
     def square(low: jax.Array, high: jax.Array, num_lines: int) -> "CellSet":

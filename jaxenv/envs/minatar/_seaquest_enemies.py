@@ -39,15 +39,10 @@ from jaxenv.envs.minatar._bitboard import EMPTY, Bitboard
 
 @tree.struct
 class Enemies:
-    """Fish and enemy submarines with at most one of them in a cell; the module docstring shows the layout.
+    """Fish and enemy submarines with at most one of them in a cell; the module docstring shows the layout."""
 
-    Attributes:
-        late: cells in which the move timer is 3 to 5; elsewhere it is 0 to 2.
-        code: four sets, the bits of one number per cell, lowest bit first.
-    """
-
-    late: Bitboard
-    code: tuple[Bitboard, Bitboard, Bitboard, Bitboard]
+    late: Bitboard  # cells in which the move timer is 3 to 5; elsewhere it is 0 to 2
+    code: tuple[Bitboard, Bitboard, Bitboard, Bitboard]  # four sets, the bits of one number per cell, lowest bit first
 
     def map(self, fn: Callable[..., Bitboard], *others: "Enemies") -> "Enemies":
         """Applies ``fn`` to each of the five planes."""
@@ -124,21 +119,13 @@ def count_down(enemies: Enemies) -> tuple[Enemies, Bitboard]:
 
 @tree.struct
 class Motion:
-    """The enemies during one step, split by whether they move.
+    """The enemies during one step, split by whether they move."""
 
-    Attributes:
-        leaving: the enemies that move, in the cells that they leave.
-        arriving: the same enemies, in the cells that they enter.
-        waiting: all other enemies, by the new value of their move timer modulo 3.
-        launching: the cells in ``leaving`` whose submarines launch a torpedo.
-        launching_waiting: the cells in ``waiting`` whose submarines launch a torpedo.
-    """
-
-    leaving: Enemies
-    arriving: Enemies
-    waiting: ByTimer
-    launching: Bitboard
-    launching_waiting: Bitboard
+    leaving: Enemies  # the enemies that move, in the cells that they leave
+    arriving: Enemies  # the same enemies, in the cells that they enter
+    waiting: ByTimer  # all other enemies, by the new value of their move timer modulo 3
+    launching: Bitboard  # the cells in leaving whose submarines launch a torpedo
+    launching_waiting: Bitboard  # the cells in waiting whose submarines launch a torpedo
 
     def cells(self) -> Bitboard:
         """Returns the cells of all enemies, before and after their move."""

@@ -246,17 +246,11 @@ def _move_interval(level: jax.Array) -> jax.Array:
 
 @tree.struct
 class _Spawn:
-    """The enemy that enters at this step.
+    """The enemy that enters at this step."""
 
-    Attributes:
-        cell: its cell; empty in lanes that no enemy enters.
-        is_submarine: bool ``[B]``.
-        from_left: whether it enters at the left end and heads right, bool ``[B]``.
-    """
-
-    cell: Bitboard
-    is_submarine: jax.Array
-    from_left: jax.Array
+    cell: Bitboard  # its cell; empty in lanes that no enemy enters
+    is_submarine: jax.Array  # bool[B]
+    from_left: jax.Array  # whether it enters at the left end and heads right, bool[B]
 
 
 def _choose_spawn(game: State, draws: Draws) -> tuple[State, _Spawn]:
