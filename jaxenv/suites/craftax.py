@@ -75,12 +75,7 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
 
 
 class CraftaxSingle(Single):
-    """An environment of Craftax whose own time limit is out of reach; `single` builds each configuration once.
-
-    Attributes:
-        env: Craftax's object.
-        env_params: its ``EnvParams``.
-    """
+    """An environment of Craftax whose own time limit is out of reach; `single` builds each configuration once."""
 
     reset_strategy = "compact"
     opt_outs = {

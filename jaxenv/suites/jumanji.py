@@ -89,11 +89,7 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
 
 
 class JumanjiSingle(Single):
-    """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once.
-
-    Attributes:
-        env: Jumanji's object.
-    """
+    """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once."""
 
     def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"jumanji:{id}"

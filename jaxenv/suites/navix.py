@@ -74,9 +74,6 @@ class NavixSingle(Single):
 
     Its state is a pair of NAVIX's ``State`` and the number of steps. The state has no rendering cache: this picture of
     the bare grid takes 12 kB per lane for 8 by 8 cells. A step draws it if the observation needs it.
-
-    Attributes:
-        env: the suite's object.
     """
 
     reset_strategy = "compact"

@@ -75,12 +75,7 @@ def load(name: str, /, num_envs: int = 1, *, ruleset: Any = None, **kwargs: Any)
 
 
 class XMiniGridSingle(Single):
-    """An environment of XLand-MiniGrid; `single` builds each configuration once.
-
-    Attributes:
-        env: the suite's object.
-        env_params: its ``EnvParams``.
-    """
+    """An environment of XLand-MiniGrid; `single` builds each configuration once."""
 
     reset_strategy = "compact"
 
