@@ -27,11 +27,8 @@ def replacing(path: pathlib.Path, *, rename: bool = False) -> Iterator[pathlib.P
     """Yields an empty file next to ``path``, which replaces it at the end and disappears after an error.
 
     The name is unique, so several processes that write the same path each write a whole file, and the last one stays.
-    Leftovers of killed processes are removed.
-
-    Args:
-        path: the file.
-        rename: if the file exists, leave it alone and take the first free name: ``NAME-2``, ``NAME-3``, ...
+    Leftovers of killed processes are removed. With ``rename`` an existing file stays, and the new one takes the first
+    free name: ``NAME-2``, ``NAME-3``, ...
     """
     _remove_leftovers(path)
     temporary, descriptor = _temporary(path)
@@ -50,10 +47,6 @@ class FolderLock:
     It is a lock of the operating system on the file ``.lock`` in the folder, which is created if it is missing. The
     file names the process. Processes that are forked meanwhile do not have the lock. Where the file system has no
     locks, there is a warning instead.
-
-    Args:
-        owner: the start of errors.
-        folder: the folder.
 
     Raises:
         ValueError: if another process, or this one, has the lock already; the message names it.

@@ -33,11 +33,7 @@ _LARGEST_FIELDS = 2**16
 
 
 class Programs:
-    """The programs and results that environments of one structure share.
-
-    Attributes:
-        structure: the environments' tree structure, without leaves.
-    """
+    """The programs and results that environments of one tree structure share."""
 
     def __init__(self, structure: Any):
         self.structure = structure
@@ -73,9 +69,8 @@ class Programs:
     def jitted(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         """Jits ``function(env, ...)`` as a function of the leaves of ``env`` in its place.
 
-        Args:
-            function: a function of a module or of a class, so that it does not hold an environment.
-            **options: options of ``jax.jit``, the same at every call.
+        The function belongs to a module or a class, so that it holds no environment. The options of ``jax.jit`` are the
+        same at every call.
         """
         return self._results.get(function) or self.compiled(function, lambda: self._jitted(function, options))
 

@@ -175,14 +175,7 @@ class Canvas:
         return self._shape(_shapes.ellipse(across, up, width / 2, height / 2), colour, alpha)
 
     def line(
-        self,
-        x: Number,
-        y: Number,
-        to_x: Number,
-        to_y: Number,
-        width: Number,
-        colour: Colour,
-        alpha: Number = 1.0,
+        self, x: Number, y: Number, to_x: Number, to_y: Number, width: Number, colour: Colour, alpha: Number = 1.0
     ) -> "Canvas":
         """Paints a line with round ends from ``(x, y)`` to ``(to_x, to_y)``."""
         x, y, to_x, to_y, width = map(_number, (x, y, to_x, to_y, width))

@@ -33,12 +33,8 @@ def write_film(
 ) -> None:
     """Writes frames, uint8 ``[H, W, 3]``, to a file of one of the ``FORMATS``, completely or not at all.
 
-    Args:
-        path: the file.
-        frames: the frames, at least one.
-        fps: frames per second.
-        parts: the parts of a frame that become rows of a strip; by default the whole frame is one.
-        rename: take the first free name instead of replacing a file.
+    The ``parts`` of a frame become rows of a strip; by default the whole frame is one. With ``rename`` the file takes
+    the first free name instead of replacing another.
     """
     with files.replacing(path, rename=rename) as file:
         if path.suffix == ".png":

@@ -32,27 +32,16 @@ class Settings(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One frame of one lane.
+    """One frame of one lane."""
 
-    Attributes:
-        batch: the number of the batch, if ``vmap`` runs several.
-        lane: its number.
-        episode: the number of the episode in its lane.
-        step: the step of the episode.
-        following: the step of the next frame; ``step`` itself for a picture after the end.
-        reward: the reward between both, summed over components.
-        last: whether the film ends with this frame.
-        picture: uint8 ``[H, W, 3]``.
-    """
-
-    batch: int
+    batch: int  # the number of the batch, if vmap runs several
     lane: int
-    episode: int
-    step: int
-    following: int
-    reward: float
-    last: bool
-    picture: np.ndarray
+    episode: int  # the number of the episode in its lane
+    step: int  # the step of the episode
+    following: int  # the step of the next frame; step itself for a picture after the end
+    reward: float  # the reward between both, summed over components
+    last: bool  # whether the film ends with this frame
+    picture: np.ndarray  # uint8[H, W, 3]
 
 
 @dataclasses.dataclass

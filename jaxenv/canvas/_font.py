@@ -107,14 +107,8 @@ def number(
 ) -> jax.Array:
     """Returns the fraction of each pixel that a number covers, float32 ``[B, H, W]``.
 
-    Args:
-        value: int32 ``[B]``; its last ``digits`` digits are shown, without leading zeros.
-        digits: the largest number of digits.
-        x: as for `coverage`.
-        y: as for `coverage`.
-        height: as for `coverage`.
-        scale: as for `coverage`.
-        align: as for `coverage`, for the visible digits.
+    The last ``digits`` digits of ``value``, int32 ``[B]``, are shown without leading zeros. All else is as for
+    `coverage`.
     """
     powers = 10 ** np.arange(digits, dtype=np.int32)
     longer = jnp.sum(value[:, None] >= powers[None, 1:], axis=-1, dtype=jnp.int32)  # digits after the first

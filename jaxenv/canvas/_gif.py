@@ -14,12 +14,9 @@ MAX_FRAMES = 256
 
 
 def animated(frames: np.ndarray, fps: float, width: int | None = None) -> str:
-    """Returns HTML of a picture that repeats ``frames``, uint8 ``[T, H, W, 3]``.
+    """Returns HTML of a picture that repeats ``frames``, uint8 ``[T, H, W, 3]``, enlarged to ``width`` if it is given.
 
-    Args:
-        frames: the frames; evenly spaced ones are shown where there are more than ``MAX_FRAMES``.
-        fps: frames per second, including the frames left out.
-        width: the width on the page, to which small frames are enlarged; by default one pixel each.
+    Of more than ``MAX_FRAMES`` evenly spaced ones are shown, at the same speed.
     """
     native, stride = frames.shape[2], -(-len(frames) // MAX_FRAMES)
     file = io.BytesIO()

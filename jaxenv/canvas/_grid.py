@@ -15,19 +15,12 @@ Part = tuple[slice, slice]  # rows and columns of pixels
 
 @tree.struct
 class Moment:
-    """The content of a frame: the picture and the caption of every lane.
+    """The content of a frame: the picture and the caption of every lane."""
 
-    Attributes:
-        picture: uint8 ``[B, H, W, 3]``.
-        step: int32 ``[B]``, the step of the episode.
-        total: float32 ``[B]``, the sum of its rewards so far, over all components of a vector reward.
-        over: bool ``[B]``, lanes whose episode is over, which stand still.
-    """
-
-    picture: Any
-    step: Any
-    total: Any
-    over: Any
+    picture: Any  # uint8[B, H, W, 3]
+    step: Any  # int32[B], the step of the episode
+    total: Any  # float32[B], the sum of its rewards so far, over all components of a vector reward
+    over: Any  # bool[B], lanes whose episode is over, which stand still
 
 
 class Grid:

@@ -20,7 +20,6 @@ _STYLE = """
 .jaxenv table.jaxenv-table :is(th,td){text-align:left!important;vertical-align:top;padding:2px 18px 2px 0;
 border:0;border-bottom:1px solid rgba(128,128,128,.25);background:none;max-width:30em;white-space:normal}
 .jaxenv table.jaxenv-table th{font-weight:400;opacity:.7}
-.jaxenv table.jaxenv-table .jaxenv-number{text-align:right!important}
 .jaxenv-code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:12px;white-space:pre-wrap;
 overflow-wrap:anywhere}
 .jaxenv-badge{border-radius:3px;padding:0 5px;font-size:12px;white-space:nowrap}
@@ -60,19 +59,12 @@ def section(title: str, *parts: str) -> str:
     return f'<div class="jaxenv-title">{text(title)}</div>{"".join(parts)}'
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[str] = ()) -> str:
-    """Returns an HTML table.
-
-    Args:
-        columns: the titles of the columns. A column without a single entry is left out.
-        rows: the cells, which are HTML.
-        numbers: the titles of the columns that are aligned on the right.
-    """
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Returns an HTML table of cells in HTML. A column without a single entry is left out."""
     rows = [tuple(row) for row in rows]
     kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-    marks = [' class="jaxenv-number"' if title in numbers else "" for title in columns]
-    titles = "".join(f"<th{marks[i]}>{text(columns[i])}</th>" for i in kept)
-    body = "".join(f"<tr>{''.join(f'<td{marks[i]}>{row[i]}</td>' for i in kept)}</tr>" for row in rows)
+    titles = "".join(f"<th>{text(columns[i])}</th>" for i in kept)
+    body = "".join(f"<tr>{''.join(f'<td>{row[i]}</td>' for i in kept)}</tr>" for row in rows)
     return f'<table class="jaxenv-table"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
 
 

@@ -31,12 +31,7 @@ def colour_depth(
     """Returns the bits of colour that half blocks may use: 24, 8 (256 colours), or 0 for no picture.
 
     There is no picture outside a terminal, if ``TERM`` is ``dumb``, if the encoding lacks the half block, or if the
-    user set ``NO_COLOR`` (https://no-color.org).
-
-    Args:
-        stream: the stream to write to; stdout by default.
-        environ: the environment variables, ``os.environ`` by default.
-        asked: whether the user asked for a picture, so that ``NO_COLOR`` does not apply.
+    user set ``NO_COLOR`` (https://no-color.org) and has not ``asked`` for a picture.
     """
     stream = sys.stdout if stream is None else stream
     environ = os.environ if environ is None else environ
@@ -66,15 +61,9 @@ def terminal_size() -> tuple[int, int]:
 
 
 def fit(columns: int, lines: int, shape: tuple[int, int] = (1, 1)) -> tuple[int, int]:
-    """Returns the largest size in pixels that fits into a part of the terminal.
+    """Returns the largest size in pixels, height and width, that fits into free columns and lines of two pixels each.
 
-    Args:
-        columns: free columns.
-        lines: free lines, of two pixels each.
-        shape: height and width of the picture; only their ratio counts.
-
-    Returns:
-        Height, which is even, and width; at least 2 and 1.
+    Only the ratio of ``shape``, height and width, counts. The height is even; they are at least 2 and 1.
     """
     height, width = shape
     scale = min(columns / width, 2 * lines / height)

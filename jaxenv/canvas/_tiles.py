@@ -53,10 +53,7 @@ def pixels(kinds: Any, table: np.ndarray, side: int, height: int, width: int) ->
 def sheet(painters: Sequence[Callable[..., Any] | None], black: Any, white: Any) -> np.ndarray:
     """Returns the pixels of all kinds of cells, uint32 ``[K * side * side]``: bytes of red, green, blue and opacity.
 
-    Args:
-        painters: functions that paint each kind of cell on a canvas.
-        black: a black canvas of one cell.
-        white: a white one.
+    Each painter paints one kind on the canvases of one cell, a ``black`` and a ``white`` one.
     """
     with jax.ensure_compile_time_eval():
         dark, light = (

@@ -25,10 +25,7 @@ COMMANDS = {
     "watch": ("watch", "watch a trained policy in the terminal, also while it is being trained"),
     "eval": ("evaluate", "evaluate the policy of a training run on whole episodes"),
     "check": ("check", "check the properties of environments; exit code 1 if one fails"),
-    "bench": (
-        "bench",
-        "run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them",
-    ),
+    "bench": ("bench", "run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them"),
 }
 # `bench` passes all of its arguments on, so none of them is an option here.
 _OPTIONS: dict[str, dict[str, Any]] = {"bench": {"add_help": False, "prefix_chars": "\0"}}

@@ -34,42 +34,25 @@ REGISTERED = "Registered by you"  # the family of environments that are not defi
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """A param or an option of an environment.
+    """A param or an option of an environment."""
 
-    Attributes:
-        name: the keyword of ``make``.
-        default: the value that the id has without the keyword.
-        unit: the unit, if one is declared.
-        range: the values that are allowed, such as ``"above 0"``, if a range is declared.
-        description: a description, as declared by ``doc=``.
-    """
-
-    name: str
-    default: Any
-    unit: str = ""
-    range: str = ""
-    description: str = ""
+    name: str  # the keyword of make
+    default: Any  # the value that the id has without the keyword
+    unit: str = ""  # the unit, if one is declared
+    range: str = ""  # the values that are allowed, such as "above 0", if a range is declared
+    description: str = ""  # as declared by doc=
 
 
 @dataclasses.dataclass(frozen=True)
 class SpecSheet:
-    """The description of an environment. Text is reStructuredText, see `plain`.
-
-    Attributes:
-        id: the id.
-        family: the title of its family.
-        summary: one sentence.
-        paragraphs: the rest of the docstring as written, then the tables that its table refers to.
-        params: the params of the physics.
-        options: the constructor arguments.
-    """
+    """The description of an environment. Text is reStructuredText, see `plain`."""
 
     id: str
-    family: str
-    summary: str
-    paragraphs: tuple[str, ...]
-    params: tuple[Argument, ...]
-    options: tuple[Argument, ...]
+    family: str  # the title of its family
+    summary: str  # one sentence
+    paragraphs: tuple[str, ...]  # the rest of the docstring as written, then the tables that its table refers to
+    params: tuple[Argument, ...]  # the params of the physics
+    options: tuple[Argument, ...]  # the constructor arguments
 
 
 def spec_sheet(id: str) -> SpecSheet:

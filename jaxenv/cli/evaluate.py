@@ -10,14 +10,7 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import (
-    add_env_settings,
-    add_seed,
-    add_time_limit,
-    integer,
-    one_line,
-    settings_of,
-)
+from jaxenv.cli._arguments import add_env_settings, add_seed, add_time_limit, integer, one_line, settings_of
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._policies import add_modules, add_policy, load_policy
 from jaxenv.core.environment import Environment

@@ -148,19 +148,12 @@ class _Pace:
 
 
 class Layout(NamedTuple):
-    """Lanes in rows and columns: the largest pictures that fit, or as many lanes as fit.
+    """Lanes in rows and columns: the largest pictures that fit, or as many lanes as fit."""
 
-    Attributes:
-        lanes: the number of lanes shown.
-        columns: the number of lanes side by side.
-        side: pixels along the side of a picture.
-        width: columns of the terminal.
-    """
-
-    lanes: int
-    columns: int
-    side: int
-    width: int
+    lanes: int  # the number of lanes shown
+    columns: int  # the number of lanes side by side
+    side: int  # pixels along the side of a picture
+    width: int  # columns of the terminal
 
     @classmethod
     def fit(cls, lanes: int, width: int, height: int) -> "Layout":

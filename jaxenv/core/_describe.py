@@ -17,19 +17,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """One level of a stack and its additions to the levels inside.
+    """One level of a stack and its additions to the levels inside."""
 
-    Attributes:
-        title: its name, and the arguments that differ from their defaults.
-        bytes_per_lane: bytes that it adds to the state of a lane.
-        bytes_shared: bytes that it adds to the state that all lanes share.
-        specs: ``"observation"`` and ``"action"`` in short, where they differ from the level inside.
-    """
-
-    title: str
-    bytes_per_lane: int
-    bytes_shared: int
-    specs: dict[str, str]
+    title: str  # its name, and the arguments that differ from their defaults
+    bytes_per_lane: int  # bytes that it adds to the state of a lane
+    bytes_shared: int  # bytes that it adds to the state that all lanes share
+    specs: dict[str, str]  # "observation" and "action" in short, where they differ from the level inside
 
 
 @dataclasses.dataclass(frozen=True)

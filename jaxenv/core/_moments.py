@@ -21,20 +21,13 @@ class Moments:
     """Count, mean and population variance of all samples so far; one mean and variance per element.
 
     Before the first sample the mean is 0 and the variance 1, so normalising changes nothing.
-
-    Attributes:
-        count: the exact number of samples, shape ``()``.
-        mean: float32, in the shape of a sample.
-        variance: float32, in the shape of a sample.
-        mean_error: the rounding error of ``mean``: the exact mean is closer to the sum of both.
-        variance_error: the rounding error of ``variance``.
     """
 
-    count: Count
-    mean: jax.Array
-    variance: jax.Array
-    mean_error: jax.Array
-    variance_error: jax.Array
+    count: Count  # the exact number of samples, shape ()
+    mean: jax.Array  # float32, in the shape of a sample
+    variance: jax.Array  # float32, in the shape of a sample
+    mean_error: jax.Array  # the rounding error of mean: the exact mean is closer to the sum of both
+    variance_error: jax.Array  # the rounding error of variance
 
 
 def empty(shape: tuple[int, ...] = ()) -> Moments:

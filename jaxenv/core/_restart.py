@@ -22,7 +22,7 @@ from jaxenv.core.environment import Environment, ResetStrategy
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Clock
 from jaxenv.tree import Tree
-from jaxenv.tree._structure import mismatch
+from jaxenv.tree._structure import type_mismatch
 
 
 class PerPlatform(dict[str, Any]):
@@ -77,20 +77,9 @@ def start_episodes(
         per_platform = {platform: chosen(name) for platform, name in strategy.items()}
         fresh = jax.lax.platform_dependent(leaves, *arguments[1:], **per_platform)
     for name, begun, stepped in zip(("state", "timestep"), fresh, (state, timestep), strict=True):
-        if (difference := _difference(name, begun, stepped)) is not None:
-            raise ValueError(f"{env}: begin and step must return the same tree: in step, {difference}")
+        if (fault := type_mismatch(begun, stepped, name)) is not None:
+            raise ValueError(f"{env}: begin and step must return the same tree: in step, {fault}")
     return fresh
-
-
-def _difference(name: str, begun: Tree, stepped: Tree) -> str | None:
-    """Describes where ``stepped`` differs from ``begun`` in structure, a shape or a dtype; ``None`` if it does not."""
-    if (found := mismatch(begun, stepped, name)) is not None:
-        return found
-    for (path, x), y in zip(tree.flatten_with_path(begun)[0], jax.tree.leaves(stepped), strict=True):
-        own, other = (f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}" for leaf in (x, y))
-        if own != other:
-            return f"{name}.{tree.path_name(path)} must be {own}, got {other}"
-    return None
 
 
 def _select(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Any, TimeStep]:

@@ -44,8 +44,8 @@ class Multitask(Environment):
         envs: environments with equal specs of observation, action, reward and ``env_info``, without ``AutoReset``.
         task: the number of the task that a lane plays, one number or int32 ``[B]``; -1, the default, draws a task for
             every episode.
-        chosen: the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and episodes start
-            with task 0.
+        agent_chooses: whether the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and
+            episodes start with task 0.
         names: one name per task; by default the names of the environments, or ``"0"``, ``"1"``, ... if some are empty
             or equal.
 
@@ -54,14 +54,14 @@ class Multitask(Environment):
             lanes or carries state of the whole batch.
 
     >>> from jaxenv.testing import Chain
-    >>> env = Multitask((Chain(5), Chain(5)), chosen=True)
+    >>> env = Multitask((Chain(5), Chain(5)), agent_chooses=True)
     >>> env.action_spec()["task_id"]
     Bounded((), int32, 0, 1, name='task_id')
     """
 
     envs: Sequence[Environment]
     task: int = -1
-    chosen: bool = tree.static(default=False)
+    agent_chooses: bool = tree.static(default=False)
     names: Sequence[str] = tree.static(default=())
     name: str = tree.static(default="", kw_only=True)
 
@@ -97,8 +97,8 @@ class Multitask(Environment):
         task = np.asarray(self.task) if is_concrete(self.task) else np.zeros(())
         if np.any((task < -1) | (task >= len(self.envs))):
             raise ValueError(f"Multitask: task must be -1 or one of {len(self.envs)} tasks, got {self.task}")
-        if self.chosen and np.any(task != -1) and is_concrete(self.task):
-            raise ValueError(f"Multitask: with chosen=True the agent chooses, leave out task, got {self.task}")
+        if self.agent_chooses and np.any(task != -1) and is_concrete(self.task):
+            raise ValueError(f"Multitask: with agent_chooses=True the agent chooses, leave out task, got {self.task}")
 
     # --- the interface -----------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Multitask(Environment):
     @property
     def _longest_episode(self) -> Any:
         def both(a: Any, b: Any) -> Any:  # an agent that chooses tasks may take steps of both
-            return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.chosen else jnp.maximum(a, b)
+            return jnp.where(a > INT32_MAX - b, np.int32(INT32_MAX), a + b) if self.agent_chooses else jnp.maximum(a, b)
 
         return functools.reduce(both, [env._longest_episode for env in self.envs])
 
@@ -144,7 +144,9 @@ class Multitask(Environment):
 
     def action_spec(self) -> Tree:
         spec = self.envs[0].action_spec()
-        return {"task_id": specs.discrete(len(self.envs), name="task_id"), "action": spec} if self.chosen else spec
+        return (
+            {"task_id": specs.discrete(len(self.envs), name="task_id"), "action": spec} if self.agent_chooses else spec
+        )
 
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
@@ -188,7 +190,7 @@ class Multitask(Environment):
         return [self]
 
     def _title(self) -> str:
-        return f"Multitask({', '.join(map(repr, self.envs))}, task={self.task}, chosen={self.chosen})"
+        return f"Multitask({', '.join(map(repr, self.envs))}, task={self.task}, agent_chooses={self.agent_chooses})"
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"
@@ -207,7 +209,7 @@ class Multitask(Environment):
         )
 
     def _start(self, stream: Stream, env_id: jax.Array, previous: Any) -> tuple[Playing, list[Any]]:
-        if self.chosen:
+        if self.agent_chooses:
             task_id = jnp.zeros_like(env_id)
         else:
             drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
@@ -225,7 +227,7 @@ class Multitask(Environment):
         spec, clock, playing = self.action_spec(), state.clock.tick(), state.task
         given = _actions.conform(spec, action, clock.step.shape[0], str(self))
         task_id, inner = playing.task_id, given
-        if self.chosen:
+        if self.agent_chooses:
             acts = _actions.clip_discrete(spec, given)
             task_id, inner = acts["task_id"], acts["action"]
         stepped = [env.proceed(own, inner) for env, own in zip(self.envs, playing.states, strict=True)]

@@ -18,7 +18,7 @@ from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream
 from jaxenv.specs._array import check_spec
 from jaxenv.tree import Static, Tree
-from jaxenv.tree._structure import mismatch
+from jaxenv.tree._structure import type_mismatch
 from jaxenv.tree._typed_keys import from_words, is_key, to_words
 from jaxenv.tree._typed_keys import kinds as key_kinds
 from jaxenv.wrappers.stack._make import make
@@ -78,21 +78,13 @@ def batch(
 
 @dataclasses.dataclass(frozen=True)
 class Lane:
-    """A ``reset`` and a ``step`` of one lane that fit each other, with the results of tracing them.
-
-    Attributes:
-        reset: the function that starts an episode.
-        step: the function that advances by one step.
-        action: the spec of the action.
-        observation: the spec of the observation.
-        key_kinds: a tree like the state, with the kind of each typed key and ``""`` for other arrays.
-    """
+    """A ``reset`` and a ``step`` of one lane that fit each other, with the results of tracing them."""
 
     reset: Callable[..., Any]
     step: Callable[..., Any]
-    action: Static
-    observation: Static
-    key_kinds: Static
+    action: Static  # the spec of the action
+    observation: Static  # the spec of the observation
+    key_kinds: Static  # a tree like the state, with the kind of each typed key and "" for other arrays
 
 
 @tree.struct
@@ -161,7 +153,8 @@ def _checked_lane(
     _check_step(owner, step, state, found, action)
     if observation is None:
         observation = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), found)
-    _check_equal(f"{owner}: spec of ", "observation", observation, found)
+    if (fault := type_mismatch(found, observation, "observation")) is not None:
+        raise ValueError(f"{owner}: spec of {fault}, as reset returns it")
     return Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
 
 
@@ -211,7 +204,8 @@ def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: 
     if _alike(found, (observation, state)) and not _alike(found, (state, observation)):
         raise ValueError(f"{owner}: reset and step return state and observation in different orders, {_ORDER}")
     for name, expected, given in zip(("state", "observation"), (state, observation), found, strict=True):
-        _check_equal(f"{owner}.step: ", name, given, expected)
+        if (fault := type_mismatch(expected, given, name)) is not None:
+            raise ValueError(f"{owner}.step: {fault}, as reset returns it")
 
 
 def _shapes(function: Callable[..., Any], *arguments: Tree) -> Tree:
@@ -242,16 +236,6 @@ def _alike(a: Tree, b: Tree) -> bool:
     """Returns whether structures, shapes and dtypes of two trees of specs or shapes are equal."""
     leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False)
     return tree.structure(a) == tree.structure(b) and all((x.shape, x.dtype) == (y.shape, y.dtype) for x, y in leaves)
-
-
-def _check_equal(owner: str, name: str, given: Tree, expected: Tree) -> None:
-    """Raises a ``ValueError`` unless structures, shapes and dtypes are equal; the message names the leaf."""
-    if (fault := mismatch(expected, given, name)) is not None:
-        raise ValueError(f"{owner}{fault}, as reset returns it")
-    for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(expected), jax.tree.leaves(given), strict=True):
-        if (a.shape, a.dtype) != (b.shape, b.dtype):
-            leaf = f"{name}.{tree.path_name(path)}".rstrip(".")
-            raise ValueError(f"{owner}{leaf} must be {_shown(a)}, as reset returns it, got {_shown(b)}")
 
 
 def _has_dtype(x: Any, kind: Any) -> bool:

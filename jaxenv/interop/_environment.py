@@ -8,13 +8,7 @@ from jaxenv.wrappers.stack._make import load
 
 
 def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: dict[str, Any]) -> Environment:
-    """Loads the environment of an id with the options of `jaxenv.load`, or returns the given one.
-
-    Args:
-        owner: the start of error messages.
-        env_or_id: an id, a sequence of ids, an `EnvSpec`, or an environment.
-        num_envs: number of lanes, ``None`` for 1 or the environment's number.
-        options: options of `jaxenv.load`.
+    """Loads the environment of one or several ids with options of `jaxenv.load`, or returns the given one.
 
     Raises:
         ValueError: for options or another number of lanes with an environment.

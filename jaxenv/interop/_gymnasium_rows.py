@@ -37,15 +37,11 @@ class StepResult(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The function from a TimeStep to a `StepResult`.
+    """The function from a TimeStep to a `StepResult`."""
 
-    Attributes:
-        same_step: whether the row that ends an episode shows the next one.
-        of_state: in ``same_step`` mode, the names of infos that describe the state, which belongs to the next episode.
-            All others describe the transition and belong to the episode that ended.
-    """
-
-    same_step: bool
+    same_step: bool  # whether the row that ends an episode shows the next one
+    # In same_step mode, the names of infos that describe the state, which belongs to the next episode. All others
+    # describe the transition and belong to the episode that ended.
     of_state: frozenset[str]
 
     def __call__(self, timestep: TimeStep) -> StepResult:

@@ -31,11 +31,7 @@ if not hasattr(gymnasium.vector, "AutoresetMode"):
     raise ImportError(f"gymnasium 1.1 or later is needed, this is {gymnasium.__version__}: pip install -U gymnasium")
 AutoresetMode = gymnasium.vector.AutoresetMode
 
-_MODES = {
-    "next_step": AutoresetMode.NEXT_STEP,
-    "same_step": AutoresetMode.SAME_STEP,
-    None: AutoresetMode.DISABLED,
-}
+_MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, None: AutoresetMode.DISABLED}
 _OWNER = "to_gymnasium_vector"
 
 

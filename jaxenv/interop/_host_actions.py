@@ -24,12 +24,8 @@ class HostActions:
     """Checks the actions of a batch or of one lane, of NumPy or JAX, and casts them to the dtypes of the spec.
 
     A compiled step never sees other dtypes or shapes, so it is compiled once. Discrete actions of NumPy must lie within
-    the spec. Those of JAX are not read for a batch, since that would wait for them: the environment clips them.
-
-    Args:
-        spec: the action spec.
-        num_lanes: the number of lanes; ``None`` for an action of one lane, without their axis.
-        owner: the start of error messages.
+    the spec. Those of JAX are not read for a batch, since that would wait for them: the environment clips them. Without
+    ``num_lanes`` an action is one lane's, without the axis.
     """
 
     def __init__(self, spec: Tree, num_lanes: int | None, owner: str):

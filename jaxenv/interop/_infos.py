@@ -21,16 +21,11 @@ _STATISTICS = {"return", "length", "terminated", "truncated", "valid"}
 
 
 def check_infos(owner: str, env: Environment, reserved: Iterable[str]) -> None:
-    """Raises a ``ValueError`` for an entry of ``env_info`` with a name that means something else to clients.
+    """Raises a ``ValueError`` for an entry of ``env_info`` with a ``reserved`` name, which clients read otherwise.
 
     Allowed are ``"episode"`` from ``EpisodeStatistics`` with a scalar reward, ``"is_success"`` with one number per
-    lane, and ``"final_observation"`` in ``same_step`` mode.
-
-    Args:
-        owner: the start of the message.
-        env: the environment.
-        reserved: the names. With ``"episode"`` among them, names that start with ``_`` are as well, since they are the
-            masks of vector environments.
+    lane, and ``"final_observation"`` in ``same_step`` mode. Where ``"episode"`` is reserved, so are names that start
+    with ``_``: vector environments mark lanes by them.
     """
     reserved = frozenset(reserved)
     found = env.env_info_spec()
@@ -81,12 +76,7 @@ def flat_masks(info: Mapping[str, Any]) -> np.ndarray:
 
 
 class EpisodeTimes:
-    """Measures the seconds that the episodes of a batch take.
-
-    Args:
-        num_lanes: the number of lanes.
-        jax: whether masks and results are JAX arrays; they are never waited for.
-    """
+    """Measures the seconds that the episodes of a batch take; with ``jax`` by arrays of JAX, never waited for."""
 
     def __init__(self, num_lanes: int, jax: bool = False):
         self._origin = time.perf_counter()

@@ -17,11 +17,7 @@ _LARGEST = 512
 
 
 class Packing:
-    """How a small tree becomes one flat array per size of element; a large tree becomes its leaves.
-
-    Args:
-        shapes: a tree of ``ShapeDtypeStruct``.
-    """
+    """How a small tree of these shapes becomes one flat array per size of element; a large tree becomes its leaves."""
 
     def __init__(self, shapes: Tree):
         self._structure: Any = jax.tree.structure(shapes)

@@ -108,16 +108,5 @@ def film(
     Raises:
         ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.
     """
-    frames, parts = frames_of(
-        "film",
-        env,
-        policy,
-        key=key,
-        num_steps=num_steps,
-        max_steps=max_steps,
-        size=size,
-        fps=fps,
-        captions=captions,
-        initial_memory=initial_memory,
-    )
+    frames, parts = frames_of("film", env, policy, key, num_steps, max_steps, size, fps, captions, initial_memory)
     return Film(np.stack(list(frames)), fps, parts)

@@ -26,7 +26,6 @@ def frames(
     owner: str,
     env: Environment,
     policy: Policy | None,
-    *,
     key: jax.Array | None,
     num_steps: int | None,
     max_steps: int | None,

@@ -13,7 +13,7 @@ from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import KeyWords, Stream, note_on_streams
 from jaxenv.tree import Tree
-from jaxenv.tree._structure import mismatch
+from jaxenv.tree._structure import type_mismatch
 
 
 @tree.struct
@@ -128,11 +128,5 @@ def act(policy: Policy, timestep: TimeStep, stream: Stream, memory: Any, recurre
 
 def memory_fault(initial_memory: Any, memory: Any) -> str | None:
     """Says where a memory differs from the initial one in structure, shape or dtype; ``None`` if it does not."""
-    if (fault := mismatch(initial_memory, memory, "memory")) is not None:
-        return f"{fault}, as in initial_memory"
-    for (path, x), y in zip(tree.flatten_with_path(initial_memory)[0], jax.tree.leaves(memory), strict=True):
-        rule, got = (f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}" for leaf in (x, y))
-        if rule != got:
-            name = ".".join(filter(None, ["memory", tree.path_name(path)]))
-            return f"{name} must be {rule}, as in initial_memory, got {got}"
-    return None
+    fault = type_mismatch(initial_memory, memory, "memory")
+    return None if fault is None else f"{fault}, as in initial_memory"

@@ -19,21 +19,13 @@ Carry = tuple[Any, TimeStep, Any]
 
 @dataclasses.dataclass(frozen=True)
 class PolicyLoop:
-    """The body of a loop that steps a policy in an environment.
-
-    Attributes:
-        env: the environment.
-        policy: as in `jaxenv.unroll`.
-        words: two ``uint32[B]``, the keys of the policy's random numbers.
-        initial_memory: recurrent state at the start of an episode; ``()`` for a policy without one.
-        memory: recurrent state at the start of the loop.
-    """
+    """The body of a loop that steps a policy in an environment."""
 
     env: Environment
-    policy: Policy
-    words: KeyWords
-    initial_memory: Any
-    memory: Any
+    policy: Policy  # as in `jaxenv.unroll`
+    words: KeyWords  # two uint32[B], the keys of the policy's random numbers
+    initial_memory: Any  # recurrent state at the start of an episode; () for a policy without one
+    memory: Any  # recurrent state at the start of the loop
 
     @classmethod
     def create(
@@ -46,17 +38,7 @@ class PolicyLoop:
         initial_memory: Any,
         memory: Any,
     ) -> "PolicyLoop":
-        """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function.
-
-        Args:
-            owner: the name of the calling function.
-            env: the environment.
-            policy: as in `jaxenv.unroll`.
-            start: the state and the timestep from which the loop starts.
-            key: as in `jaxenv.unroll`.
-            initial_memory: as in `jaxenv.unroll`.
-            memory: as in `jaxenv.unroll`.
-        """
+        """Takes the arguments of `jaxenv.unroll`; errors start with ``owner``, the name of the calling function."""
         check_environment(owner, env)
         state, _ = start
         if (fault := start_fault(env, *start)) is not None:

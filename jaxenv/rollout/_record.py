@@ -7,7 +7,7 @@ import jax
 
 from jaxenv.canvas._film_files import check_path, write_film
 from jaxenv.core.environment import Environment
-from jaxenv.rollout import _frames
+from jaxenv.rollout._frames import frames as frames_of
 from jaxenv.rollout._policy import Policy
 
 
@@ -59,17 +59,6 @@ def record(
     'random.gif'
     """
     path = check_path("record", path)
-    frames, parts = _frames.frames(
-        "record",
-        env,
-        policy,
-        key=key,
-        num_steps=num_steps,
-        max_steps=max_steps,
-        size=size,
-        fps=fps,
-        captions=captions,
-        initial_memory=initial_memory,
-    )
+    frames, parts = frames_of("record", env, policy, key, num_steps, max_steps, size, fps, captions, initial_memory)
     write_film(path, frames, fps, parts)
     return path

@@ -25,12 +25,6 @@ class Engine(abc.ABC):
     seed and of its actions since the reset, and their number. A step is refused unless its tickets are the engine's:
     otherwise the lanes are not in the caller's state. A failure ends all workers, and the next reset starts new ones.
     Copies and unpickled engines start separate workers.
-
-    Args:
-        id: the library's id.
-        arguments: keywords of the library's ``make``.
-        num_envs: the number of lanes.
-        **options: settings of the engine.
     """
 
     suite: ClassVar[str]
@@ -102,14 +96,9 @@ class Engine(abc.ABC):
     # --- calls from the JAX side -------------------------------------------------------------------------------------
 
     def reset(self, seeds: Any, *keys: Any) -> tuple[np.ndarray, Tree, dict[str, Tree]]:
-        """Starts an episode in every lane.
+        """Starts an episode in every lane: returns the tickets, the observations and the entries of ``env_info``.
 
-        Args:
-            seeds: random words, ``uint32[B]``.
-            *keys: the key words of the lanes, two ``uint32[B]``; lanes of different keys get different seeds.
-
-        Returns:
-            The tickets ``uint32[B, 2]``, the observations and the entries of ``env_info``.
+        Lanes of different key words (two ``uint32[B]``) get different seeds.
         """
         with self._lock:
             seeds = distinct(np.asarray(seeds), *map(np.asarray, keys), below=self.seeds_below)

@@ -148,11 +148,7 @@ class GymnasiumEngine(Engine):
             self._begun = multiprocessing.get_context(self.context).Array("b", self.num_envs, lock=False)
             with _watched_start(self._begun):
                 self._env = vector.AsyncVectorEnv(
-                    make,
-                    copy=False,
-                    context=self.context,
-                    worker=_step_pipes.worker(self._begun),
-                    autoreset_mode=mode,
+                    make, copy=False, context=self.context, worker=_step_pipes.worker(self._begun), autoreset_mode=mode
                 )
             space = self._env.single_action_space
             self._env.parent_pipes = [_step_pipes.StepPipe(pipe, space) for pipe in self._env.parent_pipes]

@@ -27,14 +27,6 @@ _DPI = 100
 def picture(owner: str, env: Any, env_state: Tree, observation: Tree, params: Tree, size: tuple[int, int]) -> jax.Array:
     """Renders all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host.
 
-    Args:
-        owner: the environment, for errors.
-        env: gymnax's environment.
-        env_state: its states, leaves ``[B, ...]``.
-        observation: its observations, leaves ``[B, ...]``.
-        params: its ``EnvParams``, leaves ``[B, ...]``.
-        size: height and width in pixels.
-
     Raises:
         ImportError: without pygame, for the environments that Gymnasium draws.
         ValueError: if gymnax does not draw the environment.

@@ -15,7 +15,7 @@ from jaxenv._util.source import install_command
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct, values_of
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, one_per_arguments
 from jaxenv.suites._spaces import spec_of
 from jaxenv.tree import Tree
 
@@ -69,9 +69,7 @@ class GymnaxSingle(Single):
         observation, state = self.env.reset_env(key, self.env_params(values))
         return state, observation
 
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         params = self.env_params(values)
         observation, state, reward, terminated, info = self.env.step_env(key, state, action, params)
         return state, observation, reward, terminated, own_info(info)

@@ -25,15 +25,10 @@ _WHOLE = "one engine holds the whole batch, and every reset seeds and restarts a
 
 @tree.struct
 class HostState:
-    """The JAX side of the lanes: the number of a state of the engine.
+    """The JAX side of the lanes: the number of a state of the engine."""
 
-    Attributes:
-        ticket: uint32 ``[B, 2]``; identifies the state to the engine.
-        ended: bool ``[B]``, lanes whose row was LAST.
-    """
-
-    ticket: jax.Array
-    ended: jax.Array
+    ticket: jax.Array  # uint32[B, 2]; identifies the state to the engine
+    ended: jax.Array  # bool[B], lanes whose row was LAST
 
 
 class HostEnvironment(Environment):
@@ -105,9 +100,7 @@ class HostEnvironment(Environment):
         )
         last = ~first & (terminated | truncated)
         clock = dataclasses.replace(
-            clock,
-            episode=clock.episode + first.astype(jnp.int32),
-            step=jnp.where(first, np.int32(0), clock.step),
+            clock, episode=clock.episode + first.astype(jnp.int32), step=jnp.where(first, np.int32(0), clock.step)
         )
         row = jnp.where(last, np.int32(StepType.LAST), np.int32(StepType.MID))
         timestep = TimeStep(

@@ -15,10 +15,7 @@ from jaxenv.wrappers.stack import _make
 from jaxenv.wrappers.stack._make import OPTIONS
 
 # Options that engines take over.
-_OWN = {
-    "reset_strategy": "the engine restarts lanes",
-    "fixed_reset_key": "the engine seeds a lane once, at a reset",
-}
+_OWN = {"reset_strategy": "the engine restarts lanes", "fixed_reset_key": "the engine seeds a lane once, at a reset"}
 
 
 def engine_keywords(

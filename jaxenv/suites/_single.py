@@ -4,7 +4,7 @@ import abc
 import functools
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,8 @@ from jaxenv.suites._params import values_of
 from jaxenv.tree import Static, Tree, _typed_keys
 
 T = TypeVar("T")
+# State, observation, reward, whether the task itself ended, and entries of ``env_info``, of one lane.
+Stepped: TypeAlias = tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]
 
 
 @tree.struct
@@ -39,32 +41,22 @@ class Single(abc.ABC):
 
     A suite builds each configuration once, because jit caches by the object's identity. ``reset`` and ``step`` hold the
     physics and nothing else: they neither restart episodes nor end them at the time limit, which is ``limit``.
-
-    Attributes:
-        owner: the prefix of errors, ``"suite:id"``.
-        params: a struct of the numeric params with their defaults.
-        limit: the suite's own time limit in steps, ``None`` for none.
-        reset_strategy: the fastest way to restart lanes.
-        opt_outs: properties of the conformance kit that the suite's code lacks, with the reasons.
-        unbounded: names of entries of observations whose declared bounds do not hold.
     """
 
-    owner: str
-    params: Any = NoParams()
-    limit: int | None = None
-    reset_strategy: ResetStrategy = "select"
-    opt_outs: Mapping[str, str] = {}
-    unbounded: tuple[str, ...] = ()
+    owner: str  # the prefix of errors, "suite:id"
+    params: Any = NoParams()  # a struct of the numeric params with their defaults
+    limit: int | None = None  # the suite's own time limit in steps, None for none
+    reset_strategy: ResetStrategy = "select"  # the fastest way to restart lanes
+    opt_outs: Mapping[str, str] = {}  # properties of the conformance kit that the suite's code lacks, with the reasons
+    unbounded: tuple[str, ...] = ()  # names of entries of observations whose declared bounds do not hold
 
     @abc.abstractmethod
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         """Returns state and observation of a new episode, for params by name and a typed key."""
 
     @abc.abstractmethod
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
-        """Returns state, observation, reward, whether the task itself ended, and entries of ``env_info``."""
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
+        """Steps the lane."""
 
     @abc.abstractmethod
     def declared_action(self) -> Tree:
@@ -134,6 +126,24 @@ class Single(abc.ABC):
                 if jax.tree.leaves(before) == jax.tree.leaves(state):
                     break
         return Shapes(state, observation, info, Static(found["kinds"]))
+
+
+class BraxLike(Single):
+    """An environment with Brax's interface, of Brax itself or of MuJoCo Playground."""
+
+    env: Any  # the library's object
+    reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
+
+    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
+        state = self.env.reset(key)
+        return state, state.obs
+
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
+        state = self.env.step(state, action)
+        return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
+
+    def declared_action(self) -> Tree:
+        return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 
 def _strong(shapes: Tree) -> Tree:

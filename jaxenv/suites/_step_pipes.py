@@ -23,12 +23,7 @@ _ANSWER = "=d??"
 
 
 class StepPipe:
-    """The engine's end of a pipe.
-
-    Args:
-        connection: the end as Gymnasium made it.
-        space: the space of one lane's action. Actions of a space without a dtype, such as a ``Dict``, are pickled.
-    """
+    """The engine's end of a pipe. Actions of a space without a dtype, such as a ``Dict``, are pickled."""
 
     def __init__(self, connection: Any, space: Any):
         self.connection, self.space = connection, space
@@ -90,8 +85,7 @@ class _WorkerPipe:
 def worker(begun: Any) -> Any:
     """Returns the ``worker`` function of an ``AsyncVectorEnv`` whose ``parent_pipes`` become `StepPipe`.
 
-    Args:
-        begun: shared memory of a number per lane, 1 once its worker runs: it has imported the script by then.
+    Shared memory has a number per lane, 1 once its worker has begun to run: it has imported the script by then.
     """
     return functools.partial(_ByValue(_work), begun)
 

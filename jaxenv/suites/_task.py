@@ -38,18 +38,12 @@ class SuiteTask(Task):
 
     The suite's functions of one lane run under ``jax.vmap`` and JAX's default types. Each call gets a separate key,
     derived from the lane's stream. Results are cast to fixed dtypes, rewards to float32.
-
-    Attributes:
-        params: a struct of the suite's numeric params, one number or one per lane.
-        suite: the prefix of the id; its module has a function ``single(id, options)``.
-        id: the suite's id.
-        options: constructor arguments as sorted pairs of name and value.
     """
 
-    params: Any
-    suite: str = tree.static()
-    id: str = tree.static()
-    options: tuple[Any, ...] = tree.static()
+    params: Any  # a struct of the suite's numeric params, one number or one per lane
+    suite: str = tree.static()  # the prefix of the id; its module has a function single(id, options)
+    id: str = tree.static()  # the suite's id
+    options: tuple[Any, ...] = tree.static()  # constructor arguments as sorted pairs of name and value
 
     def initial(self, stream: Stream) -> Tree:
         env_state, observation = self._map_lanes(self._single.reset, random.jax_keys(stream))
@@ -123,13 +117,8 @@ def load_task(
 ) -> Environment:
     """Builds an environment of a suite with its stack of wrappers.
 
-    Args:
-        suite: the prefix of the id.
-        single: builds one configuration from the suite's id and options, the same object for equal arguments.
-        name: the suite's id.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        constructor: arguments of the suite's constructor by name, with their defaults.
-        kwargs: keywords of `jaxenv.make`, constructor arguments and params.
+    ``single`` builds one configuration from the suite's id and options, the same object for equal arguments.
+    ``constructor`` has the arguments of the suite's constructor by name, with their defaults.
 
     Raises:
         ValueError: for an unknown keyword, listing the valid ones, or an invalid value.

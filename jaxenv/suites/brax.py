@@ -8,18 +8,13 @@ episode of a lane in the same state.
 """
 
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
-import jax
-import numpy as np
-
-from jaxenv import specs
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import BraxLike, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -67,15 +62,10 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     return load_task("brax", single, name, num_envs, {**(_PASSED_ON if takes_any else {}), **named}, kwargs)
 
 
-class BraxSingle(Single):
-    """A Brax environment without wrappers; `single` builds each configuration once.
-
-    Attributes:
-        env: Brax's object.
-    """
+class BraxSingle(BraxLike):
+    """A Brax environment without wrappers; `single` builds each configuration once."""
 
     limit = _LIMIT
-    reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
     def __init__(self, name: str, options: tuple[Any, ...]):
         self.owner = f"brax:{name}"
@@ -89,19 +79,6 @@ class BraxSingle(Single):
         elif self.env.backend == "generalized":
             reason = "the solver of the back end fails the type check of shard_map, it needs check_vma=False"
             self.opt_outs = {"sharding_invariant": reason}
-
-    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
-        state = self.env.reset(key)
-        return state, state.obs
-
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
-        state = self.env.step(state, action)
-        return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
-
-    def declared_action(self) -> Tree:
-        return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 
 @one_per_arguments

@@ -23,7 +23,7 @@ from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, one_per_arguments
 from jaxenv.suites._spaces import spec_of
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
@@ -75,12 +75,7 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
 
 
 class CraftaxSingle(Single):
-    """An environment of Craftax whose own time limit is out of reach; `single` builds each configuration once.
-
-    Attributes:
-        env: Craftax's object.
-        env_params: its ``EnvParams``.
-    """
+    """An environment of Craftax whose own time limit is out of reach; `single` builds each configuration once."""
 
     reset_strategy = "compact"
     opt_outs = {
@@ -115,9 +110,7 @@ class CraftaxSingle(Single):
         observation, state = self.env.reset_env(key, self._env_params(values))
         return state, observation
 
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         observation, state, reward, terminated, _ = self.env.step_env(key, state, action, self._env_params(values))
         # Of the step, not of the state: in same_step mode a LAST row has the achievements of the episode that ends.
         return state, observation, reward, terminated, {"achievements": state.achievements}

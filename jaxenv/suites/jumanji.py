@@ -23,7 +23,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -89,11 +89,7 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
 
 
 class JumanjiSingle(Single):
-    """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once.
-
-    Attributes:
-        env: Jumanji's object.
-    """
+    """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once."""
 
     def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"jumanji:{id}"
@@ -115,9 +111,7 @@ class JumanjiSingle(Single):
         state, timestep = self.env.reset(key)
         return state, _as_dicts(timestep.observation)
 
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         state, timestep = self.env.step(state, action)
         info = _as_dicts(timestep.extras)
         if timestep.discount.ndim:

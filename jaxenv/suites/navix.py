@@ -19,7 +19,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -74,9 +74,6 @@ class NavixSingle(Single):
 
     Its state is a pair of NAVIX's ``State`` and the number of steps. The state has no rendering cache: this picture of
     the bare grid takes 12 kB per lane for 8 by 8 cells. A step draws it if the observation needs it.
-
-    Attributes:
-        env: the suite's object.
     """
 
     reset_strategy = "compact"
@@ -99,9 +96,7 @@ class NavixSingle(Single):
         timestep = self.env.reset(key)
         return self._without_cache(timestep), timestep.observation
 
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         timestep = self.env._step(self.timestep(state), action)  # step also restarts episodes
         return self._without_cache(timestep), timestep.observation, timestep.reward, timestep.is_termination(), {}
 

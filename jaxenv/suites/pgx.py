@@ -20,7 +20,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -95,9 +95,7 @@ class PgxSingle(Single):
             state = state.replace(rewards=due)
         return state, self._observed(state)
 
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         own, key = jax.random.split(key)
         player = state.current_player
         if self.alone:

@@ -11,15 +11,11 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import numpy as np
-
-from jaxenv import specs
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import BraxLike, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -74,14 +70,8 @@ def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
     return load_task("playground", single, name, num_envs, _flat(_part(name).get_default_config(name)), kwargs)
 
 
-class PlaygroundSingle(Single):
-    """A Playground environment without wrappers; `single` builds each configuration once.
-
-    Attributes:
-        env: Playground's object.
-    """
-
-    reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
+class PlaygroundSingle(BraxLike):
+    """A Playground environment without wrappers; `single` builds each configuration once."""
 
     def __init__(self, name: str, options: tuple[Any, ...]):
         self.owner = f"playground:{name}"
@@ -97,19 +87,6 @@ class PlaygroundSingle(Single):
         with outside_traces(), reporting(self.owner, overrides):
             self.env = _registry().load(name, config_overrides=overrides)
         self.limit = int(self.env._config.episode_length)
-
-    def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
-        state = self.env.reset(key)
-        return state, state.obs
-
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
-        state = self.env.step(state, action)
-        return state, state.obs, state.reward, state.done > 0, dict(state.metrics)
-
-    def declared_action(self) -> Tree:
-        return specs.Bounded((self.env.action_size,), np.float32, -1, 1, "action")
 
 
 @one_per_arguments

@@ -23,7 +23,7 @@ from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import params_struct
-from jaxenv.suites._single import Single, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -75,12 +75,7 @@ def load(name: str, /, num_envs: int = 1, *, ruleset: Any = None, **kwargs: Any)
 
 
 class XMiniGridSingle(Single):
-    """An environment of XLand-MiniGrid; `single` builds each configuration once.
-
-    Attributes:
-        env: the suite's object.
-        env_params: its ``EnvParams``.
-    """
+    """An environment of XLand-MiniGrid; `single` builds each configuration once."""
 
     reset_strategy = "compact"
 
@@ -115,9 +110,7 @@ class XMiniGridSingle(Single):
         timestep = self.env.reset(params, key)
         return timestep.state, timestep.observation
 
-    def step(
-        self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree
-    ) -> tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]:
+    def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         timestep = self.env.step(self.env_params, self.timestep(state), action)
         return timestep.state, timestep.observation, timestep.reward, timestep.discount == 0, {}
 

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core.wrapper import layers
 from jaxenv.testing._programs import action_shapes, lane_numbers, run, start
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
@@ -35,45 +34,27 @@ _SETTINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """The task of the other process.
+    """The task of the other process."""
 
-    Attributes:
-        modules: the modules to import.
-        settings: values of JAX's settings.
-        env: the pickled environment; None if it cannot be pickled.
-        digests: `digests` of the environment in this process.
-        key_data: data of the keys of all lanes, uint32 ``[B, ...]``.
-        key_impl: the implementation of these keys.
-        actions: actions ``[T, B, ...]``.
-    """
-
-    modules: list[str]
-    settings: dict[str, Any]
-    env: bytes | None
-    digests: dict[str, str]
-    key_data: np.ndarray
-    key_impl: str
-    actions: Tree
+    modules: list[str]  # the modules to import
+    settings: dict[str, Any]  # values of JAX's settings
+    env: bytes | None  # the pickled environment; None if it cannot be pickled
+    digests: dict[str, str]  # `digests` of the environment in this process
+    key_data: np.ndarray  # data of the keys of all lanes, uint32[B, ...]
+    key_impl: str  # the implementation of these keys
+    actions: Tree  # actions [T, B, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Reply:
-    """The findings of the other process.
+    """The findings of the other process."""
 
-    Attributes:
-        import_error: the exception that an import raised; empty if all succeeded.
-        started: whether the imports started a backend.
-        imported: names of all modules that the imports loaded.
-        not_run: why the environment did not run there; empty if it did.
-        defaults: `defaults` of the environment.
-        values: the leaves of `first_rows`, if the programs differ from the asking process's; else None.
-    """
-
-    import_error: str = ""
-    started: bool = False
-    imported: tuple[str, ...] = ()
-    not_run: str = ""
-    defaults: dict[str, str] = dataclasses.field(default_factory=dict)
+    import_error: str = ""  # the exception that an import raised; empty if all succeeded
+    started: bool = False  # whether the imports started a backend
+    imported: tuple[str, ...] = ()  # names of all modules that the imports loaded
+    not_run: str = ""  # why the environment did not run there; empty if it did
+    defaults: dict[str, str] = dataclasses.field(default_factory=dict)  # `defaults` of the environment
+    # The leaves of `first_rows`, if the programs differ from the asking process's; else None.
     values: list[np.ndarray] | None = None
 
 
@@ -132,19 +113,11 @@ def digests(env: Environment, keys: jax.Array) -> dict[str, str]:
     """Digests the programs of ``reset`` and ``step``, including constants; nothing is compiled."""
     state, _ = jax.eval_shape(lambda env, keys: env.reset(keys), env, keys)
     traced = {
-        "reset": jax.jit(_reset).trace(env, keys),
-        "step": jax.jit(_step).trace(env, state, action_shapes(env)),
+        "reset": jax.jit(lambda env, keys: env.reset(keys)).trace(env, keys),
+        "step": jax.jit(lambda env, *args: env.step(*args)).trace(env, state, action_shapes(env)),
     }
     texts = {name: program.lower(lowering_platforms=("cpu",)).as_text() for name, program in traced.items()}
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-
-
-def _reset(env: Wrapper, keys: jax.Array) -> tuple[Any, TimeStep]:
-    return env.reset(keys)
-
-
-def _step(env: Wrapper, state: Tree, action: Tree) -> tuple[Any, TimeStep]:
-    return env.step(state, action)
 
 
 def defaults(env: Environment) -> dict[str, str]:

@@ -58,23 +58,14 @@ class Rollout:
 
 @dataclasses.dataclass(frozen=True)
 class EagerRun:
-    """Two resets and two steps without compilation, both steps from the state of the first reset.
+    """Two resets and two steps without compilation, both steps from the state of the first reset."""
 
-    Attributes:
-        env: the environment object that ran.
-        before: the attributes of its layers and of their classes before the run.
-        given: copies of the state and action passed to ``step``, made before the steps.
-        passed: the state and action passed to ``step``, after the steps.
-        resets: the outputs of the resets.
-        steps: the outputs of the steps.
-    """
-
-    env: Environment
-    before: list[dict[str, Any]]
-    given: Tree
-    passed: Tree
-    resets: list[tuple[Tree, TimeStep]]
-    steps: list[tuple[Tree, TimeStep]]
+    env: Environment  # the environment object that ran
+    before: list[dict[str, Any]]  # the attributes of its layers and of their classes before the run
+    given: Tree  # copies of the state and action passed to step, made before the steps
+    passed: Tree  # the state and action passed to step, after the steps
+    resets: list[tuple[Tree, TimeStep]]  # the outputs of the resets
+    steps: list[tuple[Tree, TimeStep]]  # the outputs of the steps
 
     @classmethod
     def record(cls, env: Environment, key: jax.Array, action: Tree) -> "EagerRun":

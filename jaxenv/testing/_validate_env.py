@@ -17,6 +17,7 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.random import check_one
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.specs._trees import fit_fault
+from jaxenv.testing._programs import lane_numbers, start
 from jaxenv.wrappers import AutoReset
 
 # Many lanes reach rare events sooner: in Blackjack, random play seldom draws 21.
@@ -65,7 +66,7 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
     spec = _spec(played)
     _check_shapes(played, spec, keys)
 
-    state, timestep = _reset(played, keys)
+    state, timestep = start(played, keys, lane_numbers(len(keys)))
     before, progress = np.full(keys.shape, _BEFORE_RESET), _Progress(keys.shape[0])
     while progress.completed.min() < episodes:
         (state, timestep, _), experience = _play(played, state, timestep)
@@ -78,16 +79,6 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
 def _num_lanes(env: Environment) -> int:
     per_lane = any(declared.per_lane for declared in declared_leaves(env))
     return env.num_envs if per_lane else max(env.num_envs, _MIN_LANES)
-
-
-def _env_id(keys: jax.Array) -> jax.Array:
-    """Returns the lane numbers of as many lanes as keys, which may be more than ``env.num_envs``."""
-    return jnp.arange(keys.shape[0], dtype=jnp.int32)
-
-
-@jitted
-def _reset(env: Environment, keys: jax.Array) -> Any:
-    return env.reset(keys, _env_id(keys))
 
 
 @jitted
@@ -111,7 +102,7 @@ def _spec(env: Environment) -> TimeStep:
 def _check_shapes(env: Environment, spec: TimeStep, keys: jax.Array) -> None:
     """Checks the structure, shapes and dtypes of the outputs of ``reset`` and ``step``; nothing is computed."""
     lanes = keys.shape[0]
-    state, first = eval_shape(lambda env, keys: env.reset(keys, _env_id(keys)), env, keys)
+    state, first = eval_shape(lambda env, keys: env.reset(keys, lane_numbers(lanes)), env, keys)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), env.action_spec())
     _, later = eval_shape(lambda env, *args: env.step(*args), env, state, action)
     for method, row in (("reset", first), ("step", later)):

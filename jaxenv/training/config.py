@@ -10,10 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import (
-    check_text,
-    described,
-)
+from jaxenv._util.checks import check_text, described
 from jaxenv._util.names import did_you_mean
 from jaxenv.core._declared import Declared, check_number, check_static
 from jaxenv.core.environment import Environment

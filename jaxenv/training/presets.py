@@ -58,12 +58,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
     "ppo": {
-        "CartPole-v1": {
-            "total_steps": 100_000,
-            "num_envs": 8,
-            "num_steps": 64,
-            "num_epochs": 10,
-        },
+        "CartPole-v1": {"total_steps": 100_000, "num_envs": 8, "num_steps": 64, "num_epochs": 10},
         "Acrobot-v1": {
             "wrappers": ("NormalizeReward",),
             "normalize_observation": True,

@@ -24,6 +24,17 @@ def mismatch(expected: Tree, given: Tree, name: str) -> str | None:
     return found
 
 
+def type_mismatch(expected: Tree, given: Tree, name: str) -> str | None:
+    """Acts as `mismatch`, and also compares the shapes and dtypes of the arrays."""
+    if (found := mismatch(expected, given, name)) is not None:
+        return found
+    for (path, x), y in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(given), strict=True):
+        own, other = (f"{leaf.dtype}{list(leaf.shape)}" for leaf in (x, y))
+        if own != other:
+            return f"{f'{name}.{tree.path_name(path)}'.rstrip('.')} must be {own}, got {other}"
+    return None
+
+
 def _first(expected: Tree, given: Tree, name: str) -> str | None:
     if is_array(expected) and is_array(given):
         return None

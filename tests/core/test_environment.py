@@ -373,7 +373,7 @@ def test_environments_that_differ_in_params_share_a_compilation():
         ),
         (
             {"transition": lambda self, state, a, stream: Transition({"at": a}, state["at"], a == 2)},
-            r"state leaf at .*got int32\[3\]",
+            r"state\.at .*got int32\[3\]",
         ),
         (
             {"transition": lambda self, state, a, stream: Transition({"to": a}, state["at"], a == 2)},

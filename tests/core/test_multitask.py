@@ -91,7 +91,7 @@ def test_tasks_share_no_random_numbers():
 
 
 def test_the_agent_may_choose_the_task_and_other_tasks_stand_still():
-    env = AutoReset(Multitask(tasks(1), chosen=True))
+    env = AutoReset(Multitask(tasks(1), agent_chooses=True))
     assert env.action_spec() == {"task_id": specs.discrete(2), "action": specs.discrete(10)}
     chosen = np.array([[1], [0], [1], [0], [1]], np.int32)
     r = unrolled(env, {"task_id": chosen, "action": np.full((5, 1), 7, np.int32)})
@@ -172,7 +172,7 @@ def test_names_of_tasks_are_those_of_the_environments_if_they_differ():
         (lambda: Multitask((Chain(), Chain()), names=("a", "a")), r"Multitask: names .*got \['a', 'a'\]"),
         (lambda: Multitask((Chain(),), names="a"), r"Multitask: names .*got 'a'"),
         (lambda: Multitask((Chain(),), 1), r"Multitask: task .*got 1"),
-        (lambda: Multitask((Chain(),), 0, chosen=True), r"with chosen=True the agent chooses.* 0"),
+        (lambda: Multitask((Chain(),), 0, agent_chooses=True), r"with agent_chooses=True the agent chooses.* 0"),
     ],
 )
 def test_an_invalid_argument_is_refused_by_name_and_value(build, message):

@@ -76,7 +76,7 @@ def test_an_agent_that_chooses_among_tasks_may_use_the_limits_of_all():
         action = {"task_id": memory % 2, "action": jnp.zeros_like(memory)}
         return PolicyStep(action, memory + 1)
 
-    env = AutoReset(Multitask(tasks, chosen=True))
+    env = AutoReset(Multitask(tasks, agent_chooses=True))
     result = played(env, alternate, 2, initial_memory=jnp.zeros(1, jnp.int32))
     assert result.lengths.tolist() == [73, 73]  # 37 steps of the first task, 36 of the second
 

@@ -18,17 +18,11 @@ from jaxenv.data.replay import _ring
 
 @tree.struct
 class EpisodeIndex:
-    """The index of C rows of B lanes.
+    """The index of C rows of B lanes."""
 
-    Attributes:
-        number: int32, the number of each row's episode, in a ring like the rows (`_ring`).
-        end: int32 ``[C, B]``, the position of the newest row of episode e, in slot e % C.
-        current: int32 ``[B]``, the number of the newest row's episode.
-    """
-
-    number: jax.Array
-    end: jax.Array
-    current: jax.Array
+    number: jax.Array  # int32, the number of each row's episode, in a ring like the rows (`_ring`)
+    end: jax.Array  # int32[C, B], the position of the newest row of episode e, in slot e % C
+    current: jax.Array  # int32[B], the number of the newest row's episode
 
     @classmethod
     def empty(cls, capacity: int, num_envs: int) -> "EpisodeIndex":

@@ -26,15 +26,10 @@ PAGE = 16
 
 @tree.struct
 class Bits:
-    """Rows of flags, each as the bits of ``ceil(n / 8)`` bytes in the order of ``jnp.packbits``.
+    """Rows of flags, each as the bits of ``ceil(n / 8)`` bytes in the order of ``jnp.packbits``."""
 
-    Attributes:
-        bytes: uint8 ``[C / P, B, P, ceil(n / 8)]``.
-        row_shape: the shape of a row, of n elements.
-    """
-
-    bytes: jax.Array
-    row_shape: tuple[int, ...] = tree.static()
+    bytes: jax.Array  # uint8[C / P, B, P, ceil(n / 8)]
+    row_shape: tuple[int, ...] = tree.static()  # the shape of a row, of n elements
 
     def pack(self, rows: jax.Array) -> jax.Array:
         """Packs bool ``[T, B, *row_shape]`` into uint8 ``[T, B, ceil(n / 8)]``."""

@@ -12,23 +12,14 @@ from jaxenv._util.checks import check_array, is_concrete
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """The stored positions of every lane: from ``begin``, the oldest one, up to ``end``, the next row's.
+    """The stored positions of every lane: from ``begin``, the oldest one, up to ``end``, the next row's."""
 
-    Attributes:
-        capacity: C, rows stored per lane.
-        num_envs: B, lanes.
-        aligned: whether all lanes hold the same positions.
-        ignore_earliest: how many of the oldest rows of a lane never start a window.
-        origin: int32, ``()`` if aligned, ``[B]`` otherwise: rows before it were cleared.
-        end: int32, in the shape of ``origin``.
-    """
-
-    capacity: int
-    num_envs: int
-    aligned: bool
-    ignore_earliest: int
-    origin: jax.Array
-    end: jax.Array
+    capacity: int  # C, rows stored per lane
+    num_envs: int  # B, lanes
+    aligned: bool  # whether all lanes hold the same positions
+    ignore_earliest: int  # how many of the oldest rows of a lane never start a window
+    origin: jax.Array  # int32, () if aligned, [B] otherwise: rows before it were cleared
+    end: jax.Array  # int32, in the shape of origin
 
     @property
     def begin(self) -> jax.Array:

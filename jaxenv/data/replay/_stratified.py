@@ -15,16 +15,9 @@ from jaxenv import random
 def draw_from_equal_lanes(
     stream: random.Stream, number: int, num_lanes: int, num_windows: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Draws lanes, and a window in each; every lane gives ``number // num_lanes`` windows or one more.
+    """Draws N lanes and a window in each, int32 and uint32 ``[N]``; every lane gives N // B windows or one more.
 
-    Args:
-        stream: of shape ``()``.
-        number: N, static.
-        num_lanes: B, static.
-        num_windows: uint32 ``()``, windows in every lane, at least 1.
-
-    Returns:
-        Lane int32 ``[N]`` and window uint32 ``[N]``.
+    There are ``num_windows``, uint32 ``()`` of at least 1, in every lane.
     """
     index = np.arange(number)
     lane, next_lane = index * num_lanes // number, (index + 1) * num_lanes // number
@@ -45,15 +38,9 @@ def draw_from_equal_lanes(
 
 
 def draw_from_unequal_lanes(stream: random.Stream, number: int, num_windows: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draws uniformly from the windows of all lanes together.
+    """Draws N lanes and windows, int32 and uint32 ``[N]``, uniformly from the windows of all lanes together.
 
-    Args:
-        stream: of shape ``()``.
-        number: N, static.
-        num_windows: uint32 ``[B]``, windows in each lane; their sum is below 2**31.
-
-    Returns:
-        Lane int32 ``[N]`` and window uint32 ``[N]``; lane 0 and window 0 if there are no windows.
+    The lanes have ``num_windows``, uint32 ``[B]``, whose sum is below 2**31. Without any, lane and window are 0.
     """
     ends = jax.lax.cumsum(num_windows)
     total = jnp.maximum(ends[-1], np.uint32(1))

@@ -19,16 +19,12 @@ BRANCHES = 8
 
 @tree.struct
 class SumTree:
-    """Values of n leaves, at least 0, and the sums above them.
+    """Values of n leaves, at least 0, and the sums above them."""
 
-    Attributes:
-        sums: float32, one level after the other: the leaves, the sums of every `BRANCHES` leaves, and so on, up to one
-            node. Each level is padded with zeros to whole nodes.
-        sizes: numbers in each level, padding included.
-    """
-
+    # float32, one level after the other: the leaves, the sums of every `BRANCHES` leaves, and so on, up to one node.
+    # Each level is padded with zeros to whole nodes.
     sums: jax.Array
-    sizes: tuple[int, ...] = tree.static()
+    sizes: tuple[int, ...] = tree.static()  # numbers in each level, padding included
 
     @classmethod
     def zeros(cls, num_leaves: int) -> "SumTree":

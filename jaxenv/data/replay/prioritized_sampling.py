@@ -19,19 +19,14 @@ LARGEST = np.float32(2.0**96)
 
 @tree.struct
 class Priorities:
-    """State of `PrioritizedSampling`.
+    """State of `PrioritizedSampling`."""
 
-    Attributes:
-        sum_tree: the priorities, raised to the exponent. Leaf ``slot * B + lane`` belongs to the window that starts in
-            this slot of this lane; 0 if there is none.
-        greatest: float32 ``()``, the greatest priority ever set, at least 1; new windows get it.
-        saved_settings: float32 ``[3]``, the values of ``settings``. Checkpoints hold arrays and no static fields.
-        settings: names and values of the options that the priorities depend on.
-    """
-
+    # The priorities, raised to the exponent. Leaf slot * B + lane belongs to the window that starts in this slot of
+    # this lane; 0 if there is none.
     sum_tree: SumTree
-    greatest: jax.Array
-    saved_settings: jax.Array
+    greatest: jax.Array  # float32[], the greatest priority ever set, at least 1; new windows get it
+    saved_settings: jax.Array  # float32[3], the values of settings. Checkpoints hold arrays and no static fields
+    # Names and values of the options that the priorities depend on.
     settings: tuple[tuple[str, float], ...] = tree.static()
 
 

@@ -13,17 +13,11 @@ from jaxenv.tree import _export
 
 @_export.named_tuple
 class Draw(NamedTuple):
-    """N sampled windows.
+    """N sampled windows."""
 
-    Attributes:
-        env_id: int32 ``[N]``, the lane of each window.
-        position: int32 ``[N]``, the position of its first row.
-        weight: float32 ``[N]``, its importance weight.
-    """
-
-    env_id: jax.Array
-    position: jax.Array
-    weight: jax.Array
+    env_id: jax.Array  # int32[N], the lane of each window
+    position: jax.Array  # int32[N], the position of its first row
+    weight: jax.Array  # float32[N], its importance weight
 
 
 class Sampling(abc.ABC):

@@ -18,15 +18,10 @@ from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
 
 @tree.struct
 class Frames:
-    """State of `FrameStacker`.
+    """State of `FrameStacker`."""
 
-    Attributes:
-        frames: the stacks in the structure of the observation, leaves ``[B, ...]``; ``()`` for parts not stacked.
-        fresh: bool ``[B]``, lanes whose next row starts a stack.
-    """
-
-    frames: Any
-    fresh: jax.Array
+    frames: Any  # the stacks in the structure of the observation, leaves [B, ...]; () for parts not stacked
+    fresh: jax.Array  # bool[B], lanes whose next row starts a stack
 
 
 @dataclasses.dataclass(frozen=True)

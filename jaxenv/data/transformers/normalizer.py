@@ -24,15 +24,11 @@ Update = Literal["rollout", "replay", "never"]
 
 @tree.struct
 class Estimate:
-    """Running statistics of one array.
+    """Running statistics of one array."""
 
-    Attributes:
-        moments: count, mean and variance to normalise by.
-        memory: data for later updates: ``()`` (adaptive), the moments of the last updates ``[window, ...]`` and the
-            number of updates, int32 (window), or the sum of all weights so far, float32 (exponential).
-    """
-
-    moments: Moments
+    moments: Moments  # count, mean and variance to normalise by
+    # Data for later updates: () (adaptive), the moments of the last updates [window, ...] and the number of updates,
+    # int32 (window), or the sum of all weights so far, float32 (exponential).
     memory: Any
 
 

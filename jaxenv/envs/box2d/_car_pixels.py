@@ -68,15 +68,9 @@ class _Camera:
 def image(
     car: Car, track: Track, visited: jax.Array, seconds: jax.Array, colours: Colours, size: tuple[int, int] = (96, 96)
 ) -> jax.Array:
-    """Returns the picture, uint8 ``[B, H, W, 3]``.
+    """Returns the picture, uint8 ``[B, H, W, 3]``, in the ``colours`` of grass and road.
 
-    Args:
-        car: the car.
-        track: the road.
-        visited: tiles that a wheel has touched, bool ``[B, N]``; their colour is plain.
-        seconds: time since the start of the episode, float32 ``[B]``.
-        colours: of grass and road.
-        size: height and width in pixels.
+    Tiles that a wheel has ``visited``, bool ``[B, N]``, are plain. ``seconds`` since the start are float32 ``[B]``.
     """
     height = size[0]
     camera = _camera(car, seconds)

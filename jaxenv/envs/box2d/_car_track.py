@@ -97,11 +97,8 @@ def track_of(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Track, jax.Arra
 def track_through(x: jax.Array, y: jax.Array, angle: jax.Array, length: jax.Array) -> Track:
     """Returns the track whose tiles end at these lines across the road.
 
-    Args:
-        x: of the middle of each line in m, float32 ``[B, N]``; entries from ``length`` on repeat the last one.
-        y: the same along y.
-        angle: direction of the line in rad.
-        length: number of tiles, int32 ``[B]``.
+    ``x`` and ``y`` of the middles in m, and the angles in rad, are float32 ``[B, N]``; entries from ``length`` on, the
+    number of tiles, int32 ``[B]``, repeat the last one.
     """
     s, c = sin_cos(angle)
     return Track(jnp.stack([x, y, c, s], axis=1), _sides(angle, length), length)

@@ -18,16 +18,11 @@ _IMAGES, _LABELS = 0x803, 0x801
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """Files of images and labels, and their versions.
+    """Files of images and labels, and their versions."""
 
-    Attributes:
-        paths: absolute paths of one ``.npz`` file, or of the IDX files of images and of labels; empty for the digits of
-            scikit-learn.
-        stamps: the modification time (ns) and the size (bytes) of each file.
-    """
-
+    # Absolute paths of one .npz file, or of the IDX files of images and of labels; empty for scikit-learn's digits.
     paths: tuple[str, ...] = ()
-    stamps: tuple[tuple[int, int], ...] = ()
+    stamps: tuple[tuple[int, int], ...] = ()  # the modification time (ns) and the size (bytes) of each file
 
 
 def find(path: str) -> Files:

@@ -20,13 +20,9 @@ _TWO_PI_HIGH, _TWO_PI_LOW = np.float32(6.28125), np.float32(_TWO_PI - 6.28125)
 
 
 class PoleTask(Task):
-    """A pole on a cart, pushed left, not at all or right, in episodes of at most ``max_time`` seconds.
+    """A pole on a cart, pushed left, not at all or right, in episodes of at most ``max_time`` seconds."""
 
-    Attributes:
-        params: physical constants, among them ``gravity``, ``mass_cart``, ``mass_pole``, ``length``, ``force``,
-            ``x_threshold`` and ``init_range``.
-    """
-
+    # Physical constants, among them gravity, mass_cart, mass_pole, length, force, x_threshold and init_range.
     params: Any = None
     timescale: float = tree.static(default=0.01, above=0, below=np.inf, doc="duration of a step, in s")
     max_time: float = tree.static(

@@ -14,13 +14,9 @@ _MIN_SIDE = 16  # pixels of a cell with a legible digit
 
 
 def draw(canvas: Canvas, row: jax.Array, column: jax.Array, rightward: np.ndarray) -> Canvas:
-    """Paints the sea and the diver, who ends on the ground, below the last row.
+    """Paints the sea and the diver, who ends on the ground, below the last row. Row and column are int32 ``[B]``.
 
-    Args:
-        canvas: the canvas.
-        row: the diver's row, int32 ``[B]``.
-        column: the diver's column, int32 ``[B]``.
-        rightward: the action that goes right in each cell, int32 ``[N, N]``. Each cell shows it.
+    Each cell shows the action that goes right in it, int32 ``[N, N]``.
     """
     size = len(rightward)
     grid = (size + 1, size + 1)

@@ -135,10 +135,7 @@ class DeepSea(Task):
         return (cells == place[:, None]).reshape(-1, self.size, self.size).astype(jnp.float32)
 
     def state_info(self, state: State) -> dict[str, Tree]:
-        return {
-            "total_bad_episodes": state.bad_episodes,
-            "denoised_return": state.treasures.astype(jnp.float32),
-        }
+        return {"total_bad_episodes": state.bad_episodes, "denoised_return": state.treasures.astype(jnp.float32)}
 
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((self.size, self.size), np.float32, 0, 1, "observation")

@@ -42,14 +42,13 @@ class State:
     velocity: jax.Array
 
 
-class MountainCar(Task):
-    """The car in the valley with three actions; the module docstring is the specification."""
+class Valley(Task):
+    """The road between two hills, which MountainCar and MountainCarContinuous share."""
 
-    params: Params = Params()
+    params: Any = None
     min_position: float = tree.static(default=-1.2)
     max_position: float = tree.static(default=0.6)
     max_speed: float = tree.static(default=0.07, above=0)
-    action_names = ("left", "coast", "right")
     play_fps = 30
 
     def check(self) -> None:
@@ -62,11 +61,6 @@ class MountainCar(Task):
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
-    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        push = (action - 1).astype(jnp.float32) * self.params.force
-        state = in_small_kernel(roll, self, state, push)
-        return Transition(state, reward=-jnp.ones_like(state.position), terminated=at_goal(self, state))
-
     def observe(self, state: State) -> jax.Array:
         return jnp.stack([state.position, state.velocity], axis=-1)
 
@@ -75,13 +69,25 @@ class MountainCar(Task):
         low = np.array([self.min_position, -self.max_speed], np.float32)
         return specs.Bounded((2,), np.float32, low, high, "observation")
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")
-
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return draw_valley(self, state, canvas)
+
+
+class MountainCar(Valley):
+    """The car in the valley with three actions; the module docstring is the specification."""
+
+    params: Params = Params()
+    action_names = ("left", "coast", "right")
+
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
+        push = (action - 1).astype(jnp.float32) * self.params.force
+        state = in_small_kernel(roll, self, state, push)
+        return Transition(state, reward=-jnp.ones_like(state.position), terminated=at_goal(self, state))
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(3, name="action")
 
 
 def check_road(env: Any) -> None:

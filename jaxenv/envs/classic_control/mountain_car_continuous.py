@@ -14,16 +14,13 @@ As in Gymnasium, the fuel cost is computed from the unclipped action. `jaxenv.ma
 action first, as ALF does, so full throttle costs most. ``clip_action=False`` gives Gymnasium's costs.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import Canvas
-from jaxenv.core import Task, Transition, clip, in_small_kernel
-from jaxenv.envs.classic_control.mountain_car import State, at_goal, check_road, draw_valley, roll
+from jaxenv.core import Transition, clip, in_small_kernel
+from jaxenv.envs.classic_control.mountain_car import State, Valley, at_goal, roll
 
 
 @tree.struct
@@ -38,26 +35,12 @@ class Params:
     start_high: float = -0.4
 
 
-class MountainCarContinuous(Task):
+class MountainCarContinuous(Valley):
     """The car in the valley with a throttle; the module docstring is the specification."""
 
     finite_observation = True
     params: Params = Params()
-    min_position: float = tree.static(default=-1.2)
-    max_position: float = tree.static(default=0.6)
-    max_speed: float = tree.static(default=0.07, above=0)
     action_names = ("throttle",)
-    play_fps = 30
-
-    def check(self) -> None:
-        check_road(self)
-
-    def initial(self, stream: random.Stream) -> State:
-        position = random.uniform(stream, (), self.params.start_low, self.params.start_high)
-        return State(position, jnp.zeros_like(position))
-
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return (self.params.start_low, 0.0), (self.params.start_high, 0.0)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         throttle = action[:, 0]
@@ -66,18 +49,5 @@ class MountainCarContinuous(Task):
         reward = jnp.where(arrived, np.float32(100), np.float32(0)) - 0.1 * throttle**2
         return Transition(state, reward, terminated=arrived)
 
-    def observe(self, state: State) -> jax.Array:
-        return jnp.stack([state.position, state.velocity], axis=-1)
-
-    def observation_spec(self) -> specs.Bounded:
-        high = np.array([self.max_position, self.max_speed], np.float32)
-        low = np.array([self.min_position, -self.max_speed], np.float32)
-        return specs.Bounded((2,), np.float32, low, high, "observation")
-
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, -1.0, 1.0, "action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
-
-    def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return draw_valley(self, state, canvas)

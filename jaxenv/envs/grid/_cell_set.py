@@ -30,25 +30,14 @@ _ONE, _ZERO = np.uint32(1), np.uint32(0)
 
 @tree.struct
 class CellSet:
-    """A set of cells of an N by N grid, N at most 32.
+    """A set of cells of an N by N grid, N at most 32."""
 
-    Attributes:
-        rows: uint32 ``[B, N]``; bit x of word y is cell (x, y).
-        columns: uint32 ``[B, N]``; bit y of word x is cell (x, y).
-    """
-
-    rows: jax.Array
-    columns: jax.Array
+    rows: jax.Array  # uint32[B, N]; bit x of word y is cell (x, y)
+    columns: jax.Array  # uint32[B, N]; bit y of word x is cell (x, y)
 
     @staticmethod
     def square(low: jax.Array, high: jax.Array, num_lines: int) -> "CellSet":
-        """Returns the cells with ``low <= x < high`` and ``low <= y < high``.
-
-        Args:
-            low: int32 ``[B]``.
-            high: int32 ``[B]``.
-            num_lines: N, the number of rows and columns of the grid.
-        """
+        """Returns the cells of N lines with ``low <= x < high`` and ``low <= y < high``; both are int32 ``[B]``."""
         number = np.arange(num_lines, dtype=np.int32)[None]
         inside = (number >= low[:, None]) & (number < high[:, None])
         word = _bit(high) - _bit(low)
@@ -57,14 +46,9 @@ class CellSet:
 
     @staticmethod
     def rectangle(left: Any, right: Any, top: Any, bottom: Any, num_lines: int) -> "CellSet":
-        """Returns the cells with ``left <= x < right`` and ``top <= y < bottom``, lines ``[B, ..., N]``.
+        """Returns the cells of N lines with ``left <= x < right`` and ``top <= y < bottom``, lines ``[B, ..., N]``.
 
-        Args:
-            left: int32 ``[B, ...]``, as the other bounds, in 0 .. N; empty unless ``left <= right``.
-            right: one more than the last column.
-            top: the first row.
-            bottom: one more than the last row.
-            num_lines: N, the number of rows and columns of the grid.
+        The bounds are int32 ``[B, ...]`` in 0 .. N; the set is empty unless ``left <= right``.
         """
         left, right, top, bottom = (jnp.expand_dims(bound, -1) for bound in (left, right, top, bottom))
         number = np.arange(num_lines, dtype=np.int32).reshape((1,) * (left.ndim - 1) + (num_lines,))
@@ -134,21 +118,12 @@ class CellSet:
         return running_sum(_count_bits(self.rows))[:, -1]
 
     def nth(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns x and y (int32 ``[B]`` each) of one cell of the set, counted row by row.
-
-        Args:
-            number: int32 ``[B]``, in 0 .. ``count() - 1``.
-        """
+        """Returns x and y (int32 ``[B]`` each) of cell ``number`` in 0 .. ``count() - 1``, counted row by row."""
         return nth_cell(self.rows, number)
 
 
 def nth_cell(rows: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns x and y (int32 ``[B]`` each) of one of the cells in some rows, counted row by row.
-
-    Args:
-        rows: uint32 ``[B, N]``, a bit for each cell.
-        number: int32 ``[B]``, from 0 to one less than the number of cells.
-    """
+    """Returns x and y (int32 ``[B]`` each) of cell ``number`` in some rows (uint32 ``[B, N]``), counted row by row."""
     in_row = _count_bits(rows)
     up_to, number = running_sum(in_row), number[:, None]
     before = up_to - in_row
@@ -171,13 +146,9 @@ def running_sum(counts: jax.Array) -> jax.Array:
 
 
 def pick_line(lines: jax.Array, number: jax.Array) -> jax.Array:
-    """Returns one word of ``rows`` or ``columns``, uint32 ``[B, ...]``; 0 outside the grid.
+    """Returns word ``number``, any int32 ``[B, ...]``, of ``lines``, uint32 ``[B, N]``; 0 outside the grid.
 
     It masks and sums all lines, which for at most 32 of them takes no longer than a gather.
-
-    Args:
-        lines: uint32 ``[B, N]``.
-        number: index of the line, int32 ``[B, ...]``, any value.
     """
     num_lines = lines.shape[-1]
     lines = lines.reshape(lines.shape[:1] + (1,) * (number.ndim - 1) + (num_lines,))
@@ -186,12 +157,7 @@ def pick_line(lines: jax.Array, number: jax.Array) -> jax.Array:
 
 
 def nth_bit(word: jax.Array, number: jax.Array) -> jax.Array:
-    """Returns the position of one of the bits of a word that are 1, int32 ``[B]``, counted from the lowest.
-
-    Args:
-        word: uint32 ``[B]``.
-        number: int32 ``[B]``, from 0 to one less than the number of bits that are 1.
-    """
+    """Returns the position of the 1 with this number in a word, both counted from the lowest bit: int32 ``[B]``."""
     return in_one_kernel(nth_bit_of, word, number)
 
 

@@ -17,13 +17,7 @@ _COLOURS = (RED, GREEN, BLUE, PURPLE, GOLD, GREY)  # in the order of MiniGrid's 
 
 
 def draw(state: Any, seen: jax.Array, canvas: Canvas) -> Canvas:
-    """Paints the grids.
-
-    Args:
-        state: an `object_world.State`.
-        seen: the cells that the agent sees, bool ``[B, R, C]``, rows first; these rows and columns are drawn.
-        canvas: the canvas.
-    """
+    """Paints the rows and columns of ``seen``, bool ``[B, R, C]``: the cells that the agent sees in a state."""
     rows, columns = (np.arange(n, dtype=np.int32) for n in seen.shape[1:])
     index = columns[None, None, :] + 32 * rows[None, :, None]
     bit = columns.astype(np.uint32)[None, None, :]

@@ -14,13 +14,9 @@ from jaxenv.envs._drawing import floor, goal
 
 
 def draw(state: Any, size: jax.Array, seen: jax.Array, canvas: Canvas) -> Canvas:
-    """Paints the grids.
+    """Paints the grids of a `grid_world.State`.
 
-    Args:
-        state: a `grid_world.State`.
-        size: the number of cells along each side, int32 ``[B]``; cells beyond are left free.
-        seen: the cells that the agent sees, bool ``[B, N, N]``, rows first.
-        canvas: the canvas.
+    Cells beyond ``size``, int32 ``[B]``, are left free. The agent sees ``seen``, bool ``[B, N, N]``, rows first.
     """
     number = np.arange(seen.shape[-1], dtype=np.int32)
     x, y = number[None, None, :], number[None, :, None]
@@ -110,15 +106,5 @@ def agent(direction: int, with_key: bool = False) -> Callable[..., Any]:
 
 
 # Doors are in the order of their states: open, closed, locked.
-_CELLS = (
-    None,
-    floor,
-    _maze_tiles.wall,
-    goal,
-    _lava,
-    _key_on_floor,
-    open_door,
-    closed_door,
-    locked_door,
-)
+_CELLS = (None, floor, _maze_tiles.wall, goal, _lava, _key_on_floor, open_door, closed_door, locked_door)
 _AGENTS = tuple(agent(direction, with_key) for with_key in (False, True) for direction in range(4))

@@ -17,10 +17,7 @@ class TwoRooms(RoomGrid):
     def generate(self, stream: random.Stream, box: bool = False, ball: bool = False) -> State:
         """Returns the state at the start of an episode; its objects are door, key, box and ball, in this order.
 
-        Args:
-            stream: source of random numbers.
-            box: whether there is a box in the right room.
-            ball: whether a ball blocks the door.
+        With ``box`` there is a box in the right room, with ``ball`` a ball blocks the door.
         """
         size = self.sizes(stream.shape)
         words = random.bits(stream, (8,))  # one array: XLA would recompute separate words for every use

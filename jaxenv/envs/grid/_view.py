@@ -127,13 +127,7 @@ def _visible(transparent: ViewSet) -> ViewSet:
 
 
 def on_grid(cells: ViewSet | None, pose: Pose, num_lines: int) -> jax.Array:
-    """Returns which cells of the grid are in a set, bool ``[B, N, N]``, rows first.
-
-    Args:
-        cells: the set, or None for the whole view.
-        pose: the agent's.
-        num_lines: N, the number of rows and columns of the grid.
-    """
+    """Returns which cells of the grid are in a set, or in the whole view for None: bool ``[B, N, N]``, rows first."""
     number = jnp.arange(num_lines, dtype=jnp.int32)
     lanes = Pose(*(field[:, None, None] for field in (pose.x, pose.y, pose.direction)))
     at = index(number[None, None, :], number[None, :, None], lanes)

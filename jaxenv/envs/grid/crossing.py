@@ -88,14 +88,9 @@ def _in_corner(size: jax.Array) -> Pose:
 def _draw_rivers(
     size: jax.Array, words: tuple[jax.Array, ...]
 ) -> tuple[jax.Array, jax.Array, list[tuple[jax.Array, jax.Array]]]:
-    """Draws rivers without repetition, and an opening in each of them.
+    """Draws rivers without repetition, and an opening in each, from three words uint32 ``[B]`` for each river.
 
-    Args:
-        size: int32 ``[B]``.
-        words: random, uint32 ``[B]``, three for each river.
-
-    Returns:
-        The columns and the rows that are rivers, one bit each, uint32 ``[B]``, and x and y of the openings.
+    Returns the columns and the rows that are rivers, one bit each, uint32 ``[B]``, and x and y of the openings.
     """
     num, one = len(words) // 3, np.uint32(1)
     count = (size - 3) // 2  # of the columns that can be a river, and of the rows

@@ -132,9 +132,7 @@ def _walls(rows: int) -> tuple[np.ndarray, np.ndarray]:
 def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:
     """Returns the largest weight of the minimum spanning tree of the rooms, by Prim's algorithm, uint32 ``[B]``.
 
-    Args:
-        weight: of the doors, uint32 ``[B, D]``.
-        rows: number of rows of rooms; the rooms of the middle column are connected.
+    The doors have weights uint32 ``[B, D]``; the rooms of the middle column are connected.
     """
     first, second = _walls(rows)
     middle = np.array([3 * row + 1 for row in range(rows - 1)], np.int32)

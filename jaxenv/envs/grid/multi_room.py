@@ -170,10 +170,7 @@ def _bounds(room: _Room) -> tuple[jax.Array, ...]:
 def _is_free(room: _Room, earlier: tuple[jax.Array, ...], size: jax.Array) -> jax.Array:
     """Returns whether rooms ``[B, A, T]`` are in the grid and apart from earlier ones, bool ``[B, A, T]``.
 
-    Args:
-        room: the rooms.
-        earlier: bounds of the earlier rooms, ``[B, A, N]`` each.
-        size: int32 ``[B, 1, 1]``.
+    The bounds of ``earlier`` rooms are ``[B, A, N]`` each.
     """
     left, right, top, bottom = _bounds(room)
     old_left, old_right, old_top, old_bottom = (x[:, :, None, :] for x in earlier)
@@ -205,12 +202,9 @@ def _digit(word: jax.Array, count: jax.Array | int) -> tuple[jax.Array, jax.Arra
 
 
 def _place_and_length(word: jax.Array, lengths: np.ndarray, limit: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draws a place, from 0, and a length that ends at most at a limit; all such pairs are equally likely.
+    """Draws a place, from 0, and one of ``lengths`` (int32 ``[L]``, in steps of 1) that ends at most at a limit.
 
-    Args:
-        word: random, uint32 ``[B, A]``.
-        lengths: the lengths to choose from, in steps of 1, int32 ``[L]``.
-        limit: int32 ``[B, 1]``.
+    All such pairs are equally likely. Words are uint32 ``[B, A]``, limits int32 ``[B, 1]``.
     """
     # A length has limit - length + 1 places, so this is how many pairs have that length or a smaller one.
     up_to = limit * np.arange(1, len(lengths) + 1, dtype=np.int32)[None] - np.cumsum(lengths - 1, dtype=np.int32)[None]

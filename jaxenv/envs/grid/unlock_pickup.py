@@ -29,9 +29,10 @@ class UnlockPickup(TwoRooms):
 
     mission: ClassVar[str] = "pick up the box"
     steps_per_cell: ClassVar[int] = 8
+    blocked: ClassVar[bool] = False
 
     def initial(self, stream: Stream) -> State:
-        state = self.generate(stream, box=True)
+        state = self.generate(stream, box=True, ball=self.blocked)
         box = _mission.colour(state.objects.code[:, 2])
         return tree.rebuild(state, mission=_mission.phrase("pick up the", box, "box"))
 

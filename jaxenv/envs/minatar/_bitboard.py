@@ -59,12 +59,7 @@ class Bitboard:
 
     @staticmethod
     def cell(row: jax.Array, column: jax.Array) -> "Bitboard":
-        """Returns the set of one cell; the empty set if ``column`` is outside the board.
-
-        Args:
-            row: int32 ``[B]``, 0 to 8.
-            column: int32 ``[B]``, any value.
-        """
+        """Returns the set of one cell, int32 ``[B]`` each; the empty set if ``column`` is outside the board."""
         inside = (column >= 0) & (column < SIZE)
         return _place_in_row(row, jnp.where(inside, _ONE << column.astype(jnp.uint32), _ZERO))
 

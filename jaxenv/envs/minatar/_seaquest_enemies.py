@@ -39,15 +39,10 @@ from jaxenv.envs.minatar._bitboard import EMPTY, Bitboard
 
 @tree.struct
 class Enemies:
-    """Fish and enemy submarines with at most one of them in a cell; the module docstring shows the layout.
+    """Fish and enemy submarines with at most one of them in a cell; the module docstring shows the layout."""
 
-    Attributes:
-        late: cells in which the move timer is 3 to 5; elsewhere it is 0 to 2.
-        code: four sets, the bits of one number per cell, lowest bit first.
-    """
-
-    late: Bitboard
-    code: tuple[Bitboard, Bitboard, Bitboard, Bitboard]
+    late: Bitboard  # cells in which the move timer is 3 to 5; elsewhere it is 0 to 2
+    code: tuple[Bitboard, Bitboard, Bitboard, Bitboard]  # four sets, the bits of one number per cell, lowest bit first
 
     def map(self, fn: Callable[..., Bitboard], *others: "Enemies") -> "Enemies":
         """Applies ``fn`` to each of the five planes."""
@@ -89,14 +84,9 @@ def add(enemies: ByTimer, new: Enemies, timer: jax.Array) -> ByTimer:
 
 
 def remove_hit(enemies: ByTimer, fish: Bitboard, shots: Bitboard) -> ByTimer:
-    """Removes one enemy from every cell that holds a shot.
+    """Removes one enemy from every cell that holds a shot; ``fish`` are the cells of all fish.
 
     In a cell with several enemies a fish is hit before a submarine, and older enemies before newer ones of their kind.
-
-    Args:
-        enemies: the enemies.
-        fish: the cells of all fish among them.
-        shots: the cells of the shots.
     """
     remaining, earlier_fish, preferred = [], EMPTY, fish
     for group in enemies:  # enemies that entered first move first
@@ -129,34 +119,22 @@ def count_down(enemies: Enemies) -> tuple[Enemies, Bitboard]:
 
 @tree.struct
 class Motion:
-    """The enemies during one step, split by whether they move.
+    """The enemies during one step, split by whether they move."""
 
-    Attributes:
-        leaving: the enemies that move, in the cells that they leave.
-        arriving: the same enemies, in the cells that they enter.
-        waiting: all other enemies, by the new value of their move timer modulo 3.
-        launching: the cells in ``leaving`` whose submarines launch a torpedo.
-        launching_waiting: the cells in ``waiting`` whose submarines launch a torpedo.
-    """
-
-    leaving: Enemies
-    arriving: Enemies
-    waiting: ByTimer
-    launching: Bitboard
-    launching_waiting: Bitboard
+    leaving: Enemies  # the enemies that move, in the cells that they leave
+    arriving: Enemies  # the same enemies, in the cells that they enter
+    waiting: ByTimer  # all other enemies, by the new value of their move timer modulo 3
+    launching: Bitboard  # the cells in leaving whose submarines launch a torpedo
+    launching_waiting: Bitboard  # the cells in waiting whose submarines launch a torpedo
 
     def cells(self) -> Bitboard:
         """Returns the cells of all enemies, before and after their move."""
         return Bitboard.union(*(group.cells() for group in (self.leaving, self.arriving, *self.waiting)))
 
     def headings(self, right: Bitboard) -> Bitboard:
-        """Moves the headings along with the enemies.
+        """Moves the cells of the enemies that head right along with the enemies.
 
-        Args:
-            right: the cells of the enemies that head right, before the move.
-
-        Returns:
-            The cells after the move. Cells of enemies that were removed at this step may be among them.
+        Cells of enemies that were removed at this step may be among them.
         """
         waiting = Bitboard.union(*(group.cells() for group in self.waiting))
         return (waiting & right) | (self.leaving.cells() & right).to_right()

@@ -21,13 +21,7 @@ _PAIRS = _sprites.both_ways(
     _sprites.diver,
     _sprites.bubbles,
 )
-_BACKDROP = (
-    _sprites.surface,
-    *(_sprites.water(row / 7) for row in range(8)),
-    _sprites.seat,
-    _sprites.passenger,
-    None,
-)
+_BACKDROP = (_sprites.surface, *(_sprites.water(row / 7) for row in range(8)), _sprites.seat, _sprites.passenger, None)
 _ROW = np.arange(SIZE - 1, dtype=np.int32)[:, None]
 _SEATS = np.arange(6, dtype=np.int32)
 

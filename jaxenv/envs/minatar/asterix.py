@@ -88,9 +88,7 @@ class Asterix(MinAtar):
         (word,) = words
         thirds = (word & np.uint32(2**27 - 1)) * np.uint32(3)
         return Draws(
-            from_left=word >= np.uint32(2**31),
-            is_gold=thirds < 2**27,
-            row_fraction=thirds & np.uint32(2**27 - 1),
+            from_left=word >= np.uint32(2**31), is_gold=thirds < 2**27, row_fraction=thirds & np.uint32(2**27 - 1)
         )
 
     def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:

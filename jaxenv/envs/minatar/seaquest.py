@@ -246,17 +246,11 @@ def _move_interval(level: jax.Array) -> jax.Array:
 
 @tree.struct
 class _Spawn:
-    """The enemy that enters at this step.
+    """The enemy that enters at this step."""
 
-    Attributes:
-        cell: its cell; empty in lanes that no enemy enters.
-        is_submarine: bool ``[B]``.
-        from_left: whether it enters at the left end and heads right, bool ``[B]``.
-    """
-
-    cell: Bitboard
-    is_submarine: jax.Array
-    from_left: jax.Array
+    cell: Bitboard  # its cell; empty in lanes that no enemy enters
+    is_submarine: jax.Array  # bool[B]
+    from_left: jax.Array  # whether it enters at the left end and heads right, bool[B]
 
 
 def _choose_spawn(game: State, draws: Draws) -> tuple[State, _Spawn]:
@@ -368,13 +362,7 @@ def _fly_torpedoes(game: State) -> State:
 
 
 def _dangers(motion: Motion, launched: State, flown: State) -> Bitboard:
-    """Returns the cells of enemies and torpedoes before and after their move: meeting any of them ends the game.
-
-    Args:
-        motion: the enemies.
-        launched: the state with the torpedoes before their move.
-        flown: the state with the torpedoes after it.
-    """
+    """Returns the cells of enemies and torpedoes before and after their move: meeting any of them ends the game."""
     before = (launched.torpedoes_right, launched.torpedoes_left)
     return Bitboard.union(motion.cells(), *before, flown.torpedoes_right, flown.torpedoes_left)
 

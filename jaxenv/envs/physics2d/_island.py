@@ -106,11 +106,7 @@ class Solver:
         return _Island(bodies, kept, pushes, later, hinges, contacts)
 
     def _prepare(
-        self,
-        body: jax.Array,
-        poses: tuple[Triple, ...],
-        manifold: Manifold,
-        impulses: Impulses,
+        self, body: jax.Array, poses: tuple[Triple, ...], manifold: Manifold, impulses: Impulses
     ) -> tuple[_contact.Constraint, Triple]:
         """Returns a contact's constraint, and how warm starting changes the velocity of its body."""
         pose = self._body_entry(body, poses)
@@ -187,11 +183,7 @@ class Solver:
         return tuple(bodies), tuple(joints), tuple(pushes)
 
     def _one_velocity(
-        self,
-        bodies: Any,
-        body: jax.Array,
-        constraint: _contact.Constraint,
-        push: Impulses,
+        self, bodies: Any, body: jax.Array, constraint: _contact.Constraint, push: Impulses
     ) -> tuple[tuple[Triple, ...], Impulses]:
         """Returns bodies and impulses after an iteration of one contact."""
         bodies = list(bodies)
@@ -240,11 +232,7 @@ class Solver:
         return self._joint_positions(done, poses, good, moved, hinges)
 
     def _contact_positions(
-        self,
-        good: jax.Array,
-        poses: tuple[Triple, ...],
-        owners: tuple[Any, ...],
-        manifolds: Any,
+        self, good: jax.Array, poses: tuple[Triple, ...], owners: tuple[Any, ...], manifolds: Any
     ) -> tuple[jax.Array, tuple[Triple, ...]]:
         """Returns whether contacts are good, and poses, after an iteration of some contacts."""
         bodies = list(poses)
@@ -300,11 +288,7 @@ def _owners(slots: Any) -> tuple[Any, ...]:
     return tuple(_slot_entry(slots.body, s) for s in range(slots.body.shape[0]))
 
 
-def _moved(
-    time: np.float32,
-    poses: tuple[Triple, ...],
-    velocities: tuple[Triple, ...],
-) -> tuple[Any, ...]:
+def _moved(time: np.float32, poses: tuple[Triple, ...], velocities: tuple[Triple, ...]) -> tuple[Any, ...]:
     """Returns the poses after the step without corrections, and the velocities within Box2D's limits."""
     velocities = tuple(_limited(v, time) for v in velocities)
     pairs = zip(poses, velocities, strict=True)

@@ -339,12 +339,7 @@ def _pushed(
     return poses, tuple(pushed)
 
 
-def _slept(
-    time: np.float32,
-    velocities: tuple[Triple, ...],
-    still: jax.Array,
-    solved: jax.Array,
-) -> tuple[Any, ...]:
+def _slept(time: np.float32, velocities: tuple[Triple, ...], still: jax.Array, solved: jax.Array) -> tuple[Any, ...]:
     """Returns velocities, for how long no body moved, and whether all bodies are asleep now."""
     slow = solved | True
     for vx, vy, w in velocities:

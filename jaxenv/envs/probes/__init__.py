@@ -11,10 +11,7 @@ register(
     "MaskedCartPole-v1", f"{__name__}.masked_cart_pole:MaskedCartPole", max_episode_steps=500, reward_threshold=475.0
 )
 register(
-    "BouncingSquares-v0",
-    f"{__name__}.bouncing_squares:BouncingSquares",
-    max_episode_steps=10,
-    kwargs={"color": True},
+    "BouncingSquares-v0", f"{__name__}.bouncing_squares:BouncingSquares", max_episode_steps=10, kwargs={"color": True}
 )
 register("ValueUnittest-v0", f"{__name__}.learning_tests:ValueUnittest")
 register("PolicyUnittest-v0", f"{__name__}.learning_tests:PolicyUnittest")

@@ -217,10 +217,7 @@ def _place_without_overlap(
     free_columns = jnp.maximum(num_columns - taken_columns, 1)
     free_column = beyond % free_columns
     free_column = free_column + jnp.where(free_column >= first_column, taken_columns, 0)
-    return (
-        jnp.where(beyond < 0, row, first_row + beyond // free_columns),
-        jnp.where(beyond < 0, column, free_column),
-    )
+    return (jnp.where(beyond < 0, row, first_row + beyond // free_columns), jnp.where(beyond < 0, column, free_column))
 
 
 def _overlapping(
@@ -228,11 +225,7 @@ def _overlapping(
 ) -> tuple[Any, ...]:
     """Returns the first position along one axis at which the rectangles overlap, and the number of such positions.
 
-    Args:
-        start: position of the first rectangle.
-        length: its length.
-        other_length: length of the second rectangle.
-        num_positions: number of positions of the second rectangle.
+    The second rectangle, of ``other_length``, has ``num_positions``.
     """
     low = jnp.maximum(start - other_length + 1, 0)
     return low, jnp.maximum(jnp.minimum(start + length, num_positions) - low, 0)

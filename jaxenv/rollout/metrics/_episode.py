@@ -15,19 +15,12 @@ from jaxenv.rollout.metrics import _env_info
 
 @tree.struct
 class DiscountedReturns:
-    """Discounted returns of the rows of an unfinished episode, from its rewards so far.
+    """Discounted returns of the rows of an unfinished episode, from its rewards so far."""
 
-    Attributes:
-        start: float32 ``[B]`` (or ``[B, R]``), the discounted return of the FIRST row.
-        total: float32 ``[B]`` (or ``[B, R]``), the sum of the discounted returns of all rows.
-        start_weight: float32 ``[B]``, the weight of the next reward in ``start``.
-        total_weight: float32 ``[B]``, its weight in ``total``, except for the row right before it.
-    """
-
-    start: jax.Array
-    total: jax.Array
-    start_weight: jax.Array
-    total_weight: jax.Array
+    start: jax.Array  # float32[B] (or [B, R]), the discounted return of the FIRST row
+    total: jax.Array  # float32[B] (or [B, R]), the sum of the discounted returns of all rows
+    start_weight: jax.Array  # float32[B], the weight of the next reward in start
+    total_weight: jax.Array  # float32[B], its weight in total, except for the row right before it
 
     @classmethod
     def zeros(cls, lanes: tuple[int, ...], reward: tuple[int, ...]) -> "DiscountedReturns":
@@ -53,22 +46,15 @@ class DiscountedReturns:
 
 @tree.struct
 class Episode:
-    """The unfinished episode of each lane.
+    """The unfinished episode of each lane."""
 
-    Attributes:
-        return_: the sum of its rewards, ``[B]`` (or ``[B, R]``).
-        length: int32 ``[B]``, the number of its steps.
-        discounted: `DiscountedReturns`, or ``()`` without gamma.
-        entries: for each measured name of ``env_info`` the `Sum` or maximum (float32 ``[B, ...]``) of its finite
-            values, in the structure of the entry.
-        entry_counts: the number of those values, int32 leaves of the same shapes.
-    """
-
-    return_: Sum
-    length: jax.Array
-    discounted: Any
+    return_: Sum  # the sum of its rewards, [B] (or [B, R])
+    length: jax.Array  # int32[B], the number of its steps
+    discounted: Any  # `DiscountedReturns`, or () without gamma
+    # For each measured name of env_info the `Sum` or maximum (float32[B, ...]) of its finite values, in the structure
+    # of the entry.
     entries: dict[str, Any]
-    entry_counts: dict[str, Any]
+    entry_counts: dict[str, Any]  # the number of those values, int32 leaves of the same shapes
 
     @classmethod
     def zeros(cls, row: TimeStep, gamma: float | None) -> "Episode":

@@ -19,18 +19,12 @@ class EpisodeSums:
     """Sums of one quantity over the finished episodes of each lane, float32 ``[B]`` (or ``[B, R]``).
 
     The terms are distances from an origin close to the values, so that their squares keep their digits.
-
-    Attributes:
-        origin: an early value; 0 before the first.
-        terminated: sum of the distances over terminated episodes.
-        truncated: sum of the distances over truncated episodes.
-        squares: sum of the squared distances over both.
     """
 
-    origin: jax.Array
-    terminated: Sum
-    truncated: Sum
-    squares: Sum
+    origin: jax.Array  # an early value; 0 before the first
+    terminated: Sum  # sum of the distances over terminated episodes
+    truncated: Sum  # sum of the distances over truncated episodes
+    squares: Sum  # sum of the squared distances over both
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "EpisodeSums":
@@ -60,9 +54,7 @@ class EpisodeSums:
     def pool_lanes(self, terminated: jax.Array, truncated: jax.Array) -> tuple[Moments, Moments, Moments]:
         """Returns the moments over all lanes: of all, of terminated and of truncated episodes.
 
-        Args:
-            terminated: number of terminated episodes, uint32 ``[B]``.
-            truncated: number of truncated episodes, uint32 ``[B]``.
+        The arguments are the numbers of these episodes, uint32 ``[B]``.
         """
         finished = terminated + truncated
         both = Sum(self.terminated.value + self.truncated.value, self.terminated.error + self.truncated.error)

@@ -30,17 +30,11 @@ _MOST = 10 + 26 - len(_COMMANDS)
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """An action and its keys.
-
-    Attributes:
-        name: the name of the action.
-        keys: names of keys, as `jaxenv.canvas._terminal.Screen.key` returns them.
-        action: the action of one lane.
-    """
+    """An action and its keys."""
 
     name: str
-    keys: tuple[str, ...]
-    action: np.ndarray
+    keys: tuple[str, ...]  # names of keys, as `jaxenv.canvas._terminal.Screen.key` returns them
+    action: np.ndarray  # the action of one lane
 
 
 def controls(env: Environment) -> list[Control]:

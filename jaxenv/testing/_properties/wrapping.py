@@ -14,7 +14,7 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import KeyWords
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
-from jaxenv.testing._programs import output_shapes, replay, sample_actions, start
+from jaxenv.testing._programs import lane_numbers, output_shapes, replay, sample_actions, start
 from jaxenv.testing._properties.structure import require_rows_match_specs
 from jaxenv.testing._properties.values import require_within_bounds
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
@@ -55,7 +55,7 @@ def _chooses_actions(layer: Wrapper) -> bool:
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
     name, states = type(layer).__name__, subject.state_of(layer, subject.rollout.before)
     labels, layer = (f"inside {name}", "outside of it"), subject.varied(layer)[0]
-    inside, outside = (to_numpy(start(env, subject.keys[0], _lane_ids())[1]) for env in (layer.env, layer))
+    inside, outside = (to_numpy(start(env, subject.keys[0], lane_numbers(LANES))[1]) for env in (layer.env, layer))
     unowned = _without_owned(layer, inside, outside)
     require_equal(*unowned, labels, context="reset", tolerance=subject.rounding, axes=("lane",))
     actions = sample_actions(layer, subject.key, subject.num_steps)
@@ -63,10 +63,6 @@ def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
     inside = to_numpy(replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1])
     unowned = _without_owned(layer, inside, outside)
     require_equal(*unowned, labels, context="step", tolerance=subject.rounding, first_step=1)
-
-
-def _lane_ids() -> np.ndarray:
-    return np.arange(LANES, dtype=np.int32)
 
 
 def _inner_actions(layer: Environment, actions: Tree) -> Tree:
@@ -173,7 +169,7 @@ def _require_identity(subject: Subject, layer: Wrapper, name: str) -> None:
         labels = (f"inside {name}", "outside of it")
         require_equal(expected, actual, labels, context=context, tolerance=subject.rounding, first_step=first_step)
 
-    expected = to_numpy(start(layer.env, subject.keys[0], _lane_ids()))
+    expected = to_numpy(start(layer.env, subject.keys[0], lane_numbers(LANES)))
     reset = take_steps((rollout.states, rollout.rows), slice(None, 1))
     require(jax.tree.map(lambda x: x[None], expected), reset, "reset", 0)
     expected = to_numpy(replay(layer.env, noop.inner(rollout.before), rollout.actions))

@@ -14,15 +14,10 @@ from jaxenv.tree import Tree
 
 @tree.struct
 class Sticky:
-    """The action that a lane repeats.
+    """The action that a lane repeats."""
 
-    Attributes:
-        last: the action executed last, leaves ``[B, ...]``; zeros before the first.
-        left: int32 ``[B]``, the remaining repetitions; -1 before the first step of an episode.
-    """
-
-    last: Any
-    left: jax.Array
+    last: Any  # the action executed last, leaves [B, ...]; zeros before the first
+    left: jax.Array  # int32[B], the remaining repetitions; -1 before the first step of an episode
 
 
 class StickyAction(LaneWrapper):

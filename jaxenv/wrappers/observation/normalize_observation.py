@@ -106,10 +106,7 @@ class NormalizeObservation(BatchWrapper):
     ) -> Any:
         """Maps the normalised leaves by ``fn`` and the others by ``otherwise``."""
         return jax.tree.map(
-            lambda mark, *xs: (fn if mark else otherwise)(*xs),
-            self._marks(observation),
-            observation,
-            *shared,
+            lambda mark, *xs: (fn if mark else otherwise)(*xs), self._marks(observation), observation, *shared
         )
 
 

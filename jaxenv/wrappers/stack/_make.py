@@ -115,7 +115,7 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
     Args:
         id: an id, a sequence of ids, or an environment of Gymnasium or dm_env, or a function that makes one.
         num_envs: number of lanes that ``reset`` makes from one key.
-        **kwargs: as for `make`; with several ids also ``task`` and ``chosen``, the arguments of `Multitask`.
+        **kwargs: as for `make`; with several ids also ``task`` and ``agent_chooses``, the arguments of `Multitask`.
 
     Raises:
         ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make`
@@ -186,7 +186,7 @@ _OF_TASKS = ("max_episode_steps", "clip_action", "fixed_reset_key")
 
 
 def _load_tasks(
-    ids: Sequence[str], num_envs: int, *, task: Any = -1, chosen: bool = False, wrappers: Any = (), **kwargs: Any
+    ids: Sequence[str], num_envs: int, *, task: Any = -1, agent_chooses: bool = False, wrappers: Any = (), **kwargs: Any
 ) -> Environment:
     if not ids or not all(isinstance(id, str) for id in ids):
         raise ValueError(f"load: id must be an id or a sequence of ids, got {ids!r}")
@@ -197,7 +197,7 @@ def _load_tasks(
     def multitask(num_envs: int, wrappers: Sequence[WrapperLike] = ()) -> Environment:
         mode = kwargs.get("mode", "train")
         tasks = [load(id, num_envs, autoreset=None, mode=mode, wrappers=wrappers, **inside) for id in ids]
-        return Multitask(_with_limits(tasks), task, chosen=chosen)
+        return Multitask(_with_limits(tasks), task, agent_chooses=agent_chooses)
 
     below = _num_inside_limit(multitask(num_envs), wrappers) if wrappers else 0
     spec = EnvSpec("+".join(ids), lambda num_envs: multitask(num_envs, wrappers[:below]))

@@ -341,11 +341,13 @@ def test_a_task_without_a_limit_gets_one_that_is_never_reached_among_tasks_with_
 
 
 def test_wrappers_of_several_tasks_go_around_them_except_those_inside_the_limit():
-    env = jaxenv.load(["Chain-v0", "Chain-v0"], 2, wrappers=[Remember, Repeat, Double, Mean], mode="eval", chosen=True)
+    env = jaxenv.load(
+        ["Chain-v0", "Chain-v0"], 2, wrappers=[Remember, Repeat, Double, Mean], mode="eval", agent_chooses=True
+    )
     assert names(env) == ["Mean", "AutoReset", "Multitask"]
     assert [names(task) for task in env.unwrapped.envs] == [["TimeLimit", "Repeat", "Remember", "Chain"]] * 2
     assert env.frozen
-    assert env.unwrapped.chosen
+    assert env.unwrapped.agent_chooses
 
 
 def test_several_tasks_are_guarded_once_each():
