@@ -146,6 +146,6 @@ def _image(*values: jax.Array) -> jax.Array:
     """
     paddle, ball, trail, *bricks = values
     cell = jnp.where(_CHANNEL == 0, paddle, jnp.where(_CHANNEL == 1, ball, trail))
-    lower, upper = jnp.where(_BYTE == 0, *bricks[:2]), jnp.where(_BYTE == 2, *bricks[2:])
+    lower, upper = jnp.where(_BYTE == 0, bricks[0], bricks[1]), jnp.where(_BYTE == 2, bricks[2], bricks[3])
     is_there = (cell == _CELL.astype(np.uint8)) & (_CHANNEL < 3)
     return is_there | ((jnp.where(_BYTE < 2, lower, upper) & _BIT) != 0)
