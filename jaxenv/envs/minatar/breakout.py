@@ -106,10 +106,10 @@ class Breakout(MinAtar):
         return after, breaks, bottom & ~caught
 
     def board(self, game: State) -> jax.Array:
-        cells = (SIZE * (SIZE - 1) + game.paddle, SIZE * game.ball_row + game.ball_column)
-        cells += (SIZE * game.trail_row + game.trail_column,)
+        paddle = SIZE * (SIZE - 1) + game.paddle
+        ball, trail = SIZE * game.ball_row + game.ball_column, SIZE * game.trail_row + game.trail_column
         bricks = (game.bricks >> np.uint32(8 * i) for i in range(4))
-        values = [x.astype(jnp.uint8)[:, None] for x in (*cells, *bricks)]
+        values = [x.astype(jnp.uint8)[:, None] for x in (paddle, ball, trail, *bricks)]
         return in_own_kernels(_image, *values).reshape(-1, SIZE, SIZE, len(self.channels))
 
     # --- the picture -------------------------------------------------------------------------------------------------
