@@ -22,9 +22,9 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.canvas import GOLD, ORANGE, RED
-from jaxenv.core import toward
+from jaxenv.core import in_own_kernels, toward
 from jaxenv.envs.minatar import _sprites
-from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar, one_cell, stack_planes
+from jaxenv.envs.minatar.minatar import LEFT, RIGHT, SIZE, MinAtar
 from jaxenv.tree import Tree
 
 _ALL_BRICKS = np.uint32(2**30 - 1)
@@ -106,10 +106,11 @@ class Breakout(MinAtar):
         return after, breaks, bottom & ~caught
 
     def board(self, game: State) -> jax.Array:
-        paddle = one_cell(SIZE * (SIZE - 1) + game.paddle)
-        ball = one_cell(SIZE * game.ball_row + game.ball_column)
-        trail = one_cell(SIZE * game.trail_row + game.trail_column)
-        return stack_planes([paddle, ball, trail, (game.bricks[:, None] & _BRICK_OF_CELL[None]) != 0])
+        paddle = SIZE * (SIZE - 1) + game.paddle
+        ball, trail = SIZE * game.ball_row + game.ball_column, SIZE * game.trail_row + game.trail_column
+        bricks = (game.bricks >> np.uint32(8 * i) for i in range(4))
+        values = [x.astype(jnp.uint8)[:, None] for x in (paddle, ball, trail, *bricks)]
+        return in_own_kernels(_image, *values).reshape(-1, SIZE, SIZE, len(self.channels))
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
@@ -128,6 +129,23 @@ def _brick(row: jax.Array, column: jax.Array) -> jax.Array:
     return jnp.where(index < 3 * SIZE, np.uint32(1) << index, np.uint32(0))
 
 
-# The bit of ``State.bricks`` that each cell of the board shows.
-_BRICK_OF_CELL = np.zeros(SIZE * SIZE, np.uint32)
-_BRICK_OF_CELL[SIZE * _TOP : SIZE * (_TOP + 3)] = np.uint32(1) << np.arange(3 * SIZE, dtype=np.uint32)
+# The image is one axis of 400 bytes, so that a vector instruction computes many elements. An element of the first
+# three channels compares its cell with that of the object, one of the last tests a bit in one of four bytes of bricks.
+_CELL, _CHANNEL = np.divmod(np.arange(4 * SIZE * SIZE)[None], 4)
+_NUMBER = _CELL - SIZE * _TOP  # of the brick
+_IS_BRICK = (_CHANNEL == 3) & (_NUMBER >= 0) & (_NUMBER < 3 * SIZE)
+_BYTE = np.where(_IS_BRICK, _NUMBER // 8, 0)
+_BIT = np.where(_IS_BRICK, 1 << _NUMBER % 8, 0).astype(np.uint8)
+
+
+def _image(*values: jax.Array) -> jax.Array:
+    """Returns the board, bool ``[B, 400]``.
+
+    Args:
+        *values: the cells of paddle, ball and trail, and the four bytes of the bricks, each uint8 ``[B, 1]``.
+    """
+    paddle, ball, trail, *bricks = values
+    cell = jnp.where(_CHANNEL == 0, paddle, jnp.where(_CHANNEL == 1, ball, trail))
+    lower, upper = jnp.where(_BYTE == 0, bricks[0], bricks[1]), jnp.where(_BYTE == 2, bricks[2], bricks[3])
+    is_there = (cell == _CELL.astype(np.uint8)) & (_CHANNEL < 3)
+    return is_there | ((jnp.where(_BYTE < 2, lower, upper) & _BIT) != 0)

@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, Canvas, mix
-from jaxenv.core import toward
+from jaxenv.core import in_own_kernels, toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import DOWN, SIZE, UP, MinAtar
 from jaxenv.tree import Tree
@@ -97,7 +97,7 @@ class Freeway(MinAtar):
         cars = _bit(game.column) | _bit(_TRAIL + trail) | _bit(_SPEED + waits)
         chicken = jnp.where(game.row[:, None] == np.arange(SIZE, dtype=np.int32)[None], _CHICKEN, np.uint32(0))
         word = jnp.pad(cars, ((0, 0), (1, 1))) | chicken
-        return ((word[:, :, None] & _REQUIRED) == _REQUIRED).reshape(-1, SIZE, SIZE, len(self.channels))
+        return in_own_kernels(_image, word[:, :, None]).reshape(-1, SIZE, SIZE, len(self.channels))
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
@@ -164,6 +164,11 @@ def _required_bits() -> np.ndarray:
 
 
 _REQUIRED = _required_bits()
+
+
+def _image(word: jax.Array) -> jax.Array:
+    """Returns the board, bool ``[B, 10, 70]``, from the rows' words, uint32 ``[B, 10, 1]``."""
+    return (word & _REQUIRED) == _REQUIRED
 
 
 def _bit(number: jax.Array) -> jax.Array:

@@ -160,24 +160,3 @@ def _letter_index(letters: str, action: jax.Array) -> jax.Array:
         return action
     table = sum(LETTERS.index(letter) << (3 * i) for i, letter in enumerate(letters))
     return (np.int32(table) >> (3 * action)) & 7
-
-
-# --- planes ----------------------------------------------------------------------------------------------------------
-
-# A plane is one channel of the board, flattened to bool [B, 100]. Each plane is computed in one long loop. The planes
-# are stacked in front of the cells, and the transpose at the end leaves the memory layout to the compiler. A game whose
-# state already holds rows of cells as words is faster if it packs all channels of a row into one word.
-
-
-def one_cell(cell: jax.Array) -> jax.Array:
-    """Returns the plane with one cell set.
-
-    Args:
-        cell: 10 * row + column, int32 ``[B]``; a value outside 0 to 99 sets no cell.
-    """
-    return cell[:, None] == np.arange(SIZE * SIZE, dtype=np.int32)[None]
-
-
-def stack_planes(planes: Sequence[jax.Array]) -> jax.Array:
-    """Stacks planes into an observation, bool ``[B, 10, 10, len(planes)]``."""
-    return jnp.moveaxis(jnp.stack(planes, axis=1).reshape(-1, len(planes), SIZE, SIZE), 1, -1)
