@@ -12,7 +12,7 @@ from tests.site.conftest import SITE
 
 FIRST = {
     "noise": "faq.html#how-do-i-add-noise-or-delays",
-    "gpu": "faq.html#does-it-run-on-a-gpu-or-tpu",
+    "gpu": "guides/accelerators.html",
     "equinox": "faq.html#do-flax-nnx-and-equinox-work",
     "cite": "faq.html#how-do-i-cite-it",
     "profile": "faq.html#how-do-i-profile-a-run",
