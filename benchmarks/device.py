@@ -35,7 +35,6 @@ PROPERTIES += ("permutation_equivariant", "episode_grammar", "time_limit_exact",
 _ITERATIONS = 10_000
 _SLOW = 8.0  # seconds: a rollout that takes longer with fewer lanes is not run with more
 _CAPTURED = {"xla_gpu_graph_min_graph_size": 1}  # loop bodies of fewer than five launches run as CUDA graphs, too
-_UNROLLED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
 
 Rows = Iterator[dict[str, Any]]
 
@@ -186,7 +185,7 @@ def _variants(plain: measure.Contestant) -> list[measure.Contestant]:
     return [
         plain,
         measure.compiled("captured", plain.program, _CAPTURED),
-        measure.compiled("captured, unrolled", plain.program, _CAPTURED | _UNROLLED),
+        measure.compiled("captured, unrolled", plain.program, _CAPTURED | measure.DOUBLE_BUFFERED),
         measure.compiled("four steps", four_steps),
         measure.compiled("captured, four steps", four_steps, _CAPTURED),
     ]

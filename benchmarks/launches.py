@@ -26,11 +26,10 @@ CAPTURED = 5  # launches of a loop body from which XLA puts it into a CUDA graph
 # The package that compiles for a target.
 COMPILERS = {"h100": "jax_plugins.xla_cuda13", "v5e": "libtpu", "local": "jax"}
 _H100 = pathlib.Path(__file__).with_name("h100.txtpb")
-_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
 # How a side is compiled: its rollout, and XLA's options.
 _SIDES: dict[str, tuple[Callable, dict[str, Any] | None]] = {
     "jaxenv": (rollout_of_id, None),
-    "unrolled": (rollout_of_id, _BUFFERED),
+    "unrolled": (rollout_of_id, measure.DOUBLE_BUFFERED),
     "gymnax": (peers.gymnax, None),
 }
 

@@ -24,6 +24,8 @@ import numpy as np
 from jaxenv._util.library import default_types
 
 _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has started at import
+# An option of XLA for a GPU: a loop body of two steps, which use different buffers.
+DOUBLE_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax", "minatar")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
 PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas")

@@ -147,16 +147,16 @@ def _expected(
 
 
 def gpus(launches: Sequence[dict[str, Any]], given: Assumptions) -> list[dict[str, Any]]:
-    """Expects the steps per second of rollouts on GPUs, as launches in CUDA graphs and traffic of memory.
+    """Estimates the steps per second of rollouts on one GPU from launches in CUDA graphs and memory traffic.
 
     Args:
-        launches: Rows of ``python -m benchmarks launches``. The fewest lanes of an id count.
+        launches: Rows of ``python -m benchmarks launches``. Those with the fewest lanes and with sums count.
         given: The assumptions.
     """
-    rows = []
+    rows, fewest = [], min((row["num_envs"] for row in launches), default=0)
     for row in launches:
         ours = row["contestants"]["jaxenv"]
-        if "error" in ours or row["store"] or row["num_envs"] != launches[0]["num_envs"]:
+        if "error" in ours or row["store"] or row["num_envs"] != fewest:
             continue
         result: dict[str, Any] = {"id": row["id"], "launches": ours["launches"], "bytes": ours["bytes_per_lane"]}
         result["steps_per_second"] = {
