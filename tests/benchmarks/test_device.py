@@ -12,6 +12,7 @@ import pytest
 import jaxenv
 from benchmarks import device
 from benchmarks.measure import Contestant
+from benchmarks.ours import rollout_of_id
 
 SIZES = ["--ids", "Catch-bsuite", "--num-envs", "8", "--lane-steps", "1", "--num-steps", "11", "--repeats", "1"]
 
@@ -61,6 +62,20 @@ def test_ways_to_compile_the_loop_play_the_same_episodes(tmp_path):
     assert len(others) == 4
     for other in others:
         assert (other["steps"], other["episodes"]) == (plain["steps"], plain["episodes"])
+
+
+def test_an_iteration_has_the_steps_that_its_name_says():
+    found = {}
+    for variant in device._variants(rollout_of_id("Catch-bsuite", 3, 11)):
+        equations = jax.make_jaxpr(variant.program)(jax.random.key(0)).eqns
+        found[variant.name] = [e.params["unroll"] for e in equations if e.params.get("length") == 11]
+    assert found == {
+        "jaxenv": [1],
+        "captured": [1],
+        "captured, unrolled": [1],
+        "four steps": [4],
+        "captured, four steps": [4],
+    }
 
 
 def test_a_slow_rollout_is_not_run_with_more_lanes(tmp_path, monkeypatch):
