@@ -57,3 +57,4 @@ _register("MiniGrid-ObstructedMaze-1Dlh-v0", "obstructed_maze:ObstructedMaze1D",
 _register("MiniGrid-ObstructedMaze-1Dlhb-v0", "obstructed_maze:ObstructedMaze1D", 288)
 _register("MiniGrid-ObstructedMaze-2Dlh-v0", "obstructed_maze:ObstructedMaze2D", 576)
 _register("Maze-13x13-v0", "maze:Maze", 676)
+_register("AMaze-13x13-v0", "amaze:AMaze", 250)

@@ -1,2 +1,2 @@
-# They import minigrid, which is not a test dependency.
-collect_ignore = ["make_golden.py", "objects/make_golden.py"]
+# They import minigrid, jaxued and minimax, which are not test dependencies.
+collect_ignore = ["make_amaze.py", "make_golden.py", "objects/make_golden.py"]

@@ -1,0 +1,281 @@
+"""Find the goal of a maze of random walls: the task on which methods of unsupervised environment design are compared.
+
+References: jaxued 0.0.2, ``Maze`` and ``make_level_generator``, and minimax 0.2.0, ``Maze``, there named AMaze
+(tests/envs/grid/test_amaze.py).
+Papers: Dennis et al. (2020), "Emergent Complexity and Zero-shot Transfer via Unsupervised Environment Design",
+arXiv:2012.02096; Jiang et al. (2023), "minimax: Efficient Baselines for Autocurricula in JAX", arXiv:2311.12716; Coward,
+Beukman and Foerster (2024), "JaxUED: A simple and useable UED library in Jax", arXiv:2403.13091.
+
+Observation   image: uint8[5, 5, 3], object, colour and state of each cell ahead, by column and row, or with
+              normalize_obs float32, divided by 10; the agent is at [2, 4] and not shown, and nothing hides a cell;
+              direction: int32, 0 right, 1 down, 2 left, 3 up
+Action        int32        0 turns left, 1 turns right, 2 moves forward; 3 to 6 do nothing
+Reward        1 - time_penalty * min(step / max_steps, 1) on the step that moves forward against the goal, else 0
+Starts        in a level: num_walls walls in uniformly random cells, drawn with replacement unless distinct_walls, or with
+              vary_num_walls a uniform number of them from 0 to num_walls; agent and goal in two uniformly random free
+              cells, the agent facing a random direction; a level may have no way to the goal
+Terminates    at the goal, which the agent does not enter
+Time limit    max_steps, 250 (registry), a truncation
+
+Objects and colours are MiniGrid's: empty cells (1, 0, 0), walls and everything outside the maze (2, 5, 0), the goal
+(8, 1, 0). Without walls around it the maze has size by size cells.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels
+from jaxenv.envs import _maze_tiles
+from jaxenv.envs._drawing import floor, goal
+from jaxenv.envs.grid import _amaze_view, _picture
+from jaxenv.envs.grid._amaze_held_out import TEXTS
+from jaxenv.envs.grid._amaze_level import LARGEST, Level, parse_levels
+from jaxenv.envs.grid._amaze_level import format_levels as format_levels
+from jaxenv.envs.grid._cell_set import nth_cell
+from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, cell, choice, moved
+
+_ONE, _ZERO = np.uint32(1), np.uint32(0)
+_NO_CHANGE, _FLIP_WALL, _MOVE_GOAL = range(3)
+
+
+@tree.struct
+class Params:
+    """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
+
+    max_steps: int = tree.leaf(default=250, unit="steps", low=1, doc="time limit, over which the reward decreases")
+    time_penalty: float = tree.leaf(default=0.9, doc="fraction of the reward that is lost by max_steps")
+
+
+@tree.struct
+class State:
+    """A maze and the agent in it."""
+
+    floor: jax.Array  # uint32[B, N], cells without a wall: bit x of word y is cell (x, y)
+    goal: jax.Array  # int32[B], x + 32 * y
+    agent: Pose
+    step: jax.Array  # int32[B]
+
+
+class AMaze(Task):
+    """The maze; the module docstring is the specification."""
+
+    # Generating a level takes as long as several steps, so only lanes that restart generate one.
+    reset_strategy = {"cpu": "compact", "default": "select"}
+
+    params: Params = Params()
+    size: int = tree.static(default=13, low=2, high=LARGEST, doc="number of cells along each side of the maze")
+    num_walls: int = tree.static(default=60, low=0, doc="number of walls that are drawn for a level")
+    distinct_walls: bool = tree.static(
+        default=False, doc="whether walls are drawn without replacement, so that all of them are in different cells"
+    )
+    vary_num_walls: bool = tree.static(
+        default=False, doc="whether the number of walls is uniform in 0 .. num_walls, drawn for each level"
+    )
+    num_edits: int = tree.static(default=5, low=0, doc="number of edits of ``mutate_level``")
+    normalize_obs: bool = tree.static(default=False, doc="whether the image is divided by 10")
+
+    Level = Level
+    action_names = ACTIONS
+
+    def check(self) -> None:
+        # Agent and goal need a free cell each.
+        Range(0, self.size**2 - 2).check(f"{self}", "num_walls", self.num_walls)
+
+    @property
+    def time_limit(self) -> Any:
+        return self.params.max_steps
+
+    # --- levels ------------------------------------------------------------------------------------------------------
+
+    def sample_level(self, stream: random.Stream) -> Level:
+        """Draws a level for every lane; the module docstring says from which distribution."""
+        free = ~self._walls(random.fold_in(stream, "walls")) & np.uint32(2**self.size - 1)
+        count = _count(free)
+        places = random.bits(random.fold_in(stream, "places"), (3,))
+        agent = choice(places[:, 0], count)
+        target = choice(places[:, 1], count - 1)
+        target = target + (target >= agent).astype(jnp.int32)  # skips the agent's cell
+        return Level(
+            ~_plane(free),
+            jnp.stack(nth_cell(free, target), axis=1),
+            jnp.stack(nth_cell(free, agent), axis=1),
+            choice(places[:, 2], jnp.full_like(count, 4)),
+        )
+
+    def _walls(self, stream: random.Stream) -> jax.Array:
+        """Draws walls, uint32 ``[B, N]``."""
+        cells = self.size**2
+        if self.distinct_walls:
+            drawn = random.permutation(stream, cells)[:, : self.num_walls]
+        else:
+            drawn = random.integers(stream, (self.num_walls,), 0, cells)
+        if self.vary_num_walls:
+            count = random.integers(random.fold_in(stream, "count"), (1,), 0, self.num_walls + 1)
+            drawn = jnp.where(np.arange(self.num_walls)[None] < count, drawn, np.int32(cells))  # outside the maze
+        return _set_of(drawn, self.size)
+
+    def mutate_level(self, level: Level, stream: random.Stream) -> Level:
+        """Edits a level of every lane at random, as ACCEL does.
+
+        Each of ``num_edits`` edits, with equal probability, changes nothing, turns a uniform cell other than those of
+        agent and goal into a wall or back, or moves the goal to a uniform free cell other than these two. It is the
+        mutation of minimax, ``make_level_mutator_minimax`` in jaxued.
+        """
+        agent = cell(level.agent_pos[:, 0], level.agent_pos[:, 1])
+        start = _rows(~level.wall_map), cell(level.goal_pos[:, 0], level.goal_pos[:, 1])
+        words = jnp.moveaxis(random.bits(stream, (self.num_edits, 2)), 1, 0)
+        (free, target), _ = jax.lax.scan(lambda maze, word: (_edited(*maze, agent, word), None), start, words)
+        return tree.rebuild(level, wall_map=~_plane(free), goal_pos=jnp.stack([target & 31, target >> 5], axis=1))
+
+    def check_level(self, level: Level) -> None:
+        """Checks that agent and goal are in two free cells of the maze and that the agent has a direction.
+
+        Raises:
+            ValueError: otherwise; it names the first lane in which they are not.
+        """
+        walls, goals, agents, directions = (np.asarray(field) for field in jax.tree.leaves(level))
+        lanes = np.arange(len(walls))
+
+        def check(valid: np.ndarray, name: str, rule: str, values: np.ndarray) -> None:
+            if not valid.all():
+                lane = int(np.argmin(valid))
+                raise ValueError(f"{self}: level: {name} must be {rule}, got {values[lane].tolist()} in lane {lane}")
+
+        for name, positions in (("goal_pos", goals), ("agent_pos", agents)):
+            inside = np.all((positions >= 0) & (positions < self.size), axis=1)
+            check(inside, name, f"x and y in 0 .. {self.size - 1}", positions)
+            check(~walls[lanes, positions[:, 1], positions[:, 0]], name, "a cell without a wall", positions)
+        check(np.any(goals != agents, axis=1), "goal_pos", "another cell than agent_pos", goals)
+        check((directions >= 0) & (directions < 4), "agent_dir", "in 0 .. 3", directions)
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def initial(self, stream: random.Stream) -> State:
+        return self.initial_in(stream, self.sample_level(stream))
+
+    def initial_in(self, stream: random.Stream, level: Level) -> State:
+        """Returns the state at the start of an episode in a level."""
+        return State(
+            _rows(~level.wall_map),
+            cell(level.goal_pos[:, 0], level.goal_pos[:, 1]),
+            Pose(level.agent_pos[:, 0], level.agent_pos[:, 1], level.agent_dir),
+            step=jnp.zeros_like(level.agent_dir),
+        )
+
+    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
+        agent, at_goal = in_one_kernel(_acted, action, state.agent, state.goal, _separate(state.floor))
+        state = tree.rebuild(state, agent=agent, step=state.step + 1)
+        elapsed = jnp.minimum(state.step.astype(jnp.float32) / jnp.float32(self.params.max_steps), 1)
+        reward = jnp.where(at_goal, 1 - self.params.time_penalty * elapsed, np.float32(0))
+        return Transition(state, reward, terminated=at_goal)
+
+    def observe(self, state: State) -> dict[str, jax.Array]:
+        seen = in_one_kernel(_seen, state.agent, state.goal, _separate(state.floor))
+        image = in_own_kernels(_amaze_view.encode, *seen)
+        image = image.reshape(-1, _amaze_view.SIZE, _amaze_view.SIZE, 3)
+        if self.normalize_obs:
+            image = image.astype(jnp.float32) / np.float32(10)
+        return {"image": image, "direction": state.agent.direction}
+
+    def observation_spec(self) -> dict[str, specs.Bounded]:
+        shape, largest = (_amaze_view.SIZE, _amaze_view.SIZE, 3), 8  # the object of the goal
+        if self.normalize_obs:
+            image = specs.Bounded(shape, np.float32, 0, largest / 10, "image")
+        else:
+            image = specs.Bounded(shape, np.uint8, 0, largest, "image")
+        return {"image": image, "direction": specs.discrete(4, name="direction")}
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(len(ACTIONS), name="action")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        number = jnp.arange(self.size, dtype=jnp.int32)
+        x, y = number[None, None, :], number[None, :, None]
+        lanes = Pose(*(field[:, None, None] for field in (state.agent.x, state.agent.y, state.agent.direction)))
+        kinds = jnp.where(_plane(state.floor), np.int32(0), np.int32(1))
+        kinds = jnp.where(cell(x, y) == state.goal[:, None, None], np.int32(2), kinds)
+        seen = _amaze_view.index(x, y, lanes) != _amaze_view.OUT_OF_VIEW
+        agents = jnp.where((x == lanes.x) & (y == lanes.y), 1 + lanes.direction, 0)
+        canvas = canvas.fill(NIGHT).tiles(kinds, [floor, _maze_tiles.wall, goal])
+        canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
+        return canvas.tiles(agents, [None, *(_picture.agent(direction) for direction in range(4))])
+
+
+def held_out(size: int = 13) -> tuple[tuple[str, ...], Level]:
+    """Returns names and levels of the mazes with a fixed layout in jaxued and minimax that fit into ``size`` cells.
+
+    They are 12 for 13 cells: SixteenRooms, SixteenRooms2, Labyrinth, LabyrinthFlipped, Labyrinth2, StandardMaze,
+    StandardMaze2 and StandardMaze3, on which jaxued evaluates by default, SmallCorridor, and three trivial ones. From
+    19 cells on there is LargeCorridor. minimax draws the goal of a corridor among its dead ends, and here it is in the
+    first one. Smaller mazes have walls on the right and below.
+    """
+    texts = {name: text for name, text in TEXTS.items() if len(text.split()) <= size}
+    if not texts:
+        raise ValueError(f"held_out: size must be at least 3, got {size}")
+    return tuple(texts), parse_levels(list(texts.values()), size)
+
+
+def _acted(action: jax.Array, agent: Pose, goal: jax.Array, rows: tuple[jax.Array, ...]) -> tuple[Pose, jax.Array]:
+    """Returns the agent after an action, and whether it moved against the goal."""
+    x, y = agent.ahead
+    forward, is_goal = action == FORWARD, cell(x, y) == goal
+    free = (_amaze_view.line(rows, y) >> x.astype(jnp.uint32)) & _ONE == _ONE
+    return moved(agent, action, forward & free & ~is_goal), forward & is_goal
+
+
+def _seen(agent: Pose, goal: jax.Array, rows: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    """Returns the floor in view, uint32 ``[B]``, and the view index of the goal."""
+    return _amaze_view.in_view(rows, agent), _amaze_view.index(goal & 31, goal >> 5, agent)
+
+
+def _edited(free: jax.Array, target: jax.Array, agent: jax.Array, word: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns free cells, uint32 ``[B, N]``, and goal after one edit, given two random words ``[B, 2]``."""
+    size = free.shape[1]
+    kind = choice(word[:, 0], jnp.full_like(agent, 3))
+    # The cell to flip is the one of this number among all cells but two, which it skips in their order.
+    places = [(at & 31) + size * (at >> 5) for at in (agent, target)]
+    number = choice(word[:, 1], jnp.full_like(agent, size**2 - 2))
+    for place in (jnp.minimum(*places), jnp.maximum(*places)):
+        number = number + (number >= place).astype(jnp.int32)
+    flipped = free ^ jnp.where((kind == _FLIP_WALL)[:, None], _set_of(number[:, None], size), _ZERO)
+
+    others = free & ~_set_of(jnp.stack(places, axis=1), size)
+    count = _count(others)
+    x, y = nth_cell(others, choice(word[:, 1], count))
+    moves = (kind == _MOVE_GOAL) & (count > 0)
+    return flipped, jnp.where(moves, cell(x, y), target)
+
+
+def _set_of(cells: jax.Array, size: int) -> jax.Array:
+    """Returns the set of cells x + size * y, int32 ``[B, K]``, which may be equal or outside: uint32 ``[B, N]``."""
+    y, bit = cells // size, _ONE << (cells % size).astype(jnp.uint32)
+    is_row = y[:, None, :] == np.arange(size, dtype=np.int32)[None, :, None]
+    return jax.lax.reduce(jnp.where(is_row, bit[:, None, :], _ZERO), _ZERO, jax.lax.bitwise_or, (2,))
+
+
+def _count(rows: jax.Array) -> jax.Array:
+    """Returns the number of cells of a set, int32 ``[B]``."""
+    return jnp.sum(jax.lax.population_count(rows), axis=1).astype(jnp.int32)
+
+
+def _rows(plane: jax.Array) -> jax.Array:
+    """Returns the set of cells at which ``plane``, bool ``[B, N, N]``, is True, as uint32 ``[B, N]``."""
+    bits = _ONE << np.arange(plane.shape[2], dtype=np.uint32)
+    return jnp.sum(jnp.where(plane, bits[None, None], _ZERO), axis=2, dtype=jnp.uint32)
+
+
+def _plane(rows: jax.Array) -> jax.Array:
+    """Returns the map of a set of cells, bool ``[B, N, N]``, row by row."""
+    return (rows[:, :, None] >> np.arange(rows.shape[1], dtype=np.uint32)[None, None]) & _ONE == _ONE
+
+
+def _separate(rows: jax.Array) -> tuple[jax.Array, ...]:
+    return tuple(rows[:, number] for number in range(rows.shape[1]))
