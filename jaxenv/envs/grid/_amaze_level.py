@@ -6,6 +6,7 @@ A text has a line per row of the maze, with one of these characters per cell, as
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,7 +19,7 @@ _AGENTS = ">v<^"
 
 
 @tree.struct
-class Level:
+class MazeLevel:
     """Mazes of N by N cells, with the fields of jaxued's ``Level``. Positions are x and y, from the upper left cell."""
 
     wall_map: jax.Array  # bool[B, N, N], row by row
@@ -27,7 +28,7 @@ class Level:
     agent_dir: jax.Array  # int32[B], 0 right, 1 down, 2 left, 3 up
 
 
-def parse_levels(texts: str | Sequence[str], size: int = 13) -> Level:
+def parse_levels(texts: str | Sequence[str], size: int = 13) -> MazeLevel:
     """Reads mazes from text, one per lane.
 
     A maze that is smaller than ``size`` is filled up with walls on the right and below, which an agent cannot tell from
@@ -45,10 +46,10 @@ def parse_levels(texts: str | Sequence[str], size: int = 13) -> Level:
     if not texts:
         raise ValueError("parse_levels: texts must hold at least one maze, got none")
     parsed = [_parsed(text, size, f"parse_levels: text {i}") for i, text in enumerate(texts)]
-    return Level(*(np.stack(field) for field in zip(*parsed, strict=True)))
+    return jax.tree.map(lambda *fields: np.stack(fields), *parsed)
 
 
-def format_levels(level: Level) -> list[str]:
+def format_levels(level: MazeLevel) -> list[str]:
     """Returns the mazes of all lanes as text, which `parse_levels` reads."""
     texts = []
     level = jax.tree.map(np.asarray, level)
@@ -62,8 +63,8 @@ def format_levels(level: Level) -> list[str]:
     return texts
 
 
-def _parsed(text: str, size: int, owner: str) -> tuple[np.ndarray, ...]:
-    """Returns the fields of one lane."""
+def _parsed(text: str, size: int, owner: str) -> MazeLevel:
+    """Returns the level of one lane, without an axis for lanes."""
     lines = text.strip().splitlines()
     walls = np.ones((size, size), bool)
     found: dict[str, tuple[int, int]] = {}  # goal and agent
@@ -90,4 +91,5 @@ def _parsed(text: str, size: int, owner: str) -> tuple[np.ndarray, ...]:
     for kind, characters in (("goal", "G"), ("agent", " ".join(_AGENTS))):
         if kind not in found:
             raise ValueError(f"{owner} must have one {kind}, {characters}, got none")
-    return walls, *(np.array(found[kind], np.int32) for kind in ("goal", "agent")), np.array(direction, np.int32)
+    fields: list[Any] = [walls, *(np.array(x, np.int32) for x in (found["goal"], found["agent"], direction))]
+    return MazeLevel(*fields)

@@ -9,11 +9,12 @@ A set of cells of the view is one word per lane. Its bits follow the image, whos
     1 step ahead     3  8 13 18 23
     agent's row      4  9  A 19 24    the agent has view index 14
 
-All functions but `encode` are elementwise, for `in_one_kernel`: ``rows`` are the N rows of the grid, uint32 ``[B]`` each,
-bit x of row y being cell (x, y).
+All functions but `encode` are elementwise, for `in_one_kernel`. Their ``rows`` are the N rows of a set of cells of the
+grid, uint32 ``[B]`` each: bit x of row y is cell (x, y).
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +80,7 @@ def encode(floor: jax.Array, goal: jax.Array) -> jax.Array:
 
 def _five_rows(rows: Sequence[jax.Array], start: jax.Array) -> list[jax.Array]:
     """Returns rows ``start - 4`` to ``start`` (uint32 ``[B]``), 0 outside the grid, by moving all rows bit by bit."""
-    lines = [_ZERO] * (SIZE - 1) + list(rows)
+    lines: list[Any] = [_ZERO] * (SIZE - 1) + list(rows)
     for bit in reversed(range((len(lines) - 1).bit_length())):
         distance, moves = 2**bit, start & np.uint32(2**bit) != 0
         needed = SIZE + distance - 1

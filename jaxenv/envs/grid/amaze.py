@@ -3,17 +3,17 @@
 References: jaxued 0.0.2, ``Maze`` and ``make_level_generator``, and minimax 0.2.0, ``Maze``, there named AMaze
 (tests/envs/grid/test_amaze.py).
 Papers: Dennis et al. (2020), "Emergent Complexity and Zero-shot Transfer via Unsupervised Environment Design",
-arXiv:2012.02096; Jiang et al. (2023), "minimax: Efficient Baselines for Autocurricula in JAX", arXiv:2311.12716; Coward,
-Beukman and Foerster (2024), "JaxUED: A simple and useable UED library in Jax", arXiv:2403.13091.
+arXiv:2012.02096; Jiang et al. (2023), "minimax: Efficient Baselines for Autocurricula in JAX", arXiv:2311.12716;
+Coward, Beukman and Foerster (2024), "JaxUED: A simple and useable UED library in Jax", arXiv:2403.13091.
 
 Observation   image: uint8[5, 5, 3], object, colour and state of each cell ahead, by column and row, or with
               normalize_obs float32, divided by 10; the agent is at [2, 4] and not shown, and nothing hides a cell;
               direction: int32, 0 right, 1 down, 2 left, 3 up
 Action        int32        0 turns left, 1 turns right, 2 moves forward; 3 to 6 do nothing
 Reward        1 - time_penalty * min(step / max_steps, 1) on the step that moves forward against the goal, else 0
-Starts        in a level: num_walls walls in uniformly random cells, drawn with replacement unless distinct_walls, or with
-              vary_num_walls a uniform number of them from 0 to num_walls; agent and goal in two uniformly random free
-              cells, the agent facing a random direction; a level may have no way to the goal
+Starts        in a level: num_walls walls in uniformly random cells, drawn with replacement unless distinct_walls, or
+              with vary_num_walls a uniform number of them from 0 to num_walls; agent and goal in two uniformly random
+              free cells, the agent facing a random direction; a level may have no way to the goal
 Terminates    at the goal, which the agent does not enter
 Time limit    max_steps, 250 (registry), a truncation
 
@@ -34,7 +34,7 @@ from jaxenv.envs import _maze_tiles
 from jaxenv.envs._drawing import floor, goal
 from jaxenv.envs.grid import _amaze_view, _picture
 from jaxenv.envs.grid._amaze_held_out import TEXTS
-from jaxenv.envs.grid._amaze_level import LARGEST, Level, parse_levels
+from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel, parse_levels
 from jaxenv.envs.grid._amaze_level import format_levels as format_levels
 from jaxenv.envs.grid._cell_set import nth_cell
 from jaxenv.envs.grid._view import Pose
@@ -80,7 +80,7 @@ class AMaze(Task):
     num_edits: int = tree.static(default=5, low=0, doc="number of edits of ``mutate_level``")
     normalize_obs: bool = tree.static(default=False, doc="whether the image is divided by 10")
 
-    Level = Level
+    Level = MazeLevel
     action_names = ACTIONS
 
     def check(self) -> None:
@@ -93,7 +93,7 @@ class AMaze(Task):
 
     # --- levels ------------------------------------------------------------------------------------------------------
 
-    def sample_level(self, stream: random.Stream) -> Level:
+    def sample_level(self, stream: random.Stream) -> MazeLevel:
         """Draws a level for every lane; the module docstring says from which distribution."""
         free = ~self._walls(random.fold_in(stream, "walls")) & np.uint32(2**self.size - 1)
         count = _count(free)
@@ -101,7 +101,7 @@ class AMaze(Task):
         agent = choice(places[:, 0], count)
         target = choice(places[:, 1], count - 1)
         target = target + (target >= agent).astype(jnp.int32)  # skips the agent's cell
-        return Level(
+        return MazeLevel(
             ~_plane(free),
             jnp.stack(nth_cell(free, target), axis=1),
             jnp.stack(nth_cell(free, agent), axis=1),
@@ -120,7 +120,7 @@ class AMaze(Task):
             drawn = jnp.where(np.arange(self.num_walls)[None] < count, drawn, np.int32(cells))  # outside the maze
         return _set_of(drawn, self.size)
 
-    def mutate_level(self, level: Level, stream: random.Stream) -> Level:
+    def mutate_level(self, level: MazeLevel, stream: random.Stream) -> MazeLevel:
         """Edits a level of every lane at random, as ACCEL does.
 
         Each of ``num_edits`` edits, with equal probability, changes nothing, turns a uniform cell other than those of
@@ -133,7 +133,7 @@ class AMaze(Task):
         (free, target), _ = jax.lax.scan(lambda maze, word: (_edited(*maze, agent, word), None), start, words)
         return tree.rebuild(level, wall_map=~_plane(free), goal_pos=jnp.stack([target & 31, target >> 5], axis=1))
 
-    def check_level(self, level: Level) -> None:
+    def check_level(self, level: MazeLevel) -> None:
         """Checks that agent and goal are in two free cells of the maze and that the agent has a direction.
 
         Raises:
@@ -159,7 +159,7 @@ class AMaze(Task):
     def initial(self, stream: random.Stream) -> State:
         return self.initial_in(stream, self.sample_level(stream))
 
-    def initial_in(self, stream: random.Stream, level: Level) -> State:
+    def initial_in(self, stream: random.Stream, level: MazeLevel) -> State:
         """Returns the state at the start of an episode in a level."""
         return State(
             _rows(~level.wall_map),
@@ -209,7 +209,7 @@ class AMaze(Task):
         return canvas.tiles(agents, [None, *(_picture.agent(direction) for direction in range(4))])
 
 
-def held_out(size: int = 13) -> tuple[tuple[str, ...], Level]:
+def held_out(size: int = 13) -> tuple[tuple[str, ...], MazeLevel]:
     """Returns names and levels of the mazes with a fixed layout in jaxued and minimax that fit into ``size`` cells.
 
     They are 12 for 13 cells: SixteenRooms, SixteenRooms2, Labyrinth, LabyrinthFlipped, Labyrinth2, StandardMaze,

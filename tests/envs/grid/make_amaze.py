@@ -1,7 +1,7 @@
 """Records the behaviour of jaxued and of minimax in ``amaze.npz``, which the tests compare with.
 
-    git clone https://github.com/DramaCow/jaxued && git -C jaxued checkout 0f8f1284677375b889e4f13a32c9617cd009f8c4
-    git clone https://github.com/facebookresearch/minimax && git -C minimax checkout d053054c5290a04c1c4cd8b55704d999cad73e30
+    git clone https://github.com/DramaCow/jaxued && git -C jaxued checkout 0f8f128
+    git clone https://github.com/facebookresearch/minimax && git -C minimax checkout d053054
     python -m venv ued && ued/bin/pip install jax flax chex gymnax
     ued/bin/python tests/envs/grid/make_amaze.py jaxued minimax
 

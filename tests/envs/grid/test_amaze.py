@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import random, tree
+from jaxenv import tree
 from jaxenv.core.task import TaskState
 from jaxenv.envs.grid import amaze
-from jaxenv.envs.grid.amaze import AMaze, Level
+from jaxenv.envs.grid.amaze import AMaze
 from jaxenv.random import Clock
 from tests.draws import chi_square, draw, lanes
 from tests.errors import like
@@ -41,7 +41,7 @@ def level_of(prefix):
     """The recorded levels of a prefix."""
     names = ("wall_map", "goal_pos", "agent_pos", "agent_dir")
     fields = [recorded()[f"{prefix}_{name}"] for name in names]
-    return Level(*(x if x.dtype == bool else x.astype(np.int32) for x in fields))
+    return AMaze.Level(*(x if x.dtype == bool else x.astype(np.int32) for x in fields))
 
 
 @jax.jit
