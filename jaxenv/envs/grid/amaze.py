@@ -41,7 +41,7 @@ from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, cell, choice, moved
 
 _ONE, _ZERO = np.uint32(1), np.uint32(0)
-_NO_CHANGE, _FLIP_WALL, _MOVE_GOAL = range(3)
+_FLIP_WALL, _MOVE_GOAL = 1, 2  # edits; 0 changes nothing
 
 
 @tree.struct
@@ -77,7 +77,6 @@ class AMaze(Task):
     vary_num_walls: bool = tree.static(
         default=False, doc="whether the number of walls is uniform in 0 .. num_walls, drawn for each level"
     )
-    num_edits: int = tree.static(default=5, low=0, doc="number of edits of ``mutate_level``")
     normalize_obs: bool = tree.static(default=False, doc="whether the image is divided by 10")
 
     Level = MazeLevel
@@ -121,17 +120,27 @@ class AMaze(Task):
         return _set_of(drawn, self.size)
 
     def mutate_level(self, level: MazeLevel, stream: random.Stream) -> MazeLevel:
-        """Edits a level of every lane at random, as ACCEL does.
+        """Edits the level of every lane once at random, as ACCEL does.
 
-        Each of ``num_edits`` edits, with equal probability, changes nothing, turns a uniform cell other than those of
-        agent and goal into a wall or back, or moves the goal to a uniform free cell other than these two. It is the
-        mutation of minimax, ``make_level_mutator_minimax`` in jaxued.
+        With equal probability an edit changes nothing, turns a uniform cell other than those of agent and goal into a
+        wall or back, or moves the goal to a uniform free cell other than these two, if there is one. These are the
+        edits of minimax, in jaxued those of ``make_level_mutator_minimax``.
         """
-        agent = cell(level.agent_pos[:, 0], level.agent_pos[:, 1])
-        start = _rows(~level.wall_map), cell(level.goal_pos[:, 0], level.goal_pos[:, 1])
-        words = jnp.moveaxis(random.bits(stream, (self.num_edits, 2)), 1, 0)
-        (free, target), _ = jax.lax.scan(lambda maze, word: (_edited(*maze, agent, word), None), start, words)
-        return tree.rebuild(level, wall_map=~_plane(free), goal_pos=jnp.stack([target & 31, target >> 5], axis=1))
+        edit, word = random.separate_bits(stream, 2)
+        edit = choice(edit, jnp.full_like(level.agent_dir, 3))
+        agent, target = (at[:, 0] + self.size * at[:, 1] for at in (level.agent_pos, level.goal_pos))
+        # The cell to flip has this number among all cells but two, which it skips in their order.
+        flipped = choice(word, jnp.full_like(agent, self.size**2 - 2))
+        for place in (jnp.minimum(agent, target), jnp.maximum(agent, target)):
+            flipped = flipped + (flipped >= place).astype(jnp.int32)
+        flips = _plane(_set_of(flipped[:, None], self.size)) & (edit == _FLIP_WALL)[:, None, None]
+
+        others = _rows(~level.wall_map) & ~_set_of(jnp.stack([agent, target], axis=1), self.size)
+        count = _count(others)
+        moved_to = jnp.stack(nth_cell(others, choice(word, count)), axis=1)
+        moves = (edit == _MOVE_GOAL) & (count > 0)
+        goal_pos = jnp.where(moves[:, None], moved_to, level.goal_pos)
+        return tree.rebuild(level, wall_map=level.wall_map ^ flips, goal_pos=goal_pos)
 
     def check_level(self, level: MazeLevel) -> None:
         """Checks that agent and goal are in two free cells of the maze and that the agent has a direction.
@@ -156,11 +165,7 @@ class AMaze(Task):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def initial(self, stream: random.Stream) -> State:
-        return self.initial_in(stream, self.sample_level(stream))
-
-    def initial_in(self, stream: random.Stream, level: MazeLevel) -> State:
-        """Returns the state at the start of an episode in a level."""
+    def initial(self, stream: random.Stream, level: MazeLevel) -> State:
         return State(
             _rows(~level.wall_map),
             cell(level.goal_pos[:, 0], level.goal_pos[:, 1]),
@@ -234,24 +239,6 @@ def _acted(action: jax.Array, agent: Pose, goal: jax.Array, rows: tuple[jax.Arra
 def _seen(agent: Pose, goal: jax.Array, rows: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
     """Returns the floor in view, uint32 ``[B]``, and the view index of the goal."""
     return _amaze_view.in_view(rows, agent), _amaze_view.index(goal & 31, goal >> 5, agent)
-
-
-def _edited(free: jax.Array, target: jax.Array, agent: jax.Array, word: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns free cells, uint32 ``[B, N]``, and goal after one edit, given two random words ``[B, 2]``."""
-    size = free.shape[1]
-    kind = choice(word[:, 0], jnp.full_like(agent, 3))
-    # The cell to flip is the one of this number among all cells but two, which it skips in their order.
-    places = [(at & 31) + size * (at >> 5) for at in (agent, target)]
-    number = choice(word[:, 1], jnp.full_like(agent, size**2 - 2))
-    for place in (jnp.minimum(*places), jnp.maximum(*places)):
-        number = number + (number >= place).astype(jnp.int32)
-    flipped = free ^ jnp.where((kind == _FLIP_WALL)[:, None], _set_of(number[:, None], size), _ZERO)
-
-    others = free & ~_set_of(jnp.stack(places, axis=1), size)
-    count = _count(others)
-    x, y = nth_cell(others, choice(word[:, 1], count))
-    moves = (kind == _MOVE_GOAL) & (count > 0)
-    return flipped, jnp.where(moves, cell(x, y), target)
 
 
 def _set_of(cells: jax.Array, size: int) -> jax.Array:
