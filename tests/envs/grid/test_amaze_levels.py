@@ -51,6 +51,14 @@ def test_levels_have_the_distribution_of_the_original(distinct, name):
     assert abs(chi_square(np.bincount(level.agent_dir))) < 4
 
 
+@pytest.mark.parametrize("options", [{}, {"distinct_walls": True}, {"vary_num_walls": True}], ids=str)
+def test_levels_without_walls_are_free(options):
+    env = AMaze(num_walls=0, **options)
+    level = draw(env.sample_level, 50)
+    env.check_level(level)
+    assert not level.wall_map.any()
+
+
 def test_a_varying_number_of_walls_is_uniform_with_both_ends():
     env = AMaze(num_walls=9, vary_num_walls=True, distinct_walls=True)
     level = draw(env.sample_level)
