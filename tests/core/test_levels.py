@@ -175,6 +175,13 @@ def test_a_state_brings_the_params_that_were_drawn():
         env.with_level({**level, "params": {"gravity": np.full(LANES, np.inf, np.float32)}})
 
 
+def test_given_levels_are_not_dropped_from_a_stack_as_data():
+    env = jaxenv.make("CartPole-v1", num_envs=2)
+    given = env.with_level(jaxenv.sample_level(env, KEY))
+    with pytest.raises(ValueError, match=r"to_data: .* starts in given levels: store env without them, and the levels"):
+        jaxenv.to_data(given)
+
+
 def test_mutations_are_drawn_per_lane():
     env = ToGoal(num_envs=LANES)
     level = jaxenv.sample_level(env, KEY)
