@@ -116,7 +116,8 @@ class AMaze(Task):
             drawn = random.integers(stream, (self.num_walls,), 0, cells)
         if self.vary_num_walls:
             count = random.integers(random.fold_in(stream, "count"), (1,), 0, self.num_walls + 1)
-            drawn = jnp.where(np.arange(self.num_walls, dtype=np.int32)[None] < count, drawn, np.int32(cells))  # outside the maze
+            number, outside = np.arange(self.num_walls, dtype=np.int32)[None], np.int32(cells)
+            drawn = jnp.where(number < count, drawn, outside)
         return _set_of(drawn, self.size)
 
     def mutate_level(self, level: MazeLevel, stream: random.Stream) -> MazeLevel:
