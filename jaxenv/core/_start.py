@@ -1,5 +1,6 @@
 """Where the next episodes of some lanes start, and checks of the levels and states that a caller gives for it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
@@ -21,18 +22,22 @@ E = TypeVar("E", bound="Environment")
 
 @tree.struct
 class Start:
-    """Where episodes start in the lanes ``given``, bool ``[B]``; the other lanes start in new levels.
+    """Where episodes start in the lanes ``given``, bool ``[B]``, and the other lanes in new levels; ``None`` for all.
 
     ``place`` leads with ``[B]``: levels, or what `Environment._start_of` keeps of a state if ``in_state``.
     """
 
     place: Tree
-    given: jax.Array
+    given: jax.Array | None = None
     in_state: bool = tree.static(default=False)
 
-    def where(self, other: Tree) -> Tree:
-        """Returns the given places, and in the other lanes those of ``other``."""
-        return tree.where(self.given, self.place, other)
+    def or_else(self, other: Callable[[], Tree]) -> Tree:
+        """Returns the given places, and in the other lanes those that ``other`` computes."""
+        return self.place if self.given is None else tree.where(self.given, self.place, other())
+
+    @property
+    def num_lanes(self) -> int:
+        return int(jnp.shape(jax.tree.leaves(self.place)[0])[0])
 
 
 def started(call: str, env: E, level: Tree, from_state: Tree) -> E:
@@ -49,19 +54,14 @@ def of_levels(call: str, env: "Environment", level: Tree) -> Start:
     level = _checked(call, env, "level", level, level_shapes(env))
     if all(map(is_concrete, jax.tree.leaves(level))):
         env._check_level(level)
-    return Start(level, jnp.ones(_lanes(level), bool))
+    return Start(level)
 
 
 def of_states(call: str, env: "Environment", state: Tree) -> Start:
     """Returns starts in the states of ``env``, for all lanes; raises a ``ValueError`` for states of another stack."""
     if (fault := _checks.start_fault(env, state)) is not None:
         raise ValueError(f"{call}: from_state: {fault}")
-    place = tree.detach(env._start_of(state))
-    return Start(place, jnp.ones(env.clock(state).env_id.shape, bool), in_state=True)
-
-
-def _lanes(level: Tree) -> int:
-    return int(jnp.shape(jax.tree.leaves(level)[0])[0])
+    return Start(tree.detach(env._start_of(state)), in_state=True)
 
 
 def level_shapes(env: "Environment") -> Tree:

@@ -45,9 +45,9 @@ def mutate_level(env: Environment, level: Tree, key: jax.Array) -> Tree:
     """
     check_environment("mutate_level", env)
     random.check_one("mutate_level", key)
-    start = _start.of_levels("mutate_level", env, level)
+    level = _start.of_levels("mutate_level", env, level).place
     with _checks.explained("mutate_level", env):
-        return _mutated(env, start.place, start.given, key)
+        return _mutated(env, level, key)
 
 
 @self_compiling
@@ -59,7 +59,8 @@ def _sampled(env: Environment, key: jax.Array, env_id: jax.Array | None) -> Tree
 
 
 @self_compiling
-def _mutated(env: Environment, level: Tree, lanes: jax.Array, key: jax.Array) -> Tree:
-    words = random.lane_words(key, jnp.arange(lanes.shape[0], dtype=jnp.int32), salt="mutate_level")
+def _mutated(env: Environment, level: Tree, key: jax.Array) -> Tree:
+    lanes = jnp.arange(jax.tree.leaves(level)[0].shape[0], dtype=jnp.int32)
+    words = random.lane_words(key, lanes, salt="mutate_level")
     zero = jnp.zeros(lanes.shape, jnp.uint32)
     return env._mutated(level, Stream(*words, zero, zero))

@@ -208,10 +208,10 @@ class Task(Environment):
     def _begun(self, stream: Stream) -> Tree:
         """Returns the task state in which an episode starts."""
         start: Start | None = self._given
-        if start is None or start.in_state:
-            new = self._in_level(self._sampled(stream), stream)
-            return new if start is None else start.where(new)
-        return self._in_level(start.where(self._sampled(stream)), stream)
+        if start is not None and start.in_state:
+            return start.or_else(lambda: self._in_level(self._sampled(stream), stream))
+        level = self._sampled(stream) if start is None else start.or_else(lambda: self._sampled(stream))
+        return self._in_level(level, stream)
 
     def _sampled(self, stream: Stream) -> Tree:
         level = self.sample_level(stream)

@@ -82,8 +82,8 @@ class LevelReplay(Wrapper):
         else:
             given = starts.of_states("assign", self.env, start.inner if isinstance(start, LevelReplayState) else start)
         lanes = state.given.shape[0]
-        if given.given.shape[0] != lanes:
-            raise ValueError(f"assign: start must hold {lanes} lanes, as the state, got {given.given.shape[0]}")
+        if given.num_lanes != lanes:
+            raise ValueError(f"assign: start must hold {lanes} lanes, as the state, got {given.num_lanes}")
         mask = _mask("assign", mask, lanes)
         return dataclasses.replace(state, place=tree.where(mask, given.place, state.place), given=state.given | mask)
 
@@ -110,7 +110,8 @@ class LevelReplay(Wrapper):
         else:
             place, given, inner = previous.place, previous.given, previous.inner
         if self._given is not None:
-            place, given = self._given.where(place), given | self._given.given
+            place = self._given.or_else(lambda: place)
+            given = jnp.ones_like(given) if self._given.given is None else given | self._given.given
         state, timestep = self._inside(place, given).begin(keys, env_id, episode, inner)
         return LevelReplayState(state, place, given), timestep
 

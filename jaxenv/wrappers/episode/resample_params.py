@@ -143,9 +143,8 @@ class ResampleParams(Wrapper):
     def begin(
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
     ) -> tuple[Tree, TimeStep]:
-        own = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
-        if self._given is not None:
-            own = self._given.where(own)
+        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
+        own = self._drawn(clock) if self._given is None else self._given.or_else(lambda: self._drawn(clock))
         env = self._with(own, env_id.shape[0])
         state, timestep = env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))

@@ -39,7 +39,7 @@ def to_data(env: Environment) -> dict[str, Any]:
         kind = type(task).__name__
         rule = f"{env.name!r} must be the registered id of its class, {kind}"
         raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.load instead")
-    if task._given is not None:
+    if getattr(task, "_given", None) is not None:
         raise ValueError(f"to_data: {env} starts in given levels: store env without them, and the levels by data.save")
     registered = spec.make(env.num_envs)
     return {
