@@ -18,12 +18,12 @@ def insert(state: LevelBufferState, levels: Any, scores: jax.Array, valid: jax.A
     state, capacity = dataclasses.replace(state, time=state.time + 1), state.scores.shape[0]
     if not len(scores):
         return state
-    hashes, is_used = _hash(levels), jnp.arange(capacity, dtype=np.int32) < state.size
+    hashes = _hash(levels)
     # Within the call, the last of equal levels counts.
     last = _last(jnp.all(hashes[:, None] == hashes[None], axis=-1), valid)
     valid &= ~((last > np.arange(len(scores), dtype=np.int32)) & _equal(levels, tree.gather(levels, last)))
-    # Levels that are in the buffer already.
-    is_match = jnp.all(hashes[:, None] == state.hashes[None], axis=-1) & is_used[None]
+    # Levels that are in the buffer already. An empty place has no level's hash.
+    is_match = jnp.all(hashes[:, None] == state.hashes[None], axis=-1)
     place = jnp.argmax(is_match, axis=1).astype(jnp.int32)
     is_stored = valid & jnp.any(is_match, axis=1) & _equal(levels, tree.gather(state.levels, place))
     state = _write(state, place, is_stored, scores=scores, notes=notes, last_used=state.time)

@@ -140,33 +140,29 @@ def _episodes(
     step_type = next_rows(owner, timestep.step_type, last.step_type)
     valid = transition_mask(timestep, last, mode)
     ends = valid & (step_type == np.int32(StepType.LAST))
-    begins = ends | ~valid & (step_type != np.int32(StepType.MID))
     reward = next_rows(owner, timestep.reward, last.reward).astype(jnp.float32)
-    return _fold(reward if x is None else x, reward, valid, ends, begins, solved_above)
+    return _fold(reward if x is None else x, reward, valid, ends, solved_above)
 
 
 @compiled_once
-def _fold(
-    x: jax.Array, reward: jax.Array, valid: jax.Array, ends: jax.Array, begins: jax.Array, solved_above: Any
-) -> _Episodes:
-    """Folds transitions ``[T, B]`` into sums over complete episodes; after ``begins`` another episode starts."""
+def _fold(x: jax.Array, reward: jax.Array, valid: jax.Array, ends: jax.Array, solved_above: Any) -> _Episodes:
+    """Folds transitions ``[T, B]`` into sums over complete episodes. No episode goes on after an invalid row."""
     zero = jnp.zeros_like(reward[0])
 
     def step(carry: Any, row: Any) -> Any:
         (number, means, greatest, solved), (total, return_, steps) = carry
-        x, reward, valid, ends, begins = row
-        counted = valid.astype(jnp.float32)
-        total, return_, steps = total + jnp.where(valid, x, 0), return_ + jnp.where(valid, reward, 0), steps + counted
+        x, reward, valid, ends = row
+        total, return_, steps = total + x, return_ + reward, steps + 1
         episodes = _Episodes(
             number + ends.astype(jnp.float32),
-            means + jnp.where(ends, total / jnp.maximum(steps, 1), 0),
+            means + jnp.where(ends, total / steps, 0),
             jnp.where(ends, jnp.maximum(greatest, return_), greatest),
             solved + (ends & (return_ > solved_above)).astype(jnp.float32),
         )
-        return (episodes, jax.tree.map(lambda s: jnp.where(begins, 0, s), (total, return_, steps))), None
+        return (episodes, jax.tree.map(lambda s: jnp.where(valid & ~ends, s, 0), (total, return_, steps))), None
 
     start = _Episodes(zero, zero, jnp.full_like(zero, -np.inf), zero), (zero, zero, zero)
-    (episodes, _), _ = jax.lax.scan(step, start, (x, reward, valid, ends, begins))
+    (episodes, _), _ = jax.lax.scan(step, start, (x, reward, valid, ends))
     return episodes
 
 

@@ -102,8 +102,8 @@ def test_an_interrupted_episode_does_not_count():
 
 
 def test_an_abnormal_episode_does_not_count():
-    timestep, last = rows_of([FIRST, LAST, FIRST, LAST], [0, 8, 0, 1], [False, True, False, False])
-    assert level_scores.max_return(timestep, last).tolist() == [1]
+    timestep, last = rows_of([FIRST, LAST, FIRST, LAST], [0, 8, 0, -1], [False, True, False, False])
+    assert level_scores.max_return(timestep, last).tolist() == [-1]
 
 
 def test_returns_below_zero_are_not_raised_to_zero():
