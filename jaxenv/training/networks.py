@@ -1,4 +1,4 @@
-"""Parts of the learners' networks: readers of observations, dense layers, convolutions and a GRU.
+"""Parts of the learners' networks: readers of observations, dense layers, convolutions, a GRU and an LSTM.
 
 Weights are orthogonal (Saxe et al., 2014, arXiv:1312.6120), biases 0.
 """
@@ -28,7 +28,7 @@ class Filters(NamedTuple):
 # arXiv:1903.03176).
 LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
-_LEAST_PIXELS, _LEAST_LARGE = 10, 32
+_LEAST_SMALL, _LEAST_PIXELS, _LEAST_LARGE = 3, 10, 32
 _MOST_VALUES = 1024  # integers with more values are read as numbers
 _LONGEST = 100.0  # rows that a GRU remembers at first
 
@@ -57,8 +57,8 @@ class Reader:
         Args:
             owner: the learner, for errors.
             spec: the spec of one lane's observation, a tree.
-            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves images of at least 10
-                rows and columns.
+            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one, of at least 3 rows and columns; ``"auto"``
+                convolves images of at least 10.
 
         Raises:
             ValueError: if the channels of an image come first, or for ``"cnn"`` without an image.
@@ -66,7 +66,7 @@ class Reader:
         leaves = jax.tree.leaves(spec, is_leaf=specs.is_spec)
         filters = tuple(_filters(owner, torso, leaf) for leaf in leaves)
         if torso == "cnn" and not any(filters):
-            rule = f"an image [H, W] or [H, W, C] of at least {_LEAST_PIXELS} rows and columns"
+            rule = f"an image [H, W] or [H, W, C] of at least {_LEAST_SMALL} rows and columns"
             raise ValueError(f"{owner}: the observation must hold {rule} for torso='cnn', got {spec}")
         categories = [_is_category(leaf) for leaf in leaves]
         return cls(
@@ -139,6 +139,8 @@ def _filters(owner: str, torso: str, spec: Any) -> tuple[Filters, ...]:
         return LARGE if min(shape[:2]) >= _LEAST_LARGE else SMALL
     if len(shape) == 3 and min(shape[1:]) >= _LEAST_PIXELS:
         raise ValueError(f"{owner}: the channels of an image must come last, as of FrameStack(axis=-1), got {spec}")
+    if torso == "cnn" and min(shape[:2]) >= _LEAST_SMALL:
+        return SMALL
     return ()
 
 
@@ -217,3 +219,30 @@ class GRU(nn.Module):
         """Initialises the biases of the gates (reset, update) and of the new memory."""
         of_update = jnp.log(jnp.linspace(1.0, _LONGEST - 1.0, self.width, dtype=dtype))
         return jnp.concatenate([jnp.zeros_like(of_update), of_update, jnp.zeros_like(of_update)])
+
+
+class LSTM(nn.Module):
+    """A long short-term memory over time (Hochreiter and Schmidhuber, 1997; Gers et al., 2000), restarted by a mask.
+
+    ``memory`` is ``[B, 2 * width]``, output and cell; the other arguments and the result are those of `GRU`.
+    """
+
+    width: int
+
+    @nn.compact
+    def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        inputs = dense(4 * self.width, 1.0)(x)
+        square = self.width, self.width
+        gates = ("input", "forget", "new", "output")
+        kernel = jnp.concatenate([self.param(name, orthogonal(1.0), square, jnp.float32) for name in gates], axis=-1)
+
+        def step(memory: Any, row: Any) -> Any:
+            inputs, start = row
+            memory = jnp.where(start[:, None], jnp.zeros_like(memory), memory)
+            output, cell = jnp.split(memory, 2, axis=-1)
+            write, keep, new, show = jnp.split(inputs + output @ kernel, 4, axis=-1)
+            cell = nn.sigmoid(keep) * cell + nn.sigmoid(write) * nn.tanh(new)
+            output = nn.sigmoid(show) * nn.tanh(cell)
+            return jnp.concatenate([output, cell], axis=-1), output
+
+        return jax.lax.scan(step, memory, (inputs, starts))
