@@ -231,18 +231,70 @@ class LSTM(nn.Module):
 
     @nn.compact
     def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        inputs = dense(4 * self.width, 1.0)(x)
+        x = jnp.concatenate([x, jnp.ones((*x.shape[:-1], 1), jnp.float32)], axis=-1)
+        kernel = self.param("kernel", self._weights, (x.shape[-1] + self.width, 4 * self.width))
+        return _lstm(kernel, memory, x, starts)
+
+    def _weights(self, key: jax.Array, shape: Any) -> jax.Array:
+        """Initialises the weights of the inputs, the biases and the weights of the outputs, for each of four gates."""
+        of_inputs, *of_outputs = jax.random.split(key, 5)
         square = self.width, self.width
-        gates = ("input", "forget", "new", "output")
-        kernel = jnp.concatenate([self.param(name, orthogonal(1.0), square, jnp.float32) for name in gates], axis=-1)
+        return jnp.concatenate(
+            [
+                orthogonal(1.0)(of_inputs, (shape[0] - self.width - 1, shape[1])),
+                jnp.zeros((1, shape[1]), jnp.float32),
+                jnp.concatenate([orthogonal(1.0)(key, square) for key in of_outputs], axis=-1),
+            ]
+        )
 
-        def step(memory: Any, row: Any) -> Any:
-            inputs, start = row
-            memory = jnp.where(start[:, None], jnp.zeros_like(memory), memory)
-            output, cell = jnp.split(memory, 2, axis=-1)
-            write, keep, new, show = jnp.split(inputs + output @ kernel, 4, axis=-1)
-            cell = nn.sigmoid(keep) * cell + nn.sigmoid(write) * nn.tanh(new)
-            output = nn.sigmoid(show) * nn.tanh(cell)
-            return jnp.concatenate([output, cell], axis=-1), output
 
-        return jax.lax.scan(step, memory, (inputs, starts))
+@jax.custom_vjp
+def _lstm(kernel: jax.Array, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return _lstm_forward(kernel, memory, x, starts)[0]
+
+
+def _lstm_forward(kernel: Any, memory: Any, x: Any, starts: Any) -> tuple[Any, Any]:
+    num_inputs, width = x.shape[-1], memory.shape[-1] // 2
+    inputs = (x.reshape(-1, num_inputs) @ kernel[:num_inputs]).reshape(*starts.shape, -1)
+
+    def step(memory: Any, row: Any) -> Any:
+        inputs, start = row
+        memory = jnp.where(start[:, None], jnp.zeros_like(memory), memory)
+        output, cell = jnp.split(memory, 2, axis=-1)
+        gates, new = jnp.split(inputs + output @ kernel[num_inputs:], [3 * width], axis=-1)
+        gates, new = nn.sigmoid(gates), nn.tanh(new)
+        write, keep, show = jnp.split(gates, 3, axis=-1)
+        cell = keep * cell + write * new
+        shown = nn.tanh(cell)
+        return jnp.concatenate([show * shown, cell], axis=-1), (show * shown, (gates, new, shown, memory))
+
+    last, (outputs, saved) = jax.lax.scan(step, memory, (inputs, starts))
+    return (last, outputs), (kernel, x, starts, saved)
+
+
+def _lstm_backward(residuals: Any, gradients: Any) -> Any:
+    """Propagates gradients row by row, and sums those of the kernel over all rows in one product."""
+    kernel, x, starts, saved = residuals
+    d_last, d_outputs = gradients
+    num_inputs, width = x.shape[-1], d_last.shape[-1] // 2
+    of_inputs, of_outputs = kernel[:num_inputs].T, kernel[num_inputs:].T
+
+    def step(d_memory: Any, row: Any) -> Any:
+        d_shown, start, (gates, new, shown, memory) = row
+        write, keep, show = jnp.split(gates, 3, axis=-1)
+        d_output, d_cell = jnp.split(d_memory, 2, axis=-1)
+        d_output = d_output + d_shown
+        d_cell = d_cell + d_output * show * (1 - shown**2)
+        d_gates = jnp.concatenate([d_cell * new, d_cell * memory[:, width:], d_output * shown], axis=-1)
+        d_gates = jnp.concatenate([d_gates * gates * (1 - gates), d_cell * write * (1 - new**2)], axis=-1)
+        d_memory = jnp.concatenate([d_gates @ of_outputs, d_cell * keep], axis=-1)
+        return jnp.where(start[:, None], jnp.zeros_like(d_memory), d_memory), d_gates
+
+    d_memory, d_gates = jax.lax.scan(step, d_last, (d_outputs, starts, saved), reverse=True)
+    read = jnp.concatenate([x, saved[-1][..., :width]], axis=-1)
+    flat = d_gates.reshape(-1, d_gates.shape[-1])
+    d_kernel = read.reshape(len(flat), -1).T @ flat
+    return d_kernel, d_memory, (flat @ of_inputs).reshape(x.shape), np.zeros(starts.shape, jax.dtypes.float0)
+
+
+_lstm.defvjp(_lstm_forward, _lstm_backward)

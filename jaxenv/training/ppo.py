@@ -214,10 +214,12 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     def explore(params: Any) -> rollout.Policy:
         def policy(timestep: jaxenv.TimeStep, stream: random.Stream, memory: Any = ()) -> rollout.PolicyStep:
             observation, mask = read(timestep.observation), legal(timestep)
-            inputs, _, memory = _step(heads, params, observation, mask, memory)
+            inputs, value, memory = _step(heads, params, observation, mask, memory)
             sample = pi.sample(inputs, stream)
             log_probability = pi.log_probability(inputs, sample)
             info = {"observation": observation, "mask": mask, "sample": sample, "log_probability": log_probability}
+            if config.recurrent:
+                info["value"] = value
             return rollout.PolicyStep(pi.to_action(sample), memory, info)
 
         return policy
@@ -253,9 +255,12 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
         settings: Config, memory: Any, learner: Learner, rows: rollout.Experience, last_observation: Any
     ) -> tuple["_Batch", tuple[jax.Array, jax.Array]]:
         last, info = learner.timestep, rows.policy_info
-        observation = data.with_last(info["observation"], last_observation)
-        starts = env.episode_starts(rows.timestep), env.episode_starts(last)
-        _, values, _ = heads(learner.params, observation, memory, data.with_last(*starts))
+        if config.recurrent:  # the memory after the rows has read them already
+            next_row = jax.tree.map(lambda x: x[None], (last_observation, env.episode_starts(last)))
+            _, last_value, _ = heads(learner.params, next_row[0], learner.memory, next_row[1])
+            values = jnp.concatenate([info["value"], last_value])
+        else:
+            _, values, _ = heads(learner.params, data.with_last(info["observation"], last_observation))
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
         estimates = values[:-1], advantage
         batch = _Batch(
@@ -269,7 +274,9 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             valid=data.transition_mask(rows.timestep, last),
         )
         if config.recurrent:  # whole lanes [B, T, ...], with the memory that they had before the unroll
-            batch = jax.tree.map(lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, starts=starts[0]))
+            batch = jax.tree.map(
+                lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, starts=env.episode_starts(rows.timestep))
+            )
             return dataclasses.replace(batch, memory=memory), estimates
         return jax.tree.map(lambda x: x.reshape(advantage.size, *x.shape[2:]), batch), estimates
 
