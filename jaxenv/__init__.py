@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # the public names: type checkers read this block, and so doe
     from jaxenv.core.lanes import partition_specs as partition_specs
     from jaxenv.core.lanes import reset_where as reset_where
     from jaxenv.core.lanes import step_where as step_where
+    from jaxenv.core.levels import mutate_level as mutate_level
+    from jaxenv.core.levels import sample_level as sample_level
     from jaxenv.core.multitask import Multitask as Multitask
     from jaxenv.core.registry import EnvSpec as EnvSpec
     from jaxenv.core.registry import ids as ids

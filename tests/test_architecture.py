@@ -87,6 +87,7 @@ ALLOWED_PRIVATE = {
     "envs/bsuite/_digits": "names the command that installs an extra",
     "envs/toy_text/tabular": "solves a task, compiled for its structure",
     "wrappers/episode/autoreset": "restarts lanes",
+    "wrappers/episode/level_replay": "sets where episodes start",
     "wrappers/episode/resample_params": "reads and sets all declared leaves",
     "wrappers/recording/_statistics": "explains a state of another stack",
     "wrappers/recording/record_video": "sends frames of merged batches",

@@ -79,7 +79,7 @@ def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree
     for name, own, given in zip(("state", "timestep"), expected, start, strict=False):
         if (found := mismatch(own, given, name)) is not None:
             return f"{found}: pass the {name} that {env} returned"
-        for where, shape, x in _leaves(name, own, given):
+        for where, shape, x in leaves_with_names(name, own, given):
             if jnp.shape(x) == shape.shape[1:]:
                 rule = f"{where} must lead with the lanes, got shape {jnp.shape(x)}"
                 return f"{env} takes whole batches, without vmap: {rule}"
@@ -93,7 +93,7 @@ def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree
     return None
 
 
-def _leaves(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, Any, Any]]:
+def leaves_with_names(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, Any, Any]]:
     """Yields name, expected and given leaf of every array with lanes, in two trees of one structure."""
     nodes = (jax.tree_util.tree_leaves_with_path(t, is_leaf=tree.is_shared) for t in (own, given))
     for (path, shape), (_, x) in zip(*nodes, strict=True):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._util.checks import INT32_MAX, Range, check_choice, is_concrete, is_integer, is_real
-from jaxenv.tree import number_dtype, rebuild
+from jaxenv.tree import number_dtype, path_name, rebuild
 from jaxenv.tree._typed_keys import is_key
 
 T = TypeVar("T")
@@ -27,10 +27,11 @@ class Declared:
     range: Range = Range()
     unit: str = ""
     doc: str = ""
+    in_lanes: bool = False  # part of a tree whose arrays all lead with the lanes
 
     @property
     def per_lane(self) -> bool:
-        return np.ndim(self.value) == self.rank + 1
+        return self.in_lanes or np.ndim(self.value) == self.rank + 1
 
 
 def _declaration(field: dataclasses.Field[Any]) -> Mapping[str, Any] | None:
@@ -52,7 +53,9 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
             continue
         value, path = getattr(obj, field.name), prefix + field.name
         declared = _declaration(field)
-        if declared is not None:
+        if field.metadata.get("lanes"):
+            changes[field.name] = _map_lanes(fn, value, path)
+        elif declared is not None:
             changes[field.name] = fn(Declared(path, value, **declared))
         elif dataclasses.is_dataclass(value):
             changes[field.name] = map_declared(fn, value, path + ".")
@@ -66,6 +69,16 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
             )
     changes = {name: new for name, new in changes.items() if new is not getattr(obj, name)}
     return rebuild(obj, **changes) if changes else obj
+
+
+def _map_lanes(fn: Callable[[Declared], Any], values: Any, prefix: str) -> Any:
+    leaves, structure = jax.tree_util.tree_flatten_with_path(values)
+    new = [
+        fn(Declared(f"{prefix}.{path_name(path)}", x, max(np.ndim(x) - 1, 0), None, in_lanes=True))
+        for path, x in leaves
+    ]
+    same = all(a is b for a, (_, b) in zip(new, leaves, strict=True))
+    return values if same else jax.tree.unflatten(structure, new)
 
 
 def declared_leaves(obj: Any) -> list[Declared]:
@@ -149,6 +162,8 @@ def check_number(owner: str, declared: Declared) -> Any:
             neither the declared one nor one more, or out of its range. The message names owner, argument and value.
     """
     value, rank, dtype = declared.value, declared.rank, declared.dtype
+    if declared.in_lanes:  # checked where they were given
+        return value
     argument = declared.path.split(".")[-1]
     name = f"{owner}: {argument}"
     if dtype is None:

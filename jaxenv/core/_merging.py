@@ -60,7 +60,7 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[...
             batched = is_batched[d.path]
             if not batched and not d.per_lane:
                 return d.value
-            one_per_batch = batched and d.value.ndim == d.rank + 1
+            one_per_batch = batched and not d.in_lanes and d.value.ndim == d.rank + 1
             return jnp.repeat(d.value, lanes, axis=0) if one_per_batch else merged(d.value, batched)
 
         values = jax.tree.map(merged, values, tuple(batched[1:]))

@@ -13,7 +13,9 @@ from jaxenv import tree
 from jaxenv.core._declared import check_number, check_static, hashable, map_declared
 
 
-@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(tree.static, tree.leaf, tree.key_leaf))
+@dataclass_transform(
+    frozen_default=True, eq_default=False, field_specifiers=(tree.static, tree.leaf, tree.key_leaf, tree.lanes_leaf)
+)
 class Module:
     """A frozen dataclass with identity equality, registered as a pytree.
 

@@ -153,8 +153,21 @@ class Composed(Task):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def initial(self, stream: Stream) -> Tree:
-        return self.env.initial(stream)
+    @property
+    def Level(self) -> type | None:
+        return self.env.Level
+
+    def sample_level(self, stream: Stream) -> Tree:
+        return self.env.sample_level(stream)
+
+    def mutate_level(self, level: Tree, stream: Stream) -> Tree:
+        return self.env.mutate_level(level, stream)
+
+    def check_level(self, level: Tree) -> None:
+        self.env.check_level(level)
+
+    def initial(self, stream: Stream, *level: Tree) -> Tree:
+        return self.env.initial(stream, *level)
 
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         return self.env.initial_bounds()

@@ -21,7 +21,7 @@ from jaxenv._util.checks import INT32_MAX, check_integer
 from jaxenv._util.names import missing_attribute
 from jaxenv._util.programs import programs_of
 from jaxenv.canvas import check_size
-from jaxenv.core import _actions, _checks, _describe, _describe_html
+from jaxenv.core import _actions, _checks, _describe, _describe_html, _start
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import Declared, declared_leaves, map_declared
 from jaxenv.core._module import Module
@@ -56,7 +56,9 @@ class Environment(Module, abc.ABC):
     # --- reset and step ----------------------------------------------------------------------------------------------
 
     @final
-    def reset(self, key: jax.Array, env_id: jax.Array | None = None) -> tuple[Tree, TimeStep]:
+    def reset(
+        self, key: jax.Array, env_id: jax.Array | None = None, *, level: Tree = None, from_state: Tree = None
+    ) -> tuple[Tree, TimeStep]:
         """Starts an episode in every lane.
 
         Args:
@@ -64,13 +66,18 @@ class Environment(Module, abc.ABC):
                 ``env_id`` the keys must be distinct, and ``num_envs`` of them unless ``num_envs`` is 1, the default.
             env_id: int32 ``[B]``, the global numbers of the lanes, distinct and at least 0; ``0 .. B-1`` by default.
                 Shards pass their own.
+            level: the levels in which the first episodes start, leaves ``[B, ...]``, as `jaxenv.sample_level` returns
+                them; later episodes start in new levels. `with_level` gives the levels of all episodes.
+            from_state: states of this stack in which the first episodes start, in place of ``level``. The episode is
+                a new one: its clock, time limit, statistics and stacked frames start afresh.
 
         Returns:
             The state and a TimeStep whose rows are all FIRST.
 
         Raises:
             ValueError: for a key that is not typed, for no keys, or for another number of keys than lanes; for repeated
-                keys or wrong lane numbers outside of traces; for ``jax.vmap(env.reset)`` over as many keys as lanes.
+                keys or wrong lane numbers outside of traces; for ``jax.vmap(env.reset)`` over as many keys as lanes;
+                for levels or states that are not of this stack, or not of as many lanes.
         """
         random.check_typed(key, "reset: key")
         if env_id is None:
@@ -79,8 +86,9 @@ class Environment(Module, abc.ABC):
                 key = _refuse_lanes_of_vmap(key, self.num_envs)
         else:
             env_id = _checks.lane_numbers(env_id)
+        env = _start.started("reset", self, level, from_state)
         with _checks.explained("reset", self):
-            return _first_episodes(self, key, env_id)
+            return _first_episodes(env, key, env_id)
 
     @abc.abstractmethod
     def begin(
@@ -148,6 +156,40 @@ class Environment(Module, abc.ABC):
         Steps are the agent's. Earlier ends of an episode do not count.
         """
         return np.int32(INT32_MAX)
+
+    # --- where episodes start ----------------------------------------------------------------------------------------
+
+    @final
+    def with_level(self, level: Tree) -> Self:
+        """Returns the environment in which every episode of lane i starts in level i.
+
+        Args:
+            level: leaves ``[B, ...]``, as `jaxenv.sample_level` returns them. `jaxenv.wrappers.LevelReplay` changes
+                the levels while lanes play.
+
+        Raises:
+            ValueError: for levels of another task, structure, shape or dtype, or that the task refuses.
+        """
+        return self._with_start(_start.of_levels("with_level", self, level))
+
+    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
+        """Samples the levels in which these episodes start if none is given."""
+        raise ValueError(f"{self} has no levels: its episodes start outside JAX")
+
+    def _with_start(self, start: _start.Start) -> Self:
+        """Returns the environment whose episodes start there."""
+        raise ValueError(f"{self} has no levels: its episodes start outside JAX")
+
+    def _start_of(self, state: Tree) -> Tree:
+        """Returns the part of a state from which a new episode can start."""
+        raise ValueError(f"{self} cannot start in a state: its episodes start outside JAX")
+
+    def _check_level(self, level: Tree) -> None:
+        """Raises a ``ValueError`` for levels, of known values, in which the task cannot start."""
+
+    def _mutated(self, level: Tree, stream: random.Stream) -> Tree:
+        """Returns levels with one random edit each."""
+        raise ValueError(f"{self} has no mutations: implement mutate_level(level, stream)")
 
     # --- specs of one lane -------------------------------------------------------------------------------------------
 
@@ -294,6 +336,7 @@ class Environment(Module, abc.ABC):
         for declared in declared_leaves(self):
             if declared.per_lane and np.shape(declared.value)[0] != num_lanes:
                 name = re.sub(r"^(env\.)+", "", declared.path)
+                name = re.sub(r"^_given\.place", "level", name)
                 raise ValueError(f"{self}: {name} holds {np.shape(declared.value)[0]} lanes, the batch has {num_lanes}")
 
     # --- other versions of the environment ---------------------------------------------------------------------------

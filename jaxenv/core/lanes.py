@@ -8,7 +8,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_arrays, check_mask, check_text
-from jaxenv.core import _checks
+from jaxenv.core import _checks, _start
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core.bases import BatchWrapper
@@ -19,7 +19,14 @@ from jaxenv.tree import Tree
 
 
 def reset_where(
-    env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None = None
+    env: Environment,
+    state: Tree,
+    timestep: TimeStep,
+    mask: jax.Array,
+    key: jax.Array | None = None,
+    *,
+    level: Tree = None,
+    from_state: Tree = None,
 ) -> tuple[Tree, TimeStep]:
     """Restarts the lanes of ``mask`` and returns the whole batch; the other lanes are untouched.
 
@@ -31,6 +38,8 @@ def reset_where(
         key: without it each lane continues with the next episode of its own stream. With one typed key or ``Key[B]``
             the restarted lanes get new keys and start at episode 0. Either way the lanes keep state that outlives an
             episode (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
+        level: levels ``[B, ...]`` in which the restarted lanes start, as for ``reset``.
+        from_state: states of this stack, ``[B, ...]``, in which they start, in place of ``level``.
 
     Raises:
         ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.
@@ -39,7 +48,7 @@ def reset_where(
     if key is not None:
         random.check_typed(key, "reset_where: key")
     with _checks.explained("reset_where", env, state, timestep=timestep, mask=mask):
-        return _restarted(env, state, timestep, mask, key)
+        return _restarted(_start.started("reset_where", env, level, from_state), state, timestep, mask, key)
 
 
 @self_compiling

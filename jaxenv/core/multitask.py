@@ -12,6 +12,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core import _actions
+from jaxenv.core._start import Start
 from jaxenv.core.bases import BatchWrapper
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.task import TaskState
@@ -197,6 +198,27 @@ class Multitask(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
+    def _own_streams(self, stream: Stream) -> list[Stream]:
+        """Returns a stream for each task, which must not share random words."""
+        return [random.fold_in(stream, f"Multitask/{number}") for number in range(len(self.envs))]
+
+    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
+        streams = self._own_streams(Clock(keys, env_id, episode, jnp.zeros_like(episode)).stream())
+        return tuple(e._new_level((s.k0, s.k1), env_id, episode) for e, s in zip(self.envs, streams, strict=True))
+
+    def _with_start(self, start: Start) -> Self:
+        places = zip(self.envs, start.place, strict=True)
+        return tree.rebuild(
+            self, envs=tuple(env._with_start(dataclasses.replace(start, place=place)) for env, place in places)
+        )
+
+    def _start_of(self, state: Tree) -> Tree:
+        raise ValueError(f"{self} cannot start in a state, which does not fix the task that the lane plays next")
+
+    def _check_level(self, level: Tree) -> None:
+        for env, own in zip(self.envs, level, strict=True):
+            env._check_level(own)
+
     def begin(
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
     ) -> tuple[Tree, TimeStep]:
@@ -215,8 +237,7 @@ class Multitask(Environment):
             drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
             task_id = jnp.where(self.task < 0, drawn, self.task)
         states, rows = [], []
-        for number, env in enumerate(self.envs):
-            own = random.fold_in(stream, f"Multitask/{number}")  # tasks must not share random words
+        for number, (env, own) in enumerate(zip(self.envs, self._own_streams(stream), strict=True)):
             before = None if previous is None else previous.task.states[number]
             state, row = env.begin((own.k0, own.k1), env_id, stream.c0.astype(jnp.int32), before)
             states.append(state)

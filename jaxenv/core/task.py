@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from jaxenv._util.names import did_you_mean
 from jaxenv.canvas import Canvas
 from jaxenv.core import _actions, _checks, _describe
 from jaxenv.core._declared import check_number, declared_leaves, map_declared
+from jaxenv.core._start import Start
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
 from jaxenv.random import Clock, KeyWords, Stream
@@ -63,12 +64,23 @@ class Task(Environment):
 
     num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
+    _given: Any = tree.lanes_leaf(default=None, init=False)
 
     # --- methods that an author writes -------------------------------------------------------------------------------
 
-    @abc.abstractmethod
-    def initial(self, stream: Stream) -> Tree:
-        """Draws the task state at the start of an episode, leaves ``[B, ...]``; ``stream`` has one stream per lane."""
+    if TYPE_CHECKING:  # accepts both signatures
+
+        @abc.abstractmethod
+        def initial(self, *args: Any, **kwargs: Any) -> Tree: ...
+
+    else:
+
+        @abc.abstractmethod
+        def initial(self, stream: Stream) -> Tree:
+            """Draws the task state at the start of an episode, leaves ``[B, ...]``; ``stream`` has a stream per lane.
+
+            A task that declares a ``Level`` implements ``initial(self, stream, level)`` and `sample_level`.
+            """
 
     @abc.abstractmethod
     def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
@@ -86,6 +98,22 @@ class Task(Environment):
         """Paints the task states of all lanes on a blank canvas, for ``render``. There is no picture by default."""
         raise ValueError(f"render: {self} has no picture, implement draw(state, canvas)")
 
+    def sample_level(self, stream: Stream) -> Tree:
+        """Draws the levels of new episodes, leaves ``[B, ...]``; by default the states in which they start.
+
+        A task with a ``Level`` draws it here. What ``initial`` draws besides comes from a folded stream.
+        """
+        if self.Level is not None:
+            raise NotImplementedError(f"{type(self).__name__}: a task with a Level must implement sample_level(stream)")
+        return self.initial(stream)
+
+    def mutate_level(self, level: Tree, stream: Stream) -> Tree:
+        """Returns levels ``[B, ...]`` with one random edit each, for curricula such as ACCEL. There is no default."""
+        return super()._mutated(level, stream)
+
+    def check_level(self, level: Tree) -> None:
+        """Raises a ``ValueError`` for levels in which the task cannot start; the values are known."""
+
     def carry(self, old: Tree, new: Tree) -> Tree:
         """Combines the last task state and a fresh one into the state that starts an episode; ``new`` by default."""
         return new
@@ -95,6 +123,14 @@ class Task(Environment):
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
         return "select"
+
+    @property
+    def Level(self) -> type | None:
+        """The class of the levels in which episodes start, a `tree.struct` whose leaves lead with ``[B]``.
+
+        With ``None``, the default, a level is the state in which an episode starts.
+        """
+        return None
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -154,9 +190,7 @@ class Task(Environment):
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
     ) -> tuple[TaskState, TimeStep]:
         clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        task = self.initial(clock.stream())
-        _checks.check_returned(self, "initial", "the state", task)
-        task = tree.strong(task)
+        task = self._begun(clock.stream())
         if previous is not None:
             task = self.carry(previous.task, task)
         _checks.check_leading(self, "initial", task, env_id.shape)
@@ -170,6 +204,42 @@ class Task(Environment):
             env_info=self._env_info(tree.zeros(shapes.env_info), task),
         )
         return TaskState(clock, task), timestep
+
+    def _begun(self, stream: Stream) -> Tree:
+        """Returns the task state in which an episode starts."""
+        start: Start | None = self._given
+        if start is None or start.in_state:
+            new = self._in_level(self._sampled(stream), stream)
+            return new if start is None else start.where(new)
+        return self._in_level(start.where(self._sampled(stream)), stream)
+
+    def _sampled(self, stream: Stream) -> Tree:
+        level = self.sample_level(stream)
+        method, what = ("initial", "the state") if self.Level is None else ("sample_level", "the level")
+        _checks.check_returned(self, method, what, level)
+        return tree.strong(level)
+
+    def _in_level(self, level: Tree, stream: Stream) -> Tree:
+        if self.Level is None:
+            return level
+        task = self.initial(stream, level)
+        _checks.check_returned(self, "initial", "the state", task)
+        return tree.strong(task)
+
+    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
+        return self._sampled(Clock(keys, env_id, episode, jnp.zeros_like(episode)).stream())
+
+    def _with_start(self, start: Start) -> Self:
+        return tree.rebuild(self, _given=start)
+
+    def _start_of(self, state: TaskState) -> Tree:
+        return state.task
+
+    def _check_level(self, level: Tree) -> None:
+        self.check_level(level)
+
+    def _mutated(self, level: Tree, stream: Stream) -> Tree:
+        return tree.strong(self.mutate_level(level, stream))
 
     def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
         spec = self.action_spec()

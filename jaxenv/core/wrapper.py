@@ -10,6 +10,7 @@ import jax
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
 from jaxenv._util.names import did_you_mean
+from jaxenv.core._start import Start
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Clock, KeyWords, Stream
@@ -106,6 +107,21 @@ class Wrapper(Environment):
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         return self.env.proceed(state, action)
+
+    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
+        return self.env._new_level(keys, env_id, episode)
+
+    def _with_start(self, start: Start) -> Self:
+        return tree.rebuild(self, env=self.env._with_start(start))
+
+    def _start_of(self, state: Tree) -> Tree:
+        return self.env._start_of(self.inner(state))
+
+    def _check_level(self, level: Tree) -> None:
+        self.env._check_level(level)
+
+    def _mutated(self, level: Tree, stream: Stream) -> Tree:
+        return self.env._mutated(level, stream)
 
     def observation_spec(self) -> Tree:
         """Returns the spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps it."""

@@ -34,7 +34,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util import xla
 from jaxenv._util.checks import check_array, check_integer, is_concrete
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
@@ -304,10 +303,22 @@ def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = No
     """Solves ``x[t] = offset[t] + factor[t] * x[t+1]`` backwards, from ``start`` (0 by default) after the last row."""
     # Constants, such as the zeros of a learner without critic, do not fit the carry under shard_map.
     start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
+    # A GPU takes 2.2 ms for 128 rows one by one, and 0.1 ms in parallel, which on a CPU is four times slower.
+    return jax.lax.platform_dependent(offset, factor, start, cpu=_one_by_one, default=_in_parallel)
 
+
+def _one_by_one(offset: jax.Array, factor: jax.Array, start: jax.Array) -> jax.Array:
     def step(later: Any, row: Any) -> Any:
         offset, factor = row
         x = offset + factor * later
         return x, x
 
-    return xla.scan_elementwise(step, start, (offset, factor), reverse=True)[1]
+    return jax.lax.scan(step, start, (offset, factor), reverse=True)[1]
+
+
+def _in_parallel(offset: jax.Array, factor: jax.Array, start: jax.Array) -> jax.Array:
+    def compose(later: Any, row: Any) -> Any:
+        return row[0] + row[1] * later[0], row[1] * later[1]
+
+    offset = offset.at[-1].add(factor[-1] * start)
+    return jax.lax.associative_scan(compose, (offset, factor), reverse=True)[0]

@@ -119,6 +119,11 @@ def key_leaf(**kwargs: Any) -> Any:
     return dataclasses.field(metadata={"rank": 0, "dtype": None}, **kwargs)
 
 
+def lanes_leaf(**kwargs: Any) -> Any:
+    """Declares a field of an environment that holds ``None``, or a tree of arrays that all lead with ``[B]``."""
+    return dataclasses.field(metadata={"lanes": True}, **kwargs)
+
+
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(static, leaf, dataclasses.field))
 def struct(cls: C) -> C:
     """Makes a class a frozen dataclass with identity equality and registers it as a pytree.

@@ -32,6 +32,7 @@ from jaxenv.wrappers.episode.discount import Discount as Discount
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey as FixedResetKey
 from jaxenv.wrappers.episode.goal_conditioned import GoalConditioned as GoalConditioned
 from jaxenv.wrappers.episode.guard_non_finite import GuardNonFinite as GuardNonFinite
+from jaxenv.wrappers.episode.level_replay import LevelReplay as LevelReplay
 from jaxenv.wrappers.episode.non_episodic import NonEpisodic as NonEpisodic
 from jaxenv.wrappers.episode.non_terminating import NonTerminating as NonTerminating
 from jaxenv.wrappers.episode.noop_reset import NoopReset as NoopReset

@@ -369,3 +369,29 @@ def test_values_may_be_constant_under_shard_map():
     rows = stream("next_step")[0]
     result = jax.jit(jax.shard_map(everywhere, mesh=mesh, in_specs=lanes, out_specs=lanes))(rows)
     chex.assert_trees_all_close(result, jax.jit(everywhere)(rows), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_returns_of_other_platforms_agree_with_those_of_a_cpu(monkeypatch, mode):
+    rows, values, final, log_rhos = stream(mode)
+    options = {} if mode == "next_step" else {"final_values": final}
+    fns = RETURNS | {"vtrace": functools.partial(data.vtrace, log_rhos=log_rhos)}
+    weights = jnp.linspace(-1, 1, log_rhos.size).reshape(log_rhos.shape)
+
+    def weighed(values):
+        found = [fn(*split(rows), values, gamma=0.9, **options) for fn in fns.values()]
+        return sum(jnp.sum(weights * x) for x in jax.tree.leaves(found)), found
+
+    on_cpu = jax.grad(weighed, has_aux=True)(values)
+    chosen = []
+
+    def of_another(*arguments, cpu, default):
+        chosen.append(default)
+        return default(*arguments)
+
+    monkeypatch.setattr(jax.lax, "platform_dependent", of_another)
+    jax.clear_caches()
+    elsewhere = jax.grad(weighed, has_aux=True)(values)
+    jax.clear_caches()
+    chex.assert_trees_all_close(on_cpu, elsewhere, rtol=5e-6, atol=5e-6)
+    assert chosen

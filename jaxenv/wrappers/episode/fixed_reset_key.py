@@ -41,6 +41,9 @@ class FixedResetKey(Wrapper):
         if self.env is not self.env.unwrapped:
             raise ValueError(f"FixedResetKey: put it around the environment itself, not around {self.env}")
 
+    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
+        return self.env._new_level(self.lane_words(self.key, env_id), env_id, jnp.zeros_like(episode))
+
     def begin(
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
     ) -> tuple[Tree, TimeStep]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jaxenv import random, tree
 from jaxenv._util.names import did_you_mean
 from jaxenv.core import Environment, LaneState, TimeStep, Wrapper
 from jaxenv.core._declared import Declared, declared_leaves
+from jaxenv.core._start import Start
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 
@@ -44,6 +45,7 @@ class ResampleParams(Wrapper):
     """
 
     distributions: Any = tree.static()
+    _given: Any = tree.lanes_leaf(default=None, init=False)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
     in_evaluation = "kept"
@@ -122,10 +124,28 @@ class ResampleParams(Wrapper):
     def env_info_of(self, state: LaneState) -> dict[str, Tree]:
         return _shown(self._with_drawn_params(state).env_info_of(state.inner), state.own)
 
+    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> dict[str, Tree]:
+        params = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
+        return {"params": params, "level": self._with(params, env_id.shape[0])._new_level(keys, env_id, episode)}
+
+    def _with_start(self, start: Start) -> Self:
+        own, inside = (dataclasses.replace(start, place=start.place[name]) for name in ("params", "level"))
+        return tree.rebuild(self, env=self.env._with_start(inside), _given=own)
+
+    def _start_of(self, state: LaneState) -> dict[str, Tree]:
+        return {"params": state.own, "level": self.env._start_of(state.inner)}
+
+    def _check_level(self, level: dict[str, Tree]) -> None:
+        params = level["params"]
+        lanes = next(iter(params.values())).shape[0]
+        self._with(params, lanes)._check_level(level["level"])  # refuses values out of the params' range
+
     def begin(
         self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
     ) -> tuple[Tree, TimeStep]:
         own = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
+        if self._given is not None:
+            own = self._given.where(own)
         env = self._with(own, env_id.shape[0])
         state, timestep = env.begin(keys, env_id, episode, None if previous is None else previous.inner)
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
