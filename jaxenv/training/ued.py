@@ -121,7 +121,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         learner = student.init(key, hyperparameters)
-        levels = env.sample_level(jax.random.fold_in(learner.key, config.num_updates))
+        levels = jaxenv.sample_level(env, jax.random.fold_in(learner.key, config.num_updates))
         empty = buffer.init(levels, no_return)
         return Learner(**vars(learner), buffer=empty, levels=levels, source=jnp.int32(NEW))
 
@@ -161,9 +161,9 @@ def make_train(
         def others(make_levels: Any) -> Any:
             return lambda: (learner.buffer, make_levels(), jnp.zeros(env.num_envs, jnp.int32), jnp.asarray(no_return))
 
-        branches = [others(lambda: env.sample_level(level_key)), replay]
+        branches = [others(lambda: jaxenv.sample_level(env, level_key)), replay]
         if config.curriculum == "accel":
-            branches.append(others(lambda: env.mutate_level(level_key, learner.levels)))
+            branches.append(others(lambda: jaxenv.mutate_level(env, learner.levels, level_key)))
         state, levels, place, max_return = jax.lax.switch(source, branches)
         return dataclasses.replace(learner, buffer=state, levels=levels, source=source), place, max_return
 
