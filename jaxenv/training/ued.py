@@ -9,6 +9,9 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
   arXiv:2110.02439).
 - ``"accel"``: robust PLR that follows each replay by an update on mutations of the levels that were replayed
   (Parker-Holder et al., 2022, arXiv:2203.01302).
+- ``"sfl"``: sampling for learnability (Rutherford et al., 2024, arXiv:2408.15099). At intervals many new levels are
+  played without learning, and those are kept that the policy solves in about half of its episodes. A fraction of the
+  lanes plays levels among these, all alike; the others play new ones.
 
 The defaults are those of jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
@@ -42,10 +45,14 @@ class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others.
 
     Attributes:
-        curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"`` or ``"accel"``; the module describes them.
-        score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`.
+        curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"`` or ``"sfl"``; the module describes them.
+        score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;
+            not read by ``"sfl"``, as the last four.
         capacity: levels in the buffer.
-        replay_probability: fraction of updates that replay levels, once the buffer is filled.
+        replay_probability: fraction of updates that replay levels, once the buffer is filled; with ``"sfl"`` fraction
+            of the lanes, which is rounded down.
+        num_candidates: new levels that ``"sfl"`` plays for ``num_steps`` steps each; a multiple of ``num_envs``.
+        refresh_interval: number of updates after which ``"sfl"`` plays new candidates.
         fill: fraction of the buffer that must be filled before levels are replayed.
         prioritization: ``"rank"`` or ``"proportional"``, as in `LevelBuffer`.
         temperature: as in `LevelBuffer`.
@@ -70,14 +77,22 @@ class Config(ppo.Config):
     recurrent: int = 256
     cell: Literal["gru", "lstm"] = "lstm"
     eval_explore: bool = True
-    curriculum: Literal["dr", "plr", "robust_plr", "accel"] = "robust_plr"
+    curriculum: Literal["dr", "plr", "robust_plr", "accel", "sfl"] = "robust_plr"
     score: Literal["max_monte_carlo", "positive_value_loss"] = "max_monte_carlo"
     capacity: int = tree.static(default=4000, low=1)
     replay_probability: float = tree.static(default=0.8, low=0, high=1)
+    num_candidates: int = tree.static(default=4096, low=1)
+    refresh_interval: int = tree.static(default=50, low=1)
     fill: float = tree.static(default=0.5, above=0, high=1)
     prioritization: Literal["rank", "proportional"] = "rank"
     temperature: float = tree.static(default=0.3, above=0)
     staleness: float = tree.static(default=0.3, low=0, high=1)
+
+    def check(self) -> None:
+        super().check()
+        if self.curriculum == "sfl" and self.num_candidates % self.num_envs:
+            rule = f"num_candidates must be a multiple of num_envs = {self.num_envs}"
+            raise ValueError(f"{self.owner}: {rule}, got {self.num_candidates}")
 
 
 @tree.struct
@@ -117,6 +132,8 @@ def make_train(
     lanes = DeviceLanes(config, mesh)
     student = ppo.make_stages(config, env, lanes)
     buffer = data.LevelBuffer(config.capacity, config.prioritization, config.temperature, config.staleness)
+    if config.curriculum == "sfl":
+        buffer = data.LevelBuffer(config.capacity, temperature=1e6, staleness=0.0)  # all levels alike
     no_return = np.full(env.num_envs, -np.inf, np.float32)
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
@@ -127,11 +144,13 @@ def make_train(
 
     def update(learner: Learner, _: None) -> tuple[Learner, tuple[Losses, jax.Array]]:
         settings = tree.rebuild(config, **learner.hyperparameters)
-        learner, place, max_return = choose(learner)
+        learner, place, max_return = choose_learnable(learner) if config.curriculum == "sfl" else choose(learner)
         learner, played = restart(learner)
         collected, rows, last_observation = student.collect(learner, played)
         batch, estimates = student.advantages(settings, learner.memory, collected, rows, last_observation)
-        learner = score(collected, rows.timestep, estimates, place, max_return)
+        learner = collected
+        if config.curriculum != "sfl":
+            learner = score(collected, rows.timestep, estimates, place, max_return)
         learns = (learner.source == REPLAYED) | (config.curriculum == "plr")
         learner, losses = jax.lax.cond(learns, lambda x: student.optimise(settings, x, batch), unchanged, learner)
         return dataclasses.replace(learner, update=learner.update + 1), (losses, learns)
@@ -167,14 +186,33 @@ def make_train(
         state, levels, place, max_return = jax.lax.switch(source, branches)
         return dataclasses.replace(learner, buffer=state, levels=levels, source=source), place, max_return
 
+    def choose_learnable(learner: Learner) -> tuple[Learner, None, None]:
+        """Returns the learner with levels for every lane, after new candidates have been played if it is time."""
+        keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(learner.key, learner.update), 1), 3)
+
+        def play(state: data.LevelBufferState, key: jax.Array) -> tuple[data.LevelBufferState, None]:
+            candidates = dataclasses.replace(learner, levels=jaxenv.sample_level(env, key))
+            played, rows, _ = student.collect(*restart(candidates))
+            scores, valid = level_scores.learnability(rows.timestep, played.timestep)
+            return buffer.insert(state, candidates.levels, scores, valid, no_return), None
+
+        def refresh() -> data.LevelBufferState:
+            rounds = jax.random.split(keys[0], config.num_candidates // config.num_envs)
+            return jax.lax.scan(play, buffer.init(learner.levels, no_return), rounds)[0]
+
+        is_due = learner.update % np.int32(config.refresh_interval) == 0
+        state, sample = buffer.sample(jax.lax.cond(is_due, refresh, lambda: learner.buffer), keys[1], env.num_envs)
+        is_kept = (jnp.arange(env.num_envs) < int(config.replay_probability * env.num_envs)) & (state.size > 0)
+        levels = tree.where(is_kept, sample.levels, jaxenv.sample_level(env, keys[2]))
+        return dataclasses.replace(learner, buffer=state, levels=levels, source=jnp.int32(REPLAYED)), None, None
+
     # === 2. Restart every lane in its level; its next episodes start there, too =======================================
 
     def restart(learner: Learner) -> tuple[Learner, jaxenv.Environment]:
         played = env.with_level(learner.levels)
         every_lane = jnp.ones(env.num_envs, bool)
         env_state, timestep = jaxenv.reset_where(played, learner.env_state, learner.timestep, every_lane)
-        memory = jax.tree.map(jnp.zeros_like, learner.memory)
-        return dataclasses.replace(learner, env_state=env_state, timestep=timestep, memory=memory), played
+        return dataclasses.replace(learner, env_state=env_state, timestep=timestep), played
 
     # === 3. Score the levels ==========================================================================================
 

@@ -179,6 +179,33 @@ def test_the_score_chooses_another_order():
     assert np.all(scores[1].buffer.scores[: int(scores[1].buffer.size)] >= 0)
 
 
+def test_losses_are_means_over_the_updates_that_learn():
+    # A policy that never learns keeps the entropy of its first weights, about log(4).
+    config, *envs = make(num_updates=12, num_evaluations=1, curriculum="robust_plr", learning_rate=0.0)
+    _, curve = jax.jit(ued.make_train(config, *envs))(jax.random.key(0))
+    np.testing.assert_allclose(curve.losses.entropy, np.log(4), rtol=0.01)
+
+
+def test_sfl_keeps_levels_of_its_last_candidates_and_mixes_them_with_new_ones():
+    settings = {"capacity": 16, "num_candidates": 64, "refresh_interval": 4}
+    train = ued.make_train(*make(num_updates=12, curriculum="sfl", **settings))
+    iteration, learner, num_refreshed = jax.jit(train.iteration), jax.jit(train.init)(jax.random.key(0)), 0
+    for update in range(12):
+        before, (learner, _) = learner, iteration(learner)
+        if update % 4 == 0:
+            num_refreshed += changed(before.buffer.levels, learner.buffer.levels)
+        else:
+            assert not changed(before.buffer.levels, learner.buffer.levels)
+        kept = stored(learner)
+        assert set(kept.values()) <= {0.0, 0.25}  # both episodes of a candidate are solved, one or none
+        assert 0.25 in kept.values()
+        assert set(learner.levels.number[:4].tolist()) <= set(kept)
+        assert not set(learner.levels.number[4:].tolist()) <= set(kept)
+        np.testing.assert_array_equal(task_state(learner).code, learner.levels.number)
+        assert changed(before.params, learner.params)
+    assert num_refreshed == 3
+
+
 def test_domain_randomisation_is_ppo():
     config, *envs = make(num_updates=2, curriculum="dr")
     assert_equal(
@@ -223,6 +250,8 @@ def test_wrong_settings_are_refused():
         dataclasses.replace(config, curriculum="paired")
     with pytest.raises(ValueError, match=r"ued.Config: fill .*got 0"):
         dataclasses.replace(config, fill=0.0)
+    with pytest.raises(ValueError, match=r"ued.Config: num_candidates .*8.*got 12"):
+        dataclasses.replace(config, curriculum="sfl", num_candidates=12)
     mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
     with pytest.raises(ValueError, match=r"ued: mesh must be None .*'plr'"):
         ued.make_train(config, env, eval_env, mesh)
