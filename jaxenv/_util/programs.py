@@ -85,7 +85,7 @@ class Programs:
         return jax.jit(on_leaves, **options)
 
     def owning(self) -> contextlib.AbstractContextManager[None]:
-        """Opens a context in which this keeps the programs of other environments, such as the levels of a stack."""
+        """Opens a context in which this keeps the programs of other environments, such as the layers of a stack."""
         return owning(self)
 
     def keep(self) -> None:

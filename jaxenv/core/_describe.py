@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Level:
-    """One level of a stack and its additions to the levels inside."""
+class Layer:
+    """One layer of a stack and its additions to the layers inside."""
 
     title: str  # its name, and the arguments that differ from their defaults
     bytes_per_lane: int  # bytes that it adds to the state of a lane
     bytes_shared: int  # bytes that it adds to the state that all lanes share
-    specs: dict[str, str]  # "observation" and "action" in short, where they differ from the level inside
+    specs: dict[str, str]  # "observation" and "action" in short, where they differ from the layer inside
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,18 +36,18 @@ class Param:
     range: str
 
 
-def levels(env: "Environment") -> list[Level]:
-    """Returns the levels of a stack, outermost first."""
-    every = env._levels()
+def layers(env: "Environment") -> list[Layer]:
+    """Returns the layers of a stack, outermost first."""
+    every = env._layers()
     sizes, specs = [*map(state_bytes, every), (0, 0)], [*map(_short_specs, every), {}]
     return [
-        Level(
-            level._title(),
+        Layer(
+            layer._title(),
             max(sizes[i][0] - sizes[i + 1][0], 0),
             max(sizes[i][1] - sizes[i + 1][1], 0),
             {name: short for name, short in specs[i].items() if short != specs[i + 1].get(name)},
         )
-        for i, level in enumerate(every)
+        for i, layer in enumerate(every)
     ]
 
 
@@ -62,24 +62,24 @@ def params(env: "Environment") -> list[Param]:
 
 
 def describe(env: "Environment") -> str:
-    """Formats the stack: one line per level, outermost first, then its params, lanes and specs."""
-    stack = levels(env)
-    width = max(len(level.title) for level in stack)
-    lines = [f"{level.title:<{width}}  {', '.join(additions(level))}".rstrip() for level in stack]
+    """Formats the stack: one line per layer, outermost first, then its params, lanes and specs."""
+    stack = layers(env)
+    width = max(len(layer.title) for layer in stack)
+    lines = [f"{layer.title:<{width}}  {', '.join(additions(layer))}".rstrip() for layer in stack]
     lines += [*_param_lines(env), f"lanes {env.num_envs}, autoreset {env.autoreset}, {size(env)}"]
     return "\n".join([*lines, f"observation {env.observation_spec()}", f"action {env.action_spec()}"])
 
 
-def additions(level: Level) -> list[str]:
-    """Lists the bytes of state that a level adds, per lane and shared, and the specs that it changes."""
-    sizes = ((level.bytes_per_lane, ""), (level.bytes_shared, " shared"))
-    return [f"+{n} B{suffix}" for n, suffix in sizes if n] + [f"{name} {short}" for name, short in level.specs.items()]
+def additions(layer: Layer) -> list[str]:
+    """Lists the bytes of state that a layer adds, per lane and shared, and the specs that it changes."""
+    sizes = ((layer.bytes_per_lane, ""), (layer.bytes_shared, " shared"))
+    return [f"+{n} B{suffix}" for n, suffix in sizes if n] + [f"{name} {short}" for name, short in layer.specs.items()]
 
 
 def time_limit(env: "Environment") -> str:
     """Returns the limit of the innermost `TimeLimit` in steps, a range if lanes differ; empty without a limit."""
     # By its name: the wrappers are above this module.
-    limits = [d for level in env._levels() if type(level).__name__ == "TimeLimit" for d in declared_leaves(level)]
+    limits = [d for layer in env._layers() if type(layer).__name__ == "TimeLimit" for d in declared_leaves(layer)]
     found = next((d for d in reversed(limits) if d.path == "duration"), None)
     return "" if found is None else _value(found)
 
@@ -91,7 +91,7 @@ def size(env: "Environment") -> str:
 
 
 def arguments(env: "Environment") -> str:
-    """Formats the constructor arguments of one level that differ from their defaults, in parentheses."""
+    """Formats the constructor arguments of one layer that differ from their defaults, in parentheses."""
     shown = []
     for field in dataclasses.fields(env):
         value = getattr(env, field.name)

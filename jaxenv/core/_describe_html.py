@@ -22,8 +22,8 @@ def describe_html(env: "Environment") -> str:
     limit = _describe.time_limit(env)
     facts = (lanes, f"autoreset {env.autoreset}", limit and f"time limit {limit}", _describe.size(env))
     stack = [
-        (code(level.title), _bytes(level), "<br>".join(f"{name} {code(s)}" for name, s in level.specs.items()))
-        for level in _describe.levels(env)
+        (code(layer.title), _bytes(layer), "<br>".join(f"{name} {code(s)}" for name, s in layer.specs.items()))
+        for layer in _describe.layers(env)
     ]
     values = [
         (code(p.name), code(p.value) + (" per lane" if p.per_lane else ""), code(p.unit), code(p.range))
@@ -37,17 +37,17 @@ def describe_html(env: "Environment") -> str:
     )
     parts = [
         head(env.name or repr(env.unwrapped), *facts),
-        section("Stack, outermost first", table(("level", "adds state", "shows"), stack)),
+        section("Stack, outermost first", table(("layer", "adds state", "shows"), stack)),
         section("Specs of one lane", table(("name", "dtype", "shape", "values"), _spec_rows(*named))),
         section("Params", table(("name", "value", "unit", "allowed"), values)) if values else "",
     ]
     return page(*parts)
 
 
-def _bytes(level: _describe.Level) -> str:
+def _bytes(layer: _describe.Layer) -> str:
     parts = [
-        f"{level.bytes_per_lane} B per lane" if level.bytes_per_lane else "",
-        f"{level.bytes_shared} B shared" if level.bytes_shared else "",
+        f"{layer.bytes_per_lane} B per lane" if layer.bytes_per_lane else "",
+        f"{layer.bytes_shared} B shared" if layer.bytes_shared else "",
     ]
     return ", ".join(filter(None, parts))
 

@@ -283,8 +283,8 @@ class Composed(Task):
     def close(self) -> None:
         self.env.close()
 
-    def _levels(self) -> list[Environment]:
-        return [self, *self.env._levels()]
+    def _layers(self) -> list[Environment]:
+        return [self, *self.env._layers()]
 
     def _title(self) -> str:
         shown = []

@@ -128,11 +128,11 @@ class Environment(Module, abc.ABC):
         """Advances every lane by one step: the primitive under ``step``.
 
         Tasks and wrappers implement it; wrappers call it on the environment inside. ``step`` checks, compiles and
-        explains errors once, at the outermost level.
+        explains errors once, at the outermost layer.
 
         Args:
-            state: a state of this level.
-            action: actions of this level's ``action_spec``, leaves ``[B, ...]``.
+            state: a state of this layer.
+            action: actions of this layer's ``action_spec``, leaves ``[B, ...]``.
         """
 
     def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
@@ -345,7 +345,7 @@ class Environment(Module, abc.ABC):
     def take(self, index: jax.Array) -> Self:
         """Returns the environment of lanes ``index`` (int32 ``[K]``): per-lane leaves are gathered, others untouched.
 
-        It reaches all levels of a stack, so a subclass cannot override it. Indices are clamped to the range.
+        It reaches all layers of a stack, so a subclass cannot override it. Indices are clamped to the range.
 
         Raises:
             ValueError: at trace time, if ``index`` is not ``[K]`` integers.
@@ -420,16 +420,16 @@ class Environment(Module, abc.ABC):
 
     @final
     def describe(self) -> str:
-        """Describes the stack as text: one line per level, outermost first, then its params, lanes and specs.
+        """Describes the stack as text: one line per layer, outermost first, then its params, lanes and specs.
 
-        The line of a level shows the arguments that differ from their defaults, and its additions to the level inside:
+        The line of a layer shows the arguments that differ from their defaults, and its additions to the layer inside:
         bytes of state, per lane and for all lanes together, and a changed observation or action. The line of a param
         shows its value (the smallest and the largest, if lanes differ), its unit and the values that it may take.
         """
         return _describe.describe(self)
 
     @abc.abstractmethod
-    def _levels(self) -> "list[Environment]": ...
+    def _layers(self) -> "list[Environment]": ...
 
     def _title(self) -> str:
         return f"{type(self).__name__}{_describe.arguments(self)}"
@@ -540,7 +540,7 @@ def _start_shapes(structure: Any, leaves: tuple[Any, ...], num_lanes: int) -> tu
 
 
 def _axis_names(env: Any) -> set[str]:
-    """Returns the mesh axes over which levels of a stack sum their statistics."""
+    """Returns the mesh axes over which layers of a stack sum their statistics."""
     names: set[Any] = set()
     while env is not None:
         names.add(getattr(env, "axis_name", None))

@@ -98,10 +98,10 @@ def step_where(
         raise ValueError(f"step_where: {env} cannot let lanes wait: one engine outside JAX steps all of them")
     with _checks.explained("step_where", env, state):
         check_mask("step_where", mask, env.clock(state).env_id.shape[0])
-    for level in layers(env):
-        if isinstance(level, BatchWrapper) and not level.frozen:
+    for layer in layers(env):
+        if isinstance(layer, BatchWrapper) and not layer.frozen:
             raise ValueError(
-                f"step_where: {type(level).__name__} would learn from the rows of waiting lanes: build it with "
+                f"step_where: {type(layer).__name__} would learn from the rows of waiting lanes: build it with "
                 "frozen=True, or the stack by make(mode='eval')"
             )
     stepped = env._step_lanes(state, action, mask)

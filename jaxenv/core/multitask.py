@@ -187,7 +187,7 @@ class Multitask(Environment):
         for env in self.envs:
             env.close()
 
-    def _levels(self) -> "list[Environment]":
+    def _layers(self) -> "list[Environment]":
         return [self]
 
     def _title(self) -> str:

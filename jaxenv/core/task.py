@@ -331,7 +331,7 @@ class Task(Environment):
     def _with_num_envs(self, num_envs: int) -> Self:
         return tree.rebuild(self, num_envs=num_envs)
 
-    def _levels(self) -> list[Environment]:
+    def _layers(self) -> list[Environment]:
         return [self]
 
     def _title(self) -> str:

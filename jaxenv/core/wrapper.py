@@ -31,7 +31,7 @@ class Wrapper(Environment):
     """An environment around another one, ``env``; it forwards everything by default. Arrays lead with lanes ``[B]``.
 
     A wrapper declares the TimeStep fields that it ``owns`` and may rewrite. All other fields pass through
-    bit-identical, and outer levels rely on this. ``AutoReset``, for example, observes a restarted state directly if no
+    bit-identical, and outer layers rely on this. ``AutoReset``, for example, observes a restarted state directly if no
     wrapper owns the observation. ``jaxenv.wrappers`` has bases for wrappers that map one field and for wrappers with
     state.
     """
@@ -204,15 +204,15 @@ class Wrapper(Environment):
     def close(self) -> None:
         self.env.close()
 
-    def _levels(self) -> list[Environment]:
-        return [self, *self.env._levels()]
+    def _layers(self) -> list[Environment]:
+        return [self, *self.env._layers()]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{self.env!r}>"
 
 
 def layers(env: Environment) -> list[Environment]:
-    """Returns the levels of a stack, outermost first and the task last."""
+    """Returns the layers of a stack, outermost first and the task last."""
     check_environment("layers", env)
     found = [env]
     while isinstance(env, Wrapper):

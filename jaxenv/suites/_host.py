@@ -207,7 +207,7 @@ class HostEnvironment(Environment):
     def close(self) -> None:
         self.engine.close()
 
-    def _levels(self) -> "list[Environment]":
+    def _layers(self) -> "list[Environment]":
         return [self]
 
     def _title(self) -> str:

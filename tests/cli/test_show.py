@@ -61,7 +61,7 @@ def test_show_prints_json(capsys):
     params = {param["name"]: param for param in data["params"]}
     assert (params["success_reward"]["value"], params["success_reward"]["default"]) == (2.0, 1.0)
     assert next(option["value"] for option in data["options"] if option["name"] == "max_size") == 5
-    assert data["stack"][-1]["level"] == "MiniGrid-Empty-5x5-v0(max_size=5)"
+    assert data["stack"][-1]["layer"] == "MiniGrid-Empty-5x5-v0(max_size=5)"
     assert data["bytes_per_lane"] == 81
 
 

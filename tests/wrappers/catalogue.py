@@ -140,6 +140,7 @@ WRAPPERS: dict[str, Entry] = {
     "TerminalOnInfo": Entry(bound("TerminalOnInfo", "life_lost"), paying),
     "NoopReset": Entry(bound("NoopReset", 3)),
     "ResampleParams": Entry(bound("ResampleParams", {"stride": (0.1, 0.6)})),
+    "LevelReplay": Entry(bound("LevelReplay")),
     "GoalConditioned": Entry(bound("GoalConditioned", *goal_of_walk)),
     "Multitask": Entry(lambda env: jaxenv.Multitask((env, wrappers.TransformReward(env, lambda reward: -reward)))),
     # --- statistics and structure ---

@@ -134,7 +134,7 @@ class BatchWrapper(Wrapper):
 
 def summed_over(env: Environment, axis_name: str) -> Environment:
     """Sets ``axis_name`` in every `BatchWrapper` of the stack: all shards of the axis then hold the same statistics."""
-    if not any(isinstance(level, BatchWrapper) for level in layers(env)):
+    if not any(isinstance(layer, BatchWrapper) for layer in layers(env)):
         return env
     assert isinstance(env, Wrapper)
     inner = summed_over(env.env, axis_name)

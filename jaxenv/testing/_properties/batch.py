@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core.environment import Environment
+from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, seeded_start, start
 from jaxenv.testing._rollout import Rollout
@@ -16,6 +17,7 @@ from jaxenv.testing._stacks import LANES, LIMITS, MANY_LANES, carries, per_lane,
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
+from jaxenv.wrappers import LevelReplay
 
 
 def batch_equals_single_lanes(subject: Subject) -> None:
@@ -89,7 +91,8 @@ def _keep_lane(others: Tree, own: Tree, lane: int) -> Tree:
 def nan_contained(subject: Subject) -> str:
     """NaN and infinity in the state of one lane reach neither other lanes nor the lane's next episode.
 
-    If ``carry`` keeps part of the state for the next episode, only the other lanes are checked.
+    If ``carry`` keeps part of the state for the next episode, or ``LevelReplay`` its level, only the other lanes are
+    checked.
     """
     rollout, env, poison = subject.rollout, subject.stack, {2: np.nan, 4: np.inf}
     state, timestep = rollout.start
@@ -100,8 +103,8 @@ def nan_contained(subject: Subject) -> str:
     clean = np.broadcast_to(~np.isin(np.arange(LANES), list(poison)), rollout.ends.shape)
     labels = ("next to finite lanes", f"next to NaN and infinity in lanes {list(poison)}")
     require_equal((rollout.states, rollout.rows), (states, rows), labels, where=clean)
-    if carries(env):
-        return "only other lanes: carry keeps part of the state"
+    if carries(env) or any(isinstance(layer, LevelReplay) for layer in layers(env)):
+        return "only other lanes: a part of the state outlives an episode"
     for lane in poison:
         later = (np.asarray(env.clock(states).episode) > 0) & (np.arange(LANES) == lane)
         if not later.any():

@@ -11,6 +11,8 @@ from jaxenv import tree
 from jaxenv._util.programs import jitted
 from jaxenv.core.bases import LaneState
 from jaxenv.core.environment import Environment
+from jaxenv.core.levels import sample_level
+from jaxenv.core.task import Task
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
@@ -28,8 +30,10 @@ def restart_is_reset(subject: Subject) -> str:
     """A restart equals ``begin`` of the next episode: only what ``carry`` keeps outlives an episode.
 
     This holds for the caller's params, with another value in every lane, and not just for the defaults.
-    The key and the id of the lane stay the same, and the clock counts every episode.
+    The key and the id of the lane stay the same, and the clock counts every episode. A level of a task gives the same
+    start under every key and in every lane, and a reset starts in the levels that its key samples.
     """
+    _require_levels(subject)
     level = _frozen(subject.stack)
     rollout = _next_step_rollout(subject, level)
     level = in_mode(level, "next_step")
@@ -57,6 +61,21 @@ def restart_is_reset(subject: Subject) -> str:
         labels, context = ("from a reset", "from a restart"), f"with other values of {', '.join(names)}"
         require_equal(reset, restart, labels, context=context, tolerance=subject.rounding, first_step=1)
     return f"{int(restarted.sum())} restarts"
+
+
+def _require_levels(subject: Subject) -> None:
+    task = subject.env.unwrapped
+    if not isinstance(task, Task):
+        return
+    one, other = jax.random.split(subject.key)
+    level = sample_level(task, one)
+    started = task.reset(one)
+    labels = ("from a reset", "from a reset in its levels")
+    require_equal(started, task.reset(one, level=level), labels, tolerance=subject.rounding, axes=("lane",))
+    elsewhere = task.reset(other, level=jax.tree.map(lambda x: x[::-1], level))[0]
+    expected, actual = jax.tree.map(lambda x: x[::-1], task._start_of(started[0])), task._start_of(elsewhere)
+    labels = ("from a reset", "under another key, in another lane")
+    require_equal(expected, actual, labels, context="of one level", tolerance=subject.rounding, axes=("lane",))
 
 
 @jitted

@@ -93,7 +93,7 @@ class LevelReplay(Wrapper):
 
     def _with_start(self, start: Start) -> Self:
         if start.in_state != (self.of == "state"):
-            kinds = ("a level", "a state") if start.in_state else ("a state", "a level")
+            kinds = ("a level", "a state") if self.of == "level" else ("a state", "a level")
             raise ValueError(
                 f"LevelReplay(of={self.of!r}): its episodes start in {kinds[0]}, they cannot in {kinds[1]}"
             )

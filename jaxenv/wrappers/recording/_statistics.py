@@ -51,13 +51,13 @@ def with_statistics(env: Environment, state: Tree, statistics: Tree, name: str |
 def _find(owner: str, env: Environment, state: Tree, name: str | None) -> tuple[BatchWrapper, Tree]:
     """Finds the wrapper with batch state that is called ``name``, and its part of ``state``."""
     found = []
-    for level in layers(env)[:-1]:
-        if isinstance(level, BatchWrapper):
-            found.append((level, state))
-        state = level.inner(state)  # type: ignore[attr-defined]
+    for layer in layers(env)[:-1]:
+        if isinstance(layer, BatchWrapper):
+            found.append((layer, state))
+        state = layer.inner(state)  # type: ignore[attr-defined]
     fitting = [entry for entry in found if name in (None, type(entry[0]).__name__)]
     if len(fitting) != 1:
-        names = ", ".join(type(level).__name__ for level, _ in found) or "none"
+        names = ", ".join(type(layer).__name__ for layer, _ in found) or "none"
         rule = "name must be given unless the stack has" if name is None else "name must be that of"
         raise ValueError(f"{owner}: {rule} one wrapper with batch state, got {name!r}; {env} has {names}")
     return fitting[0]

@@ -1,6 +1,6 @@
 """The order of a stack: an environment, its wrappers, a time limit and restarts.
 
-From the innermost level to the outermost:
+From the innermost layer to the outermost:
 
 1. the task, ``FixedResetKey``, then ``GuardNonFinite`` and ``ClipAction``, which contain bad numbers;
 2. the given wrappers up to the last one that takes several steps or removes ends;
@@ -55,17 +55,17 @@ def _has_guard(env: Environment, guard: type[Wrapper]) -> bool:
     """Returns whether ``env``, or each of its tasks, has a wrapper of this class."""
     tasks = env.unwrapped.envs if isinstance(env.unwrapped, Multitask) else ()
     all_tasks = bool(tasks) and all(_has_guard(task, guard) for task in tasks)
-    return all_tasks or any(isinstance(level, guard) for level in layers(env))
+    return all_tasks or any(isinstance(layer, guard) for layer in layers(env))
 
 
 def split(wrapped: Environment, env: Environment) -> tuple[Environment, list[Wrapper]]:
     """Splits ``wrapped`` into the environment below the wrappers added to ``env``, and these wrappers, innermost first.
 
-    That environment may differ from ``env``, since a callable that adds a wrapper may also rebuild the levels below it.
+    That environment may differ from ``env``, since a callable that adds a wrapper may also rebuild the layers below it.
     """
-    levels = layers(wrapped)
-    num_added = max(0, len(levels) - len(layers(env)))
-    return levels[num_added], [level for level in reversed(levels[:num_added]) if isinstance(level, Wrapper)]
+    found = layers(wrapped)
+    num_added = max(0, len(found) - len(layers(env)))
+    return found[num_added], [layer for layer in reversed(found[:num_added]) if isinstance(layer, Wrapper)]
 
 
 def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
@@ -101,7 +101,7 @@ def for_evaluation(added: Sequence[Wrapper]) -> list[Wrapper]:
 def role_in_evaluation(wrapper: Wrapper) -> Literal["kept", "left_out"] | Mapping[str, Any]:
     """Returns the role of a wrapper in an evaluation: as it declares, or the default that `Wrapper` states.
 
-    A wrapper that changes the shape of the reward is never left out: the levels outside were built for that shape.
+    A wrapper that changes the shape of the reward is never left out: the layers outside were built for that shape.
     """
     role = wrapper.in_evaluation
     if role is None and wrapper.owns == {"reward"} and wrapper.place != "several_steps":
@@ -118,18 +118,18 @@ def training_only(env: Environment) -> Iterator[Wrapper]:
 
     Reward wrappers without batch state are not among them: a caller may want returns in another reward.
     """
-    for level in layers(env):
-        if isinstance(level, Multitask):
-            for task in level.envs:
+    for layer in layers(env):
+        if isinstance(layer, Multitask):
+            for task in layer.envs:
                 yield from training_only(task)
-        if not isinstance(level, Wrapper):
+        if not isinstance(layer, Wrapper):
             continue
-        role = role_in_evaluation(level)
-        only_pays = level.owns == {"reward"} and not isinstance(level, BatchWrapper)
+        role = role_in_evaluation(layer)
+        only_pays = layer.owns == {"reward"} and not isinstance(layer, BatchWrapper)
         arguments = role.items() if isinstance(role, Mapping) else ()
-        others = any(not np.array_equal(getattr(level, name), value) for name, value in arguments)
+        others = any(not np.array_equal(getattr(layer, name), value) for name, value in arguments)
         if others or (role == "left_out" and not only_pays):
-            yield level
+            yield layer
 
 
 def assemble(
@@ -144,8 +144,8 @@ def assemble(
     """Builds the stack of ``env``, the wrappers (innermost first), a time limit and restarts, each in its place.
 
     Args:
-        env: the innermost levels, without ``TimeLimit`` and ``AutoReset``.
-        added: wrappers that were built around ``env``. One below which a level is inserted is checked again.
+        env: the innermost layers, without ``TimeLimit`` and ``AutoReset``.
+        added: wrappers that were built around ``env``. One below which a layer is inserted is checked again.
         max_episode_steps: the limit, a number or int32 ``[B]``; ``None`` or 0 for none.
         terminal: whether the limit is a termination.
         autoreset: the mode of ``AutoReset``, ``None`` for none.
@@ -183,9 +183,9 @@ def restart_place(added: Sequence[Wrapper]) -> int:
     return places[0] if places else len(added)
 
 
-def stands_inside_limit(level: Environment) -> bool:
-    """Returns whether a time limit must stand outside a level, to count the agent's steps and keep its end."""
-    return isinstance(level, Wrapper) and level.place in ("task", "several_steps", "hides_ends")
+def stands_inside_limit(layer: Environment) -> bool:
+    """Returns whether a time limit must stand outside a layer, to count the agent's steps and keep its end."""
+    return isinstance(layer, Wrapper) and layer.place in ("task", "several_steps", "hides_ends")
 
 
 def _moves_ends(wrapper: Wrapper) -> bool:

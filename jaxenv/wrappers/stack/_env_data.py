@@ -24,7 +24,8 @@ def to_data(env: Environment) -> dict[str, Any]:
 
     Raises:
         ValueError: for an environment whose name is not a registered id of its class (a suite's, a `Multitask`), a
-            wrapper that is neither of this library nor registered, or a value that is not plain data.
+            wrapper that is neither of this library nor registered, a value that is not plain data, or levels that
+            ``with_level`` gave.
 
     >>> import jaxenv
     >>> data = jaxenv.to_data(jaxenv.make("CartPole-v1", num_envs=2, gravity=[5.0, 9.5]))
@@ -38,6 +39,8 @@ def to_data(env: Environment) -> dict[str, Any]:
         kind = type(task).__name__
         rule = f"{env.name!r} must be the registered id of its class, {kind}"
         raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.load instead")
+    if task._given is not None:
+        raise ValueError(f"to_data: {env} starts in given levels: store env without them, and the levels by data.save")
     registered = spec.make(env.num_envs)
     return {
         "id": env.name,

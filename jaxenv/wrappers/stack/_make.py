@@ -66,7 +66,7 @@ def make(
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     spec.check_keywords(params, ["num_envs", *OPTIONS])
     env = spec.make(num_envs, **params)
-    if any(isinstance(level, TimeLimit) for level in layers(env)):
+    if any(isinstance(layer, TimeLimit) for layer in layers(env)):
         hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
         raise ValueError(f"{spec.id}: make adds the time limit, but {env} already has one: {hint}")
     if fixed_reset_key is not None:
@@ -206,7 +206,7 @@ def _load_tasks(
 
 def _with_limits(tasks: list[Environment]) -> list[Environment]:
     """Gives each task a `TimeLimit` if one of them has one, since a limit adds an entry to ``env_info``."""
-    limited = [any(isinstance(level, TimeLimit) for level in layers(env)) for env in tasks]
+    limited = [any(isinstance(layer, TimeLimit) for layer in layers(env)) for env in tasks]
     if not any(limited):
         return tasks
     return [env if has else TimeLimit(env, stack.NEVER) for env, has in zip(tasks, limited, strict=True)]

@@ -5,7 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import random, specs, tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, BatchWrapper, EpisodeStatistics, LaneWrapper, RewardWrapper, map_observation
@@ -305,6 +305,32 @@ class UncountedPaidPastEnd(TwiceUncounted):
         return state, dataclasses.replace(row, reward=one.reward + two.reward)
 
 
+class Levels(Walk):
+    """Starts in a level."""
+
+    Level = Place
+
+    def sample_level(self, stream):
+        return Walk.initial(self, stream)
+
+    def initial(self, stream, level):
+        return level
+
+
+class DrawsAnotherLevel(Levels):
+    """Starts in a level of its own where one is given."""
+
+    def initial(self, stream, level):
+        return Walk.initial(self, random.fold_in(stream, "other"))
+
+
+class DropsGivenLevels(Levels):
+    """Samples levels where they are given."""
+
+    def _begun(self, stream):
+        return self._in_level(self._sampled(stream), stream)
+
+
 def narrow_walk() -> Environment:
     return AutoReset(Walk(Params(spread=0.1)))
 
@@ -319,6 +345,8 @@ TWINS: dict[str, Twin] = {
     "params dropped at a restart, with defaults": Twin(
         lambda: DropsParams(Walk()), lambda: AutoReset(Walk()), ("restart_is_reset",)
     ),
+    "start that its level does not fix": Twin(DrawsAnotherLevel, Levels, ("restart_is_reset",)),
+    "level dropped at a reset": Twin(DropsGivenLevels, Levels, ("restart_is_reset",)),
     "params dropped by a wrapper when it begins": Twin(lambda: BeginsWithDefaults(Walk()), Walk, ("restart_is_reset",)),
     "params dropped by a wrapper when it steps": Twin(
         lambda: StepsWithDefaults(Walk()), lambda: Doubled(Walk()), ("owned_fields_only",)
