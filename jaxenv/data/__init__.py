@@ -1,11 +1,16 @@
-"""Processes data from rollouts: returns and advantages, transitions, replay buffers, transformers and checkpoints."""
+"""Processes data from rollouts: returns, advantages, transitions, replay, levels, transformers and checkpoints."""
 
+from jaxenv.data import level_scores as level_scores
 from jaxenv.data import transformers as transformers
 from jaxenv.data.checkpoint import CheckpointInfo as CheckpointInfo
 from jaxenv.data.checkpoint import checkpoint_info as checkpoint_info
 from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
 from jaxenv.data.checkpointer import Checkpointer as Checkpointer
+from jaxenv.data.level_buffer import LevelBuffer as LevelBuffer
+from jaxenv.data.level_buffer_state import LevelBufferState as LevelBufferState
+from jaxenv.data.level_buffer_state import LevelSample as LevelSample
+from jaxenv.data.level_scores import LevelScores as LevelScores
 from jaxenv.data.replay import Batch as Batch
 from jaxenv.data.replay import PrioritizedSampling as PrioritizedSampling
 from jaxenv.data.replay import Replay as Replay

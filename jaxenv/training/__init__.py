@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jaxenv.training import ppo as ppo
     from jaxenv.training import sac as sac
     from jaxenv.training import seeds as seeds
+    from jaxenv.training import ued as ued
 else:
 
     def __getattr__(name: str) -> Any:

@@ -39,7 +39,7 @@ class RunConfig:
         gamma: discount rate.
         hidden: widths of the hidden layers of each network.
         torso: how the observation is read before these layers: ``"mlp"`` flattens it, ``"cnn"`` convolves an image
-            ``[H, W]`` or ``[H, W, C]``; ``"auto"`` convolves images of at least 10 rows and columns.
+            ``[H, W]`` or ``[H, W, C]`` of at least 3 rows and columns; ``"auto"`` convolves images of at least 10.
         num_evaluations: number of evaluations, at equal intervals, the last one at the end.
         num_eval_episodes: whole episodes of each evaluation.
         max_eval_steps: episodes of more steps are cut off and not counted. Where a lane plays several episodes, it is

@@ -1,4 +1,4 @@
-"""Parts of the learners' networks: readers of observations, dense layers, convolutions and a GRU.
+"""Parts of the learners' networks: readers of observations, dense layers, convolutions, a GRU and an LSTM.
 
 Weights are orthogonal (Saxe et al., 2014, arXiv:1312.6120), biases 0.
 """
@@ -28,7 +28,7 @@ class Filters(NamedTuple):
 # arXiv:1903.03176).
 LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
-_LEAST_PIXELS, _LEAST_LARGE = 10, 32
+_LEAST_SMALL, _LEAST_PIXELS, _LEAST_LARGE = 3, 10, 32
 _MOST_VALUES = 1024  # integers with more values are read as numbers
 _LONGEST = 100.0  # rows that a GRU remembers at first
 
@@ -57,8 +57,8 @@ class Reader:
         Args:
             owner: the learner, for errors.
             spec: the spec of one lane's observation, a tree.
-            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one; ``"auto"`` convolves images of at least 10
-                rows and columns.
+            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one, of at least 3 rows and columns; ``"auto"``
+                convolves images of at least 10.
 
         Raises:
             ValueError: if the channels of an image come first, or for ``"cnn"`` without an image.
@@ -66,7 +66,7 @@ class Reader:
         leaves = jax.tree.leaves(spec, is_leaf=specs.is_spec)
         filters = tuple(_filters(owner, torso, leaf) for leaf in leaves)
         if torso == "cnn" and not any(filters):
-            rule = f"an image [H, W] or [H, W, C] of at least {_LEAST_PIXELS} rows and columns"
+            rule = f"an image [H, W] or [H, W, C] of at least {_LEAST_SMALL} rows and columns"
             raise ValueError(f"{owner}: the observation must hold {rule} for torso='cnn', got {spec}")
         categories = [_is_category(leaf) for leaf in leaves]
         return cls(
@@ -139,6 +139,8 @@ def _filters(owner: str, torso: str, spec: Any) -> tuple[Filters, ...]:
         return LARGE if min(shape[:2]) >= _LEAST_LARGE else SMALL
     if len(shape) == 3 and min(shape[1:]) >= _LEAST_PIXELS:
         raise ValueError(f"{owner}: the channels of an image must come last, as of FrameStack(axis=-1), got {spec}")
+    if torso == "cnn" and min(shape[:2]) >= _LEAST_SMALL:
+        return SMALL
     return ()
 
 
@@ -217,3 +219,82 @@ class GRU(nn.Module):
         """Initialises the biases of the gates (reset, update) and of the new memory."""
         of_update = jnp.log(jnp.linspace(1.0, _LONGEST - 1.0, self.width, dtype=dtype))
         return jnp.concatenate([jnp.zeros_like(of_update), of_update, jnp.zeros_like(of_update)])
+
+
+class LSTM(nn.Module):
+    """A long short-term memory over time (Hochreiter and Schmidhuber, 1997; Gers et al., 2000), restarted by a mask.
+
+    ``memory`` is ``[B, 2 * width]``, output and cell; the other arguments and the result are those of `GRU`.
+    """
+
+    width: int
+
+    @nn.compact
+    def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        x = jnp.concatenate([x, jnp.ones((*x.shape[:-1], 1), jnp.float32)], axis=-1)
+        kernel = self.param("kernel", self._weights, (x.shape[-1] + self.width, 4 * self.width))
+        return _lstm(kernel, memory, x, starts)
+
+    def _weights(self, key: jax.Array, shape: Any) -> jax.Array:
+        """Initialises the weights of the inputs, the biases and the weights of the outputs, for each of four gates."""
+        of_inputs, *of_outputs = jax.random.split(key, 5)
+        square = self.width, self.width
+        return jnp.concatenate(
+            [
+                orthogonal(1.0)(of_inputs, (shape[0] - self.width - 1, shape[1])),
+                jnp.zeros((1, shape[1]), jnp.float32),
+                jnp.concatenate([orthogonal(1.0)(key, square) for key in of_outputs], axis=-1),
+            ]
+        )
+
+
+@jax.custom_vjp
+def _lstm(kernel: jax.Array, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return _lstm_forward(kernel, memory, x, starts)[0]
+
+
+def _lstm_forward(kernel: Any, memory: Any, x: Any, starts: Any) -> tuple[Any, Any]:
+    num_inputs, width = x.shape[-1], memory.shape[-1] // 2
+    inputs = (x.reshape(-1, num_inputs) @ kernel[:num_inputs]).reshape(*starts.shape, -1)
+
+    def step(memory: Any, row: Any) -> Any:
+        inputs, start = row
+        memory = jnp.where(start[:, None], jnp.zeros_like(memory), memory)
+        output, cell = jnp.split(memory, 2, axis=-1)
+        gates, new = jnp.split(inputs + output @ kernel[num_inputs:], [3 * width], axis=-1)
+        gates, new = nn.sigmoid(gates), nn.tanh(new)
+        write, keep, show = jnp.split(gates, 3, axis=-1)
+        cell = keep * cell + write * new
+        shown = nn.tanh(cell)
+        return jnp.concatenate([show * shown, cell], axis=-1), (show * shown, (gates, new, shown, memory))
+
+    last, (outputs, saved) = jax.lax.scan(step, memory, (inputs, starts))
+    return (last, outputs), (kernel, x, starts, saved)
+
+
+def _lstm_backward(residuals: Any, gradients: Any) -> Any:
+    """Propagates gradients row by row, and sums those of the kernel over all rows in one product."""
+    kernel, x, starts, saved = residuals
+    d_last, d_outputs = gradients
+    num_inputs, width = x.shape[-1], d_last.shape[-1] // 2
+    of_inputs, of_outputs = kernel[:num_inputs].T, kernel[num_inputs:].T
+
+    def step(d_memory: Any, row: Any) -> Any:
+        d_shown, start, (gates, new, shown, memory) = row
+        write, keep, show = jnp.split(gates, 3, axis=-1)
+        d_output, d_cell = jnp.split(d_memory, 2, axis=-1)
+        d_output = d_output + d_shown
+        d_cell = d_cell + d_output * show * (1 - shown**2)
+        d_gates = jnp.concatenate([d_cell * new, d_cell * memory[:, width:], d_output * shown], axis=-1)
+        d_gates = jnp.concatenate([d_gates * gates * (1 - gates), d_cell * write * (1 - new**2)], axis=-1)
+        d_memory = jnp.concatenate([d_gates @ of_outputs, d_cell * keep], axis=-1)
+        return jnp.where(start[:, None], jnp.zeros_like(d_memory), d_memory), d_gates
+
+    d_memory, d_gates = jax.lax.scan(step, d_last, (d_outputs, starts, saved), reverse=True)
+    read = jnp.concatenate([x, saved[-1][..., :width]], axis=-1)
+    flat = d_gates.reshape(-1, d_gates.shape[-1])
+    d_kernel = read.reshape(len(flat), -1).T @ flat
+    return d_kernel, d_memory, (flat @ of_inputs).reshape(x.shape), np.zeros(starts.shape, jax.dtypes.float0)
+
+
+_lstm.defvjp(_lstm_forward, _lstm_backward)

@@ -4,17 +4,18 @@ Schulman et al. (2017), arXiv:1707.06347, with generalised advantage estimation 
 that Huang et al. (2022, "The 37 implementation details of PPO") found to matter: orthogonal weights, advantages
 normalised per minibatch, a learning rate that falls to 0, gradients clipped by their norm. Unlike most versions it
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
-the loss. With ``recurrent`` a GRU remembers earlier rows; the loss replays it over the unroll, with the same restarts.
+the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it over the unroll, with the same
+restarts.
 
 The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
-run, `make_train` with its three stages (collect, advantages, optimise), the policy, the network. An environment is
-given by its id or as two stacks.
+run, `make_train`, the three stages of an update (collect, advantages, optimise), the policy, the network. An
+environment is given by its id or as two stacks.
 """
 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -28,7 +29,7 @@ from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, PerLane, Train
-from jaxenv.training.networks import GRU, MLP, Reader, Torso, dense
+from jaxenv.training.networks import GRU, LSTM, MLP, Reader, Torso, dense
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,9 @@ class Config(RunConfig):
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
             this turns the noise of a minibatch without rewards into large steps.
         activation: ``"tanh"`` or ``"relu"``, after each hidden layer.
-        recurrent: width of a GRU between the torso and the hidden layers, which read its input as well; 0 for none.
+        recurrent: width of the memory between the torso and the hidden layers; 0 for none.
+        cell: ``"gru"``: a GRU behind a dense layer; the hidden layers read its input as well. ``"lstm"``: an LSTM; the
+            hidden layers read its output alone.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
     """
 
@@ -71,6 +74,7 @@ class Config(RunConfig):
     normalize_advantage: bool = True
     activation: Literal["tanh", "relu"] = "tanh"
     recurrent: int = tree.static(default=0, low=0)
+    cell: Literal["gru", "lstm"] = "gru"
     squash: bool = False
 
     @property
@@ -91,7 +95,7 @@ class Learner:
         params: the weights of the network.
         optimizer: the state of Adam.
         statistics: the statistics of the observations, ``()`` if they are not normalised.
-        memory: the memory of the GRU, float32 ``[B, recurrent]``; ``()`` without one.
+        memory: the memory of the network, float32 ``[B, n]``; ``()`` without one.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
         metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
@@ -139,9 +143,46 @@ def make_train(
 ) -> Train[Learner]:
     """Makes PPO as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
+    lanes = DeviceLanes(config, mesh)
+    init, collect, advantages, optimise = make_stages(config, env, lanes)
+
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
+        settings = tree.rebuild(config, **learner.hyperparameters)
+        collected, rows, last_observation = collect(learner, env)
+        batch, _ = advantages(settings, learner.memory, collected, rows, last_observation)
+        learner, losses = optimise(settings, collected, batch)
+        return dataclasses.replace(learner, update=learner.update + 1), losses
+
+    def iteration(learner: Learner) -> tuple[Learner, Curve]:
+        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
+
+    return lanes.train(env, Learner, Curve, init, iteration)
+
+
+class Stages(NamedTuple):
+    """The parts of PPO, as `make_stages` returns them for the lanes of one device. Other learners are built of them.
+
+    Attributes:
+        init: a function of a key and `RunConfig.arrays` that returns the initial `Learner`.
+        collect: a function of a learner and a stack that steps all lanes ``num_steps`` times. It returns the learner
+            after these steps, the rows and the observation after them.
+        advantages: a function of the settings, the memory before the rows, and what ``collect`` returned. It returns
+            the batch to learn from, and the values and advantages of the rows, float32 ``[T, B]`` each.
+        optimise: a function of the settings, a learner and a batch. It returns the learner with new weights and the
+            mean `Losses`.
+    """
+
+    init: Callable[..., Any]
+    collect: Callable[..., Any]
+    advantages: Callable[..., Any]
+    optimise: Callable[..., Any]
+
+
+def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> Stages:
+    """Makes the stages of an update for a stack; ``lanes`` says which of its lanes this device steps."""
     pi, network, read, legal = _model(config, env)
     heads: Callable[..., Any] = network.apply
-    lanes = DeviceLanes(config, mesh)
     num_envs = lanes.per_device("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
 
@@ -168,31 +209,22 @@ def make_train(
             update=jnp.zeros((), jnp.int32),
         )
 
-    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
-        collected, rows, last_observation = collect(learner)
-        batch = advantages(settings, learner.memory, collected, rows, last_observation)
-        learner, losses = optimise(settings, collected, batch)
-        return dataclasses.replace(learner, update=learner.update + 1), losses
-
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
-
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
     def explore(params: Any) -> rollout.Policy:
         def policy(timestep: jaxenv.TimeStep, stream: random.Stream, memory: Any = ()) -> rollout.PolicyStep:
             observation, mask = read(timestep.observation), legal(timestep)
-            inputs, _, memory = _step(heads, params, observation, mask, memory)
+            inputs, value, memory = _step(heads, params, observation, mask, memory)
             sample = pi.sample(inputs, stream)
             log_probability = pi.log_probability(inputs, sample)
             info = {"observation": observation, "mask": mask, "sample": sample, "log_probability": log_probability}
+            if config.recurrent:
+                info["value"] = value
             return rollout.PolicyStep(pi.to_action(sample), memory, info)
 
         return policy
 
-    def collect(learner: Learner) -> tuple[Learner, rollout.Experience, Any]:
+    def collect(learner: Learner, env: jaxenv.Environment) -> tuple[Learner, rollout.Experience, Any]:
         start = network.start(num_envs)
         policy, start = view.wrap_policy(explore(learner.params), learner.timestep, start, state=learner.statistics)
         (env_state, last, memory), rows = jaxenv.unroll(
@@ -221,12 +253,16 @@ def make_train(
 
     def advantages(
         settings: Config, memory: Any, learner: Learner, rows: rollout.Experience, last_observation: Any
-    ) -> "_Batch":
+    ) -> tuple["_Batch", tuple[jax.Array, jax.Array]]:
         last, info = learner.timestep, rows.policy_info
-        observation = data.with_last(info["observation"], last_observation)
-        starts = env.episode_starts(rows.timestep), env.episode_starts(last)
-        _, values, _ = heads(learner.params, observation, memory, data.with_last(*starts))
+        if config.recurrent:  # the memory after the rows has read them already
+            next_row = jax.tree.map(lambda x: x[None], (last_observation, env.episode_starts(last)))
+            _, last_value, _ = heads(learner.params, next_row[0], learner.memory, next_row[1])
+            values = jnp.concatenate([info["value"], last_value])
+        else:
+            _, values, _ = heads(learner.params, data.with_last(info["observation"], last_observation))
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
+        estimates = values[:-1], advantage
         batch = _Batch(
             observation=info["observation"],
             mask=info["mask"],
@@ -238,9 +274,11 @@ def make_train(
             valid=data.transition_mask(rows.timestep, last),
         )
         if config.recurrent:  # whole lanes [B, T, ...], with the memory that they had before the unroll
-            batch = jax.tree.map(lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, starts=starts[0]))
-            return dataclasses.replace(batch, memory=memory)
-        return jax.tree.map(lambda x: x.reshape(advantage.size, *x.shape[2:]), batch)
+            batch = jax.tree.map(
+                lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, starts=env.episode_starts(rows.timestep))
+            )
+            return dataclasses.replace(batch, memory=memory), estimates
+        return jax.tree.map(lambda x: x.reshape(advantage.size, *x.shape[2:]), batch), estimates
 
     # === 3. Optimise: several epochs of minibatches ===================================================================
 
@@ -295,7 +333,7 @@ def make_train(
         (params, state), losses = jax.lax.scan(epoch, (learner.params, learner.optimizer), keys)
         return dataclasses.replace(learner, params=params, optimizer=state), jax.tree.map(jnp.mean, losses)
 
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return Stages(init, collect, advantages, optimise)
 
 
 def make_policy(
@@ -346,8 +384,9 @@ class ActorCritic(nn.Module):
 
     Actor and critic are two separate networks. They share the convolutions that turn an image into features and, with
     ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
-    GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. The last
-    ``num_log_std`` inputs are log standard deviations, which do not depend on the observation.
+    GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. An LSTM
+    takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard deviations, which
+    do not depend on the observation.
     """
 
     num_outputs: int
@@ -355,13 +394,16 @@ class ActorCritic(nn.Module):
     hidden: tuple[int, ...]
     reader: Reader
     recurrent: int = 0
+    cell: str = "gru"
     activation: str = "tanh"
 
     @nn.compact
     def __call__(self, observation: Any, memory: Any = (), starts: Any = ()) -> tuple[jax.Array, jax.Array, Any]:
         activation = getattr(nn, self.activation)
         x = Torso(self.reader)(observation)
-        if self.recurrent:
+        if self.recurrent and self.cell == "lstm":
+            memory, x = LSTM(self.recurrent)(memory, x, starts)
+        elif self.recurrent:
             x = activation(dense(self.recurrent)(x))
             memory, remembered = GRU(self.recurrent)(memory, x, starts)
             x = jnp.concatenate([x, remembered], axis=-1)
@@ -372,8 +414,9 @@ class ActorCritic(nn.Module):
         return jnp.concatenate([inputs, log_std], axis=-1), values, memory
 
     def start(self, num_envs: int) -> Any:
-        """Returns the memory at the start of an episode, float32 ``[B, recurrent]``; ``()`` without a GRU."""
-        return jnp.zeros((num_envs, self.recurrent), jnp.float32) if self.recurrent else ()
+        """Returns the memory at the start of an episode, float32 ``[B, n]``; ``()`` without one."""
+        width = {"gru": 1, "lstm": 2}[self.cell] * self.recurrent
+        return jnp.zeros((num_envs, width), jnp.float32) if width else ()
 
 
 def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any) -> tuple[jax.Array, jax.Array, Any]:
@@ -385,7 +428,7 @@ def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any
 
 
 def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
-    """Returns the arguments of the network for one row: a GRU reads a time axis."""
+    """Returns the arguments of the network for one row: a memory reads a time axis."""
     if isinstance(memory, tuple):
         return (observation,)
     return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
@@ -398,5 +441,7 @@ def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distr
     if config.squash and not isinstance(pi, distributions.TanhNormal):
         raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
     read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
-    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.activation)
+    network = ActorCritic(
+        pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.cell, config.activation
+    )
     return pi, network, read, functools.partial(distributions.legal_actions, spec)

@@ -1,4 +1,4 @@
-"""Networks: how they read observations, convolutions as dense layers, and a GRU that a mask restarts."""
+"""Networks: how they read observations, convolutions as dense layers, and memories that a mask restarts."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 
 from jaxenv import specs
 from jaxenv.training import networks
-from jaxenv.training.networks import GRU, LARGE, SMALL, Reader, Torso
+from jaxenv.training.networks import GRU, LARGE, LSTM, SMALL, Reader, Torso
 
 # --- observations ----------------------------------------------------------------------------------------------------
 
@@ -21,6 +21,7 @@ from jaxenv.training.networks import GRU, LARGE, SMALL, Reader, Torso
         ("mlp", (40, 64), ()),
         ("auto", (4, 17), ()),  # four stacked vectors
         ("auto", (7, 7, 3), ()),
+        ("cnn", (5, 5, 3), SMALL),
         ("auto", (6,), ()),
     ],
 )
@@ -136,3 +137,41 @@ def test_a_new_gru_has_a_gradient_of_what_it_saw_40_rows_before():
         return gru.apply(params, memory, x, starts)[0]
 
     assert np.abs(jax.jacobian(last)(jnp.zeros(2))).max() > 1e-4  # with biases of 0 it is below 1e-6
+
+
+# --- the LSTM --------------------------------------------------------------------------------------------------------
+
+
+def test_an_lstm_and_its_gradients_equal_those_of_a_loop_over_the_rows():
+    width, steps, lanes, inputs = 3, 6, 4, 2
+    keys = jax.random.split(jax.random.key(0), 6)
+    x, memory = jax.random.normal(keys[0], (steps, lanes, inputs)), jax.random.normal(keys[1], (lanes, 2 * width))
+    starts = jax.random.bernoulli(keys[2], 0.3, (steps, lanes))
+    assert starts[0].any()
+    assert starts[1:].any()
+    lstm = LSTM(width)
+    params = jax.tree.map(lambda p: p + 0.1, lstm.init(keys[3], memory, x, starts))  # biases that are not 0
+
+    def loop(params, memory, x):
+        kernel, outputs = params["params"]["kernel"], []
+        output, cell = memory[:, :width], memory[:, width:]
+        for t in range(steps):
+            output, cell = (jnp.where(starts[t][:, None], 0, part) for part in (output, cell))
+            read = jnp.concatenate([x[t], jnp.ones((lanes, 1)), output], axis=-1)
+            write, keep, show, new = jnp.split(read @ kernel, 4, axis=-1)
+            cell = jax.nn.sigmoid(keep) * cell + jax.nn.sigmoid(write) * jnp.tanh(new)
+            output = jax.nn.sigmoid(show) * jnp.tanh(cell)
+            outputs.append(output)
+        return jnp.concatenate([output, cell], axis=-1), jnp.stack(outputs)
+
+    weights = jax.random.normal(keys[4], (lanes, 2 * width)), jax.random.normal(keys[5], (steps, lanes, width))
+
+    def total(run):
+        return lambda *arguments: sum(jnp.sum(w * y) for w, y in zip(weights, run(*arguments), strict=True))
+
+    ours = lambda params, memory, x: lstm.apply(params, memory, x, starts)  # noqa: E731
+    for found, expected in zip(ours(params, memory, x), loop(params, memory, x), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    gradients = [jax.grad(total(run), (0, 1, 2))(params, memory, x) for run in (ours, loop)]
+    for found, expected in zip(*map(jax.tree.leaves, gradients), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import specs
+from jaxenv import data, specs
 from jaxenv.testing import count_to_two, random_environment
 from jaxenv.testing._programs import equations
 from jaxenv.training import networks, ppo
+from jaxenv.training.lanes import DeviceLanes
 from jaxenv.wrappers import AutoReset
 
 # --- continuous actions, trees of observations -----------------------------------------------------------------------
@@ -67,6 +68,32 @@ def test_a_pole_is_balanced_five_times_longer_than_by_chance():
 
 
 # --- losses and masks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_values_of_the_rollout_are_those_of_a_replay_of_its_rows(cell):
+    config = ppo.Config(
+        num_envs=4, num_steps=30, total_steps=120, num_evaluations=1, recurrent=3, cell=cell, hidden=(4,)
+    )
+    env = config.make_env(4)
+    stages = ppo.make_stages(config, env, DeviceLanes(config, None))
+
+    @jax.jit
+    def compared(key):
+        learner = stages.init(key, config.arrays())
+        learner, _, _ = stages.collect(learner, env)  # the second unroll starts within episodes
+        collected, rows, last_observation = stages.collect(learner, env)
+        _, found = stages.advantages(config, learner.memory, collected, rows, last_observation)
+        network = ppo._model(config, env)[1]
+        observation = data.with_last(rows.policy_info["observation"], last_observation)
+        starts = data.with_last(rows.timestep.is_first(), collected.timestep.is_first())
+        _, values, _ = network.apply(learner.params, observation, learner.memory, starts)
+        expected = data.gae(rows.timestep, collected.timestep, values, gamma=config.gamma, lambda_=config.lambda_)
+        return found, (values[:-1], expected.advantages), starts
+
+    found, expected, starts = compared(jax.random.key(0))
+    assert starts.any()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_one_pass_replays_the_policy_of_the_rollout_and_takes_no_masked_action():

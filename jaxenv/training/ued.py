@@ -1,0 +1,239 @@
+"""Unsupervised environment design: PPO on levels that a curriculum chooses, as one compiled function of a key.
+
+A level is what distinguishes the episodes of a task, and every lane plays one level for a whole update. The curricula:
+
+- ``"dr"``: domain randomisation. Every episode starts in a new level of the task: PPO alone.
+- ``"plr"``: prioritised level replay (Jiang et al., 2021, arXiv:2010.03934). An update plays new levels, or levels of a
+  buffer in which those score highest that promise the most to learn.
+- ``"robust_plr"``: the same, but new levels are only scored: gradients come from replayed ones (Jiang et al., 2021,
+  arXiv:2110.02439).
+- ``"accel"``: robust PLR that follows each replay by an update on mutations of the levels that were replayed
+  (Parker-Holder et al., 2022, arXiv:2203.01302).
+- ``"sfl"``: sampling for learnability (Rutherford et al., 2024, arXiv:2408.15099). At intervals many new levels are
+  played without learning, and those are kept that the policy solves in about half of its episodes. A fraction of the
+  lanes plays levels among these, all alike; the others play new ones.
+
+The defaults are those of jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
+its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
+highest scores, and new levels that are only scored cost no pass over the loss.
+
+The file reads from top to bottom: the config, the state of a run, `make_train` with the stages that it adds to those of
+`ppo` (choose, restart, score).
+"""
+
+import dataclasses
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from jaxenv import data, tree
+from jaxenv.data import level_scores
+from jaxenv.training import evaluation, ppo
+from jaxenv.training.evaluation import Curve as Curve
+from jaxenv.training.lanes import DeviceLanes, Train
+from jaxenv.training.ppo import Losses as Losses
+from jaxenv.training.ppo import make_policy as make_policy
+
+NEW, REPLAYED, MUTATED = range(3)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(ppo.Config):
+    """The settings of a run; `ppo.Config` and `RunConfig` have the others.
+
+    Attributes:
+        curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"`` or ``"sfl"``; the module describes them.
+        score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;
+            not read by ``"sfl"``, as the last four.
+        capacity: levels in the buffer.
+        replay_probability: fraction of updates that replay levels, once the buffer is filled; with ``"sfl"`` fraction
+            of the lanes, which is rounded down.
+        num_candidates: new levels that ``"sfl"`` plays for ``num_steps`` steps each; a multiple of ``num_envs``.
+        refresh_interval: number of updates after which ``"sfl"`` plays new candidates.
+        fill: fraction of the buffer that must be filled before levels are replayed.
+        prioritization: ``"rank"`` or ``"proportional"``, as in `LevelBuffer`.
+        temperature: as in `LevelBuffer`.
+        staleness: as in `LevelBuffer`.
+    """
+
+    env_id: str = "AMaze-13x13-v0"
+    env_options: Any = (("num_walls", 25), ("normalize_obs", True))
+    total_steps: int = 30_000 * 8192
+    num_envs: int = 32
+    num_steps: int = 256
+    num_epochs: int = 5
+    num_minibatches: int = 1
+    learning_rate: float = 1e-4
+    gamma: float = 0.995
+    lambda_: float = 0.98
+    entropy_cost: float = 1e-3
+    clip_value: bool = True
+    hidden: tuple[int, ...] = (32,)
+    torso: Literal["auto", "mlp", "cnn"] = "cnn"
+    activation: Literal["tanh", "relu"] = "relu"
+    recurrent: int = 256
+    cell: Literal["gru", "lstm"] = "lstm"
+    eval_explore: bool = True
+    curriculum: Literal["dr", "plr", "robust_plr", "accel", "sfl"] = "robust_plr"
+    score: Literal["max_monte_carlo", "positive_value_loss"] = "max_monte_carlo"
+    capacity: int = tree.static(default=4000, low=1)
+    replay_probability: float = tree.static(default=0.8, low=0, high=1)
+    num_candidates: int = tree.static(default=4096, low=1)
+    refresh_interval: int = tree.static(default=50, low=1)
+    fill: float = tree.static(default=0.5, above=0, high=1)
+    prioritization: Literal["rank", "proportional"] = "rank"
+    temperature: float = tree.static(default=0.3, above=0)
+    staleness: float = tree.static(default=0.3, low=0, high=1)
+
+    def check(self) -> None:
+        super().check()
+        if self.curriculum == "sfl" and self.num_candidates % self.num_envs:
+            rule = f"num_candidates must be a multiple of num_envs = {self.num_envs}"
+            raise ValueError(f"{self.owner}: {rule}, got {self.num_candidates}")
+
+
+@tree.struct
+class Learner(ppo.Learner):
+    """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the other fields.
+
+    Attributes:
+        buffer: the levels, a `LevelBufferState` whose notes are the highest returns so far.
+        levels: the levels of the last update, leaves ``[B, ...]``.
+        source: int32 ``()``, where they came from: ``NEW``, ``REPLAYED`` or ``MUTATED``.
+    """
+
+    buffer: data.LevelBufferState
+    levels: Any
+    source: jax.Array
+
+
+def make_train(
+    config: Config,
+    env: jaxenv.Environment | None = None,
+    eval_env: jaxenv.Environment | None = None,
+    mesh: jax.sharding.Mesh | None = None,
+) -> Train[Any]:
+    """Makes a run as one function of a key, ``train(key)``. `Train` describes the function and the arguments.
+
+    Evaluations play the levels of ``eval_env``: held-out ones where it is ``env.with_level(levels)``. One buffer serves
+    all lanes, so ``mesh`` must be ``None`` unless the curriculum is ``"dr"``.
+
+    Raises:
+        ValueError: for a mesh, and as the ``make_train`` of `ppo`.
+    """
+    env, eval_env = evaluation.environments(Config, config, env, eval_env)
+    if config.curriculum == "dr":
+        return ppo.make_train(config, env, eval_env, mesh)
+    if mesh is not None:
+        raise ValueError(f"ued: mesh must be None for the curriculum {config.curriculum!r}, got {mesh}")
+    lanes = DeviceLanes(config, mesh)
+    student = ppo.make_stages(config, env, lanes)
+    buffer = data.LevelBuffer(config.capacity, config.prioritization, config.temperature, config.staleness)
+    if config.curriculum == "sfl":
+        buffer = data.LevelBuffer(config.capacity, temperature=1e6, staleness=0.0)  # all levels alike
+    no_return = np.full(env.num_envs, -np.inf, np.float32)
+
+    def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
+        learner = student.init(key, hyperparameters)
+        levels = jaxenv.sample_level(env, jax.random.fold_in(learner.key, config.num_updates))
+        empty = buffer.init(levels, no_return)
+        return Learner(**vars(learner), buffer=empty, levels=levels, source=jnp.int32(NEW))
+
+    def update(learner: Learner, _: None) -> tuple[Learner, tuple[Losses, jax.Array]]:
+        settings = tree.rebuild(config, **learner.hyperparameters)
+        learner, place, max_return = choose_learnable(learner) if config.curriculum == "sfl" else choose(learner)
+        learner, played = restart(learner)
+        collected, rows, last_observation = student.collect(learner, played)
+        batch, estimates = student.advantages(settings, learner.memory, collected, rows, last_observation)
+        learner = collected
+        if config.curriculum != "sfl":
+            learner = score(collected, rows.timestep, estimates, place, max_return)
+        learns = (learner.source == REPLAYED) | (config.curriculum == "plr")
+        learner, losses = jax.lax.cond(learns, lambda x: student.optimise(settings, x, batch), unchanged, learner)
+        return dataclasses.replace(learner, update=learner.update + 1), (losses, learns)
+
+    def iteration(learner: Learner) -> tuple[Learner, Curve]:
+        learner, (losses, learns) = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+        number = jnp.maximum(jnp.sum(learns), 1).astype(jnp.float32)
+        return evaluation.evaluate(
+            lanes, eval_env, make_policy, learner, jax.tree.map(lambda x: x.sum() / number, losses)
+        )
+
+    # === 1. Choose the levels of an update ============================================================================
+
+    def choose(learner: Learner) -> tuple[Learner, jax.Array, jax.Array]:
+        """Returns the learner with new levels, their places in the buffer if they come from there, and best returns."""
+        key, level_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(learner.key, learner.update), 1))
+        is_filled = learner.buffer.size >= np.int32(np.ceil(config.fill * config.capacity))
+        replays = is_filled & (jax.random.uniform(key) < config.replay_probability)
+        source = jnp.where(replays, np.int32(REPLAYED), np.int32(NEW))
+        if config.curriculum == "accel":
+            source = jnp.where(learner.source == REPLAYED, np.int32(MUTATED), source)
+
+        def replay() -> Any:
+            state, sample = buffer.sample(learner.buffer, level_key, env.num_envs)
+            return state, sample.levels, sample.place, sample.notes
+
+        def others(make_levels: Any) -> Any:
+            return lambda: (learner.buffer, make_levels(), jnp.zeros(env.num_envs, jnp.int32), jnp.asarray(no_return))
+
+        branches = [others(lambda: jaxenv.sample_level(env, level_key)), replay]
+        if config.curriculum == "accel":
+            branches.append(others(lambda: jaxenv.mutate_level(env, learner.levels, level_key)))
+        state, levels, place, max_return = jax.lax.switch(source, branches)
+        return dataclasses.replace(learner, buffer=state, levels=levels, source=source), place, max_return
+
+    def choose_learnable(learner: Learner) -> tuple[Learner, None, None]:
+        """Returns the learner with levels for every lane, after new candidates have been played if it is time."""
+        keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(learner.key, learner.update), 1), 3)
+
+        def play(state: data.LevelBufferState, key: jax.Array) -> tuple[data.LevelBufferState, None]:
+            candidates = dataclasses.replace(learner, levels=jaxenv.sample_level(env, key))
+            played, rows, _ = student.collect(*restart(candidates))
+            scores, valid = level_scores.learnability(rows.timestep, played.timestep)
+            return buffer.insert(state, candidates.levels, scores, valid, no_return), None
+
+        def refresh() -> data.LevelBufferState:
+            rounds = jax.random.split(keys[0], config.num_candidates // config.num_envs)
+            return jax.lax.scan(play, buffer.init(learner.levels, no_return), rounds)[0]
+
+        is_due = learner.update % np.int32(config.refresh_interval) == 0
+        state, sample = buffer.sample(jax.lax.cond(is_due, refresh, lambda: learner.buffer), keys[1], env.num_envs)
+        is_kept = (jnp.arange(env.num_envs) < int(config.replay_probability * env.num_envs)) & (state.size > 0)
+        levels = tree.where(is_kept, sample.levels, jaxenv.sample_level(env, keys[2]))
+        return dataclasses.replace(learner, buffer=state, levels=levels, source=jnp.int32(REPLAYED)), None, None
+
+    # === 2. Restart every lane in its level; its next episodes start there, too =======================================
+
+    def restart(learner: Learner) -> tuple[Learner, jaxenv.Environment]:
+        played = env.with_level(learner.levels)
+        every_lane = jnp.ones(env.num_envs, bool)
+        env_state, timestep = jaxenv.reset_where(played, learner.env_state, learner.timestep, every_lane)
+        return dataclasses.replace(learner, env_state=env_state, timestep=timestep), played
+
+    # === 3. Score the levels ==========================================================================================
+
+    def score(
+        learner: Learner, rows: jaxenv.TimeStep, estimates: tuple[jax.Array, jax.Array], place: Any, max_return: Any
+    ) -> Learner:
+        (values, advantages), last = estimates, learner.timestep
+        max_return = jnp.maximum(max_return, level_scores.max_return(rows, last))
+        if config.score == "max_monte_carlo":
+            scores, valid = level_scores.max_monte_carlo(rows, last, values, max_return)
+        else:
+            scores, valid = level_scores.positive_value_loss(rows, last, advantages)
+        state = jax.lax.cond(
+            learner.source == REPLAYED,
+            lambda: buffer.update(learner.buffer, place, scores, valid, max_return),
+            lambda: buffer.insert(learner.buffer, learner.levels, scores, valid, max_return),
+        )
+        return dataclasses.replace(learner, buffer=state)
+
+    def unchanged(learner: Learner) -> tuple[Learner, Losses]:
+        zero = jnp.zeros((), jnp.float32)
+        return learner, Losses(policy_loss=zero, value_loss=zero, entropy=zero, kl=zero, clip_fraction=zero)
+
+    return lanes.train(env, Learner, Curve, init, iteration)

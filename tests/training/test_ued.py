@@ -1,0 +1,266 @@
+"""Curricula: which levels an update plays, which updates learn, what the buffer then holds."""
+
+import dataclasses
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv import data, random, specs, tree
+from jaxenv.training import ppo, ued
+from jaxenv.training.ued import MUTATED, NEW, REPLAYED
+from jaxenv.wrappers import AutoReset
+from tests.rows import assert_equal
+
+NUM_LEVELS, LANES = 64, 8
+
+
+@tree.struct
+class Code:
+    number: jax.Array
+
+
+@tree.struct
+class State:
+    code: jax.Array
+    step: jax.Array
+
+
+class Guess(jaxenv.Task):
+    """Pays 1 for the last digit of the level's number, to base 4; three steps an episode. Levels mutate to the next."""
+
+    Level = Code
+
+    def sample_level(self, stream):
+        return Code(random.integers(stream, (1,), 0, NUM_LEVELS)[:, 0])
+
+    def mutate_level(self, level, stream):
+        return Code((level.number + 1) % NUM_LEVELS)
+
+    def initial(self, stream, level):
+        return State(level.number, jnp.zeros(stream.shape, jnp.int32))
+
+    def transition(self, state, action, stream):
+        state = State(state.code, state.step + 1)
+        return jaxenv.Transition(state, (action == state.code % 4).astype(jnp.float32), state.step >= 3)
+
+    def observe(self, state):
+        return jax.nn.one_hot(state.code, NUM_LEVELS)
+
+    def observation_spec(self):
+        return specs.Bounded((NUM_LEVELS,), np.float32, 0, 1)
+
+    def action_spec(self):
+        return specs.Bounded((), np.int32, 0, 3)
+
+
+def make(num_updates=24, **settings):
+    """The arguments of a run; it evaluates after each update by default."""
+    small = {"hidden": (4,), "recurrent": 4, "learning_rate": 1e-2, "capacity": 32, "num_evaluations": num_updates}
+    config = ued.Config(
+        num_envs=LANES, num_steps=10, total_steps=LANES * 10 * num_updates, num_eval_episodes=4, max_eval_steps=5,
+        torso="mlp", replay_probability=0.5, **(small | settings),
+    )  # fmt: skip
+    return config, AutoReset(Guess(num_envs=LANES)), AutoReset(Guess(num_envs=4))
+
+
+@functools.cache
+def learners(curriculum):
+    """The learner before the run and after each update, as NumPy arrays."""
+    train = ued.make_train(*make(curriculum=curriculum))
+    iteration, found = jax.jit(train.iteration), [jax.jit(train.init)(jax.random.key(0))]
+    for _ in range(train.config.num_updates):
+        found.append(iteration(found[-1])[0])
+    return found
+
+
+def changed(before, after):
+    return any(not np.array_equal(x, y) for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True))
+
+
+def stored(learner, field="scores"):
+    """A field of the levels in the buffer, by their numbers."""
+    size, buffer = int(learner.buffer.size), learner.buffer
+    return dict(zip(buffer.levels.number[:size].tolist(), getattr(buffer, field)[:size].tolist(), strict=True))
+
+
+CURRICULA = ("plr", "robust_plr", "accel")
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+def test_levels_are_replayed_only_from_a_filled_buffer_and_mutated_only_after_a_replay(curriculum):
+    run = learners(curriculum)
+    sources = {NEW: 0, REPLAYED: 0, MUTATED: 0}
+    for before, after in itertools.pairwise(run):
+        source = int(after.source)
+        sources[source] += 1
+        played, parents = after.levels.number.tolist(), before.levels.number.tolist()
+        if source == REPLAYED:
+            assert int(before.buffer.size) >= 16
+            assert set(played) <= set(stored(before))
+        if source == MUTATED:
+            assert played == [(number + 1) % NUM_LEVELS for number in parents]
+        assert (source == MUTATED) == (curriculum == "accel" and int(before.source) == REPLAYED)
+    assert sources[NEW] > 2
+    assert sources[REPLAYED] > 2
+
+
+def task_state(learner):
+    nodes = jax.tree.leaves(learner.env_state, is_leaf=lambda x: isinstance(x, State))
+    return next(x for x in nodes if isinstance(x, State))
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+def test_every_episode_of_an_update_is_in_the_level_of_its_lane(curriculum):
+    # After ten steps the lanes are in their third episode of the update.
+    for learner in learners(curriculum)[1:]:
+        np.testing.assert_array_equal(task_state(learner).code, learner.levels.number)
+        np.testing.assert_array_equal(task_state(learner).step, 2)
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+def test_only_plr_learns_from_new_levels(curriculum):
+    for before, after in itertools.pairwise(learners(curriculum)):
+        learns = curriculum == "plr" or int(after.source) == REPLAYED
+        assert changed(before.params, after.params) == learns
+        assert changed(before.optimizer, after.optimizer) == learns
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA)
+def test_the_buffer_gets_scores_of_the_levels_that_were_played(curriculum):
+    num_changed = 0
+    for before, after in itertools.pairwise(learners(curriculum)):
+        old, new, played = stored(before), stored(after), set(after.levels.number.tolist())
+        if int(after.source) == REPLAYED:
+            assert old.keys() == new.keys()
+            assert {number for number in old if old[number] != new[number]} <= played
+            num_changed += sum(old[number] != new[number] for number in played)
+        else:
+            assert set(new) <= set(old) | played
+            if len(new) < 32:
+                assert played <= set(new)
+        best, earlier = stored(after, "notes"), stored(before, "notes")
+        assert set(best.values()) <= {0, 1, 2, 3}
+        for number in best.keys() & earlier.keys():
+            if number not in played:
+                assert best[number] == earlier[number]
+            elif int(after.source) == REPLAYED:
+                assert best[number] >= earlier[number]
+    assert num_changed > 2
+
+
+def test_max_monte_carlo_is_the_best_return_minus_the_values_of_the_rows():
+    # Without gradient steps that change anything, and with a critic of zeros, the score is the best return.
+    config, *envs = make(num_updates=6, curriculum="robust_plr", learning_rate=0.0, num_evaluations=6)
+    train = ued.make_train(config, *envs)
+    learner = jax.jit(train.init)(jax.random.key(1))
+    critic = jax.tree.map(jnp.zeros_like, learner.params["params"]["critic"])
+    learner = dataclasses.replace(learner, params={"params": learner.params["params"] | {"critic": critic}})
+    for _ in range(6):
+        learner, _ = jax.jit(train.iteration)(learner)
+    size = int(learner.buffer.size)
+    assert size > 16
+    np.testing.assert_allclose(learner.buffer.scores[:size], learner.buffer.notes[:size], atol=1e-6)
+
+
+def test_the_score_chooses_another_order():
+    scores = [
+        jax.jit(lambda key, score=score: ued.make_train(*make(num_updates=2, num_evaluations=1, score=score))(key))(
+            jax.random.key(0)
+        )[0]
+        for score in ("max_monte_carlo", "positive_value_loss")
+    ]
+    assert_equal(scores[0].buffer.levels.number.sort(), scores[1].buffer.levels.number.sort())
+    assert changed(scores[0].buffer.scores, scores[1].buffer.scores)
+    assert np.all(scores[1].buffer.scores[: int(scores[1].buffer.size)] >= 0)
+
+
+def test_losses_are_means_over_the_updates_that_learn():
+    # A policy that never learns keeps the entropy of its first weights, about log(4).
+    config, *envs = make(num_updates=12, num_evaluations=1, curriculum="robust_plr", learning_rate=0.0)
+    _, curve = jax.jit(ued.make_train(config, *envs))(jax.random.key(0))
+    np.testing.assert_allclose(curve.losses.entropy, np.log(4), rtol=0.01)
+
+
+def test_sfl_keeps_levels_of_its_last_candidates_and_mixes_them_with_new_ones():
+    settings = {"capacity": 16, "num_candidates": 64, "refresh_interval": 4}
+    train = ued.make_train(*make(num_updates=12, curriculum="sfl", **settings))
+    iteration, learner, num_refreshed = jax.jit(train.iteration), jax.jit(train.init)(jax.random.key(0)), 0
+    for update in range(12):
+        before, (learner, _) = learner, iteration(learner)
+        if update % 4 == 0:
+            num_refreshed += changed(before.buffer.levels, learner.buffer.levels)
+        else:
+            assert not changed(before.buffer.levels, learner.buffer.levels)
+        kept = stored(learner)
+        assert set(kept.values()) <= {0.0, 0.25}  # both episodes of a candidate are solved, one or none
+        assert 0.25 in kept.values()
+        assert set(learner.levels.number[:4].tolist()) <= set(kept)
+        assert not set(learner.levels.number[4:].tolist()) <= set(kept)
+        np.testing.assert_array_equal(task_state(learner).code, learner.levels.number)
+        assert changed(before.params, learner.params)
+    assert num_refreshed == 3
+
+
+def test_domain_randomisation_is_ppo():
+    config, *envs = make(num_updates=2, curriculum="dr")
+    assert_equal(
+        jax.jit(ued.make_train(config, *envs))(jax.random.key(0)),
+        jax.jit(ppo.make_train(config, *envs))(jax.random.key(0)),
+    )
+
+
+def test_a_restored_run_continues_bit_for_bit(tmp_path):
+    train = ued.make_train(*make(curriculum="accel"))
+    run = learners("accel")
+    data.save(tmp_path / "run", run[12])
+    learner = data.restore(tmp_path / "run", jax.eval_shape(train.init, jax.random.key(0)))
+    iteration = jax.jit(train.iteration)
+    for _ in range(12):
+        learner, _ = iteration(learner)
+    assert_equal(learner, run[24])
+
+
+def test_seeds_under_vmap_play_the_levels_of_runs_alone():
+    train = ued.make_train(*make(num_updates=12, num_evaluations=1, curriculum="accel"))
+    keys = jax.random.split(jax.random.key(0), 3)
+    together, _ = jax.jit(jax.vmap(train))(keys)
+    for i, key in enumerate(keys):
+        alone, _ = jax.jit(train)(key)
+        assert int(together.source[i]) == int(alone.source)
+        assert_equal(together.levels.number[i], alone.levels.number)
+
+
+def test_replays_learn():
+    settings = {"hidden": (16,), "recurrent": 16, "temperature": 2.0, "capacity": 64}
+    config, env, _ = make(num_updates=300, num_evaluations=3, **settings)
+    config = dataclasses.replace(config, num_eval_episodes=NUM_LEVELS, eval_explore=False)
+    eval_env = AutoReset(Guess(num_envs=NUM_LEVELS)).with_level(Code(jnp.arange(NUM_LEVELS)))
+    _, curve = jax.jit(ued.make_train(config, env, eval_env))(jax.random.key(0))
+    assert curve.returns[-1].mean() > 2  # 0.75 by chance
+
+
+def test_wrong_settings_are_refused():
+    config, env, eval_env = make(curriculum="plr")
+    with pytest.raises(ValueError, match=r"ued.Config: curriculum .*got 'paired'"):
+        dataclasses.replace(config, curriculum="paired")
+    with pytest.raises(ValueError, match=r"ued.Config: fill .*got 0"):
+        dataclasses.replace(config, fill=0.0)
+    with pytest.raises(ValueError, match=r"ued.Config: num_candidates .*8.*got 12"):
+        dataclasses.replace(config, curriculum="sfl", num_candidates=12)
+    mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
+    with pytest.raises(ValueError, match=r"ued: mesh must be None .*'plr'"):
+        ued.make_train(config, env, eval_env, mesh)
+    with pytest.raises(ValueError, match=r"ued: config must be ued.Config.*got"):
+        ued.make_train(ppo.Config(), env, eval_env)
+
+
+def test_a_task_without_mutations_is_refused_by_accel():
+    config, _, _ = make(curriculum="accel")
+    train = ued.make_train(config, *(jaxenv.make("FrozenLake-v1", num_envs=lanes) for lanes in (LANES, 4)))
+    with pytest.raises(ValueError, match="mutate_level"):
+        train(jax.random.key(0))
