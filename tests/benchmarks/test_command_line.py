@@ -90,7 +90,7 @@ def test_compilation_cache_is_restored_after_a_benchmark():
 
 def test_the_suite_runs_every_part_but_those_that_its_help_names_with_valid_arguments(tmp_path):
     lines = suite.commands(tmp_path, "gpu", [2048, 2**20], repeats=3)
-    _, _, left_out = program.PARTS["suite"].removesuffix(", each into its own file").partition("all but ")
+    _, _, left_out = program.PARTS["suite"].removesuffix(", into files").partition("all but ")
     others = {*left_out.replace(" and ", ", ").split(", "), "suite", "compare"}
     assert {part for part, *_ in lines} == program.PARTS.keys() - others
     parsed = [program.module_of(part).parse(rest) for part, *rest in lines]

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import jaxenv
-from benchmarks import ppo, training
+from benchmarks import mazes, ppo, training
 from jaxenv.training import baselines, presets
 
 SMALL = {"total_steps": 512, "num_envs": 4, "num_steps": 32, "num_evaluations": 2, "num_eval_episodes": 4}
@@ -26,6 +27,23 @@ def test_ppo_is_compared_with_that_of_purejaxrl_on_the_same_number_of_steps():
     missing = ppo.compare("CardGame-v0", 4, 5120, 1)
     assert missing["contestants"].keys() == {"jaxenv"}
     assert missing["notes"][0].startswith("purejaxrl: ")
+
+
+def test_curricula_are_trained_and_every_held_out_maze_is_played(tmp_path, monkeypatch, capsys):
+    small = {"num_envs": 4, "num_steps": 32, "num_minibatches": 1, "recurrent": 8, "capacity": 4}
+    monkeypatch.setattr(mazes, "_SHORT", small)
+    files = {"--json": tmp_path / "mazes.json", "--film": tmp_path / "mazes.gif"}
+    settings = ["--total-steps", "1024", "--num-evaluations", "2", "--attempts", "2", "--curricula", "dr", "accel"]
+    assert mazes.main([*settings, *(str(x) for pair in files.items() for x in pair)]) == 0
+    rows = json.loads(files["--json"].read_text())["rows"]
+    assert [row["curriculum"] for row in rows] == ["dr", "accel"]
+    assert [point["steps"] for point in rows[0]["curve"]] == [512, 1024]
+    assert np.shape(rows[0]["curve"][0]["solved"]) == (9,)
+    with Image.open(files["--film"]) as film:  # of accel alone, as dr has no buffer
+        assert film.size == (384, 384)
+    header, *lines = capsys.readouterr().out.splitlines()[-3:]
+    assert header.split() == ["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean"]
+    assert [line.split()[:3] for line in lines] == [["dr", "1,024", "1"], ["accel", "1,024", "1"]]
 
 
 def test_ppo_plays_minatar_by_the_rules_of_gymnax_where_it_is_compared_with_gymnax(monkeypatch):

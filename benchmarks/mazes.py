@@ -1,0 +1,119 @@
+"""Solve rates of curricula on the held-out mazes: trains, plays every maze, and films the levels of the buffer.
+
+``python -m benchmarks mazes --curricula dr robust_plr --total-steps 4000000 --json PATH --film PATH``. See README.md.
+"""
+
+import argparse
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenv
+from benchmarks import command, measure
+from jaxenv.canvas._film_files import write_film
+from jaxenv.envs.grid import amaze
+from jaxenv.training import ued
+
+ID = "AMaze-13x13-v0"
+CURRICULA = ("dr", "plr", "robust_plr", "accel", "sfl")
+NUM_MAZES = 9  # those with names in the published tables: the last three of `held_out` are trivial
+_FILMED = 16
+# More and larger steps of the optimiser than by jaxued's settings, the defaults of `ued.Config`: runs of millions of
+# steps, not of 245 million, then solve mazes.
+_SHORT = {"num_envs": 64, "num_epochs": 4, "num_minibatches": 8, "learning_rate": 7e-4, "gamma": 0.99, "lambda_": 0.95}
+_SHORT |= {"entropy_cost": 0.01, "recurrent": 128, "capacity": 1000}
+
+
+def run(curriculum: str, seed: int, args: argparse.Namespace, frames: list[np.ndarray]) -> dict[str, Any]:
+    """Trains one run and returns its row; appends a picture of the levels with the highest scores per evaluation."""
+    names, mazes = held_out()
+    config = ued.Config(
+        curriculum=curriculum,
+        total_steps=args.total_steps,
+        num_evaluations=args.num_evaluations,
+        num_eval_episodes=len(names) * args.attempts,
+        **({} if args.published else _SHORT),
+    )
+    env, eval_env = config.make_env(config.num_envs), config.make_env(len(names), "eval").with_level(mazes)
+    train = ued.make_train(config, env, eval_env)
+    init, iteration = jax.jit(train.init), jax.jit(train.iteration)
+    learner, started, curve = init(jax.random.key(seed)), time.monotonic(), []
+    for _ in range(config.num_evaluations):
+        learner, found = iteration(learner)
+        solved = np.asarray(found.returns > 0).reshape(len(names), args.attempts).mean(axis=1)
+        curve.append({"steps": int(found.steps), "seconds": time.monotonic() - started, "solved": solved.tolist()})
+        print(
+            f"{curriculum}, seed {seed}, {curve[-1]['steps']:,} steps: {solved.mean():.2f} of the attempts", flush=True
+        )
+        if args.film is not None and curriculum != "dr" and hasattr(learner, "buffer") and learner.buffer.size:
+            frames.append(picture(env, learner.buffer))
+    return {"curriculum": curriculum, "seed": seed, "mazes": list(names), "attempts": args.attempts, "curve": curve}
+
+
+def held_out() -> tuple[Sequence[str], Any]:
+    """Returns the names and the levels of the held-out mazes."""
+    names, mazes = amaze.held_out()
+    return names[:NUM_MAZES], jax.tree.map(lambda x: x[:NUM_MAZES], mazes)
+
+
+def picture(env: jaxenv.Environment, buffer: Any) -> np.ndarray:
+    """Returns a picture, uint8 ``[H, W, 3]``, of the levels with the highest scores."""
+    best = np.argsort(-np.asarray(buffer.scores))[: int(buffer.size)]
+    best = np.resize(best[:_FILMED], _FILMED)  # repeated while there are fewer
+    shown = env.take(jnp.zeros(_FILMED, jnp.int32))
+    state, _ = shown.reset(jax.random.key(0), level=jax.tree.map(lambda x: x[best], buffer.levels))
+    tiles = np.asarray(shown.render(state, 96)).reshape(4, 4, 96, 96, 3)
+    return tiles.transpose(0, 2, 1, 3, 4).reshape(384, 384, 3)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the solve rates at the end of the runs: the mean over seeds, in percent."""
+    lines = []
+    for curriculum in dict.fromkeys(row["curriculum"] for row in rows):
+        own = [row for row in rows if row["curriculum"] == curriculum]
+        last = np.array([row["curve"][-1]["solved"] for row in own]) * 100
+        shown = [f"{x:.0f}" for x in [*last.mean(axis=0), last.mean()]]
+        lines.append([curriculum, f"{own[0]['curve'][-1]['steps']:,}", str(len(own)), *shown])
+    return measure.table(["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean"], lines)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("mazes", __doc__)
+    parser.add_argument("--curricula", nargs="+", choices=CURRICULA, default=["dr", "robust_plr"], help="curricula")
+    parser.add_argument("--total-steps", type=command.positive, default=2**22, metavar="N", help="steps of a run")
+    parser.add_argument("--num-evaluations", type=command.positive, default=8, metavar="N", help="evaluations of a run")
+    parser.add_argument("--attempts", type=command.positive, default=10, metavar="N", help="episodes in each maze")
+    parser.add_argument("--seeds", type=command.positive, default=1, metavar="N", help="runs of each curriculum")
+    parser.add_argument("--published", action="store_true", help="jaxued's settings, for hundreds of millions of steps")
+    parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="write a film of the buffer's best levels")
+    parser.add_json()
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the part; the file holds all runs that ended, so a stopped part keeps them."""
+    args, rows, frames = parse(arguments), [], []
+    for seed in range(args.seeds):
+        for curriculum in args.curricula:
+            rows.append(run(curriculum, seed, args, frames))
+            if args.json is not None:
+                settings = {"id": ID, "total_steps": args.total_steps, "published": args.published}
+                content = {"benchmark": "mazes", "record": measure.record(), "settings": settings, "rows": rows}
+                measure.write_json(args.json, content)
+    if args.film is not None:
+        write_film(args.film, frames, 2)
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import main as run_part
+
+    sys.exit(run_part(["mazes", *sys.argv[1:]]))
