@@ -30,8 +30,8 @@ _SHORT = {"num_envs": 64, "num_epochs": 4, "num_minibatches": 8, "learning_rate"
 _SHORT |= {"entropy_cost": 0.01, "recurrent": 128, "capacity": 1000}
 
 
-def run(curriculum: str, seed: int, args: argparse.Namespace, frames: list[np.ndarray]) -> dict[str, Any]:
-    """Trains one run and returns its row; appends a picture of the levels with the highest scores per evaluation."""
+def run(curriculum: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Trains one run and returns its row; a film shows the levels with the highest scores at each evaluation."""
     names, mazes = held_out()
     config = ued.Config(
         curriculum=curriculum,
@@ -44,6 +44,7 @@ def run(curriculum: str, seed: int, args: argparse.Namespace, frames: list[np.nd
     train = ued.make_train(config, env, eval_env)
     init, iteration = jax.jit(train.init), jax.jit(train.iteration)
     learner, started, curve = init(jax.random.key(seed)), time.monotonic(), []
+    frames: list[np.ndarray] = []
     for _ in range(config.num_evaluations):
         learner, found = iteration(learner)
         solved = np.asarray(found.returns > 0).reshape(len(names), args.attempts).mean(axis=1)
@@ -53,6 +54,8 @@ def run(curriculum: str, seed: int, args: argparse.Namespace, frames: list[np.nd
         )
         if args.film is not None and curriculum != "dr" and hasattr(learner, "buffer") and learner.buffer.size:
             frames.append(picture(env, learner.buffer))
+    if frames:
+        write_film(args.film.with_stem(f"{args.film.stem}-{curriculum}-{seed}"), frames, 2)
     return {"curriculum": curriculum, "seed": seed, "mazes": list(names), "attempts": args.attempts, "curve": curve}
 
 
@@ -92,23 +95,21 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--attempts", type=command.positive, default=10, metavar="N", help="episodes in each maze")
     parser.add_argument("--seeds", type=command.positive, default=1, metavar="N", help="runs of each curriculum")
     parser.add_argument("--published", action="store_true", help="jaxued's settings, for hundreds of millions of steps")
-    parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="write a film of the buffer's best levels")
+    parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="films of the best levels, one per run")
     parser.add_json()
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the part; the file holds all runs that ended, so a stopped part keeps them."""
-    args, rows, frames = parse(arguments), [], []
+    args, rows = parse(arguments), []
     for seed in range(args.seeds):
         for curriculum in args.curricula:
-            rows.append(run(curriculum, seed, args, frames))
+            rows.append(run(curriculum, seed, args))
             if args.json is not None:
                 settings = {"id": ID, "total_steps": args.total_steps, "published": args.published}
                 content = {"benchmark": "mazes", "record": measure.record(), "settings": settings, "rows": rows}
                 measure.write_json(args.json, content)
-    if args.film is not None:
-        write_film(args.film, frames, 2)
     print(table(rows))
     return 0
 

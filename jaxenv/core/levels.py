@@ -47,7 +47,8 @@ def mutate_level(env: Environment, level: Tree, key: jax.Array) -> Tree:
     random.check_one("mutate_level", key)
     level = _start.of_levels("mutate_level", env, level).place
     with _checks.explained("mutate_level", env):
-        return _mutated(env, level, key)
+        mutated = _mutated(env, level, key)
+    return _start.of_levels("mutate_level: the result", env, mutated).place
 
 
 @self_compiling

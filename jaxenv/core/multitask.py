@@ -202,21 +202,37 @@ class Multitask(Environment):
         """Returns a stream for each task, which must not share random words."""
         return [random.fold_in(stream, f"Multitask/{number}") for number in range(len(self.envs))]
 
+    def _task_of(self, stream: Stream) -> jax.Array:
+        """Returns the number of the task that each lane starts with, int32 ``[B]``."""
+        if self.agent_chooses:
+            return jnp.zeros(stream.shape, jnp.int32)
+        drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
+        return jnp.where(self.task < 0, drawn, self.task)
+
     def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
-        streams = self._own_streams(Clock(keys, env_id, episode, jnp.zeros_like(episode)).stream())
-        return tuple(e._new_level((s.k0, s.k1), env_id, episode) for e, s in zip(self.envs, streams, strict=True))
+        stream = Clock(keys, env_id, episode, jnp.zeros_like(episode)).stream()
+        pairs = zip(self.envs, self._own_streams(stream), strict=True)
+        levels = tuple(env._new_level((own.k0, own.k1), env_id, episode) for env, own in pairs)
+        return {"task_id": self._task_of(stream), "levels": levels}
 
     def _with_start(self, start: Start) -> Self:
-        places = zip(self.envs, start.place, strict=True)
-        return tree.rebuild(
-            self, envs=tuple(env._with_start(dataclasses.replace(start, place=place)) for env, place in places)
-        )
+        places = zip(self.envs, start.place["levels"], strict=True)
+        envs = tuple(env._with_start(dataclasses.replace(start, place=place)) for env, place in places)
+        task_id = start.place["task_id"]
+        task = dataclasses.replace(start, place=task_id).or_else(lambda: jnp.broadcast_to(self.task, task_id.shape))
+        return tree.rebuild(self, envs=envs, **({} if self.agent_chooses else {"task": task}))
+
+    def _mutated(self, level: Tree, stream: Stream) -> Tree:
+        trios = zip(self.envs, level["levels"], self._own_streams(stream), strict=True)
+        return {**level, "levels": tuple(env._mutated(own, each) for env, own, each in trios)}
 
     def _start_of(self, state: Tree) -> Tree:
         raise ValueError(f"{self} cannot start in a state, which does not fix the task that the lane plays next")
 
     def _check_level(self, level: Tree) -> None:
-        for env, own in zip(self.envs, level, strict=True):
+        if np.any((np.asarray(level["task_id"]) < 0) | (np.asarray(level["task_id"]) >= len(self.envs))):
+            raise ValueError(f"{self}: level.task_id must be one of {len(self.envs)} tasks, got {level['task_id']}")
+        for env, own in zip(self.envs, level["levels"], strict=True):
             env._check_level(own)
 
     def begin(
@@ -231,11 +247,7 @@ class Multitask(Environment):
         )
 
     def _start(self, stream: Stream, env_id: jax.Array, previous: Any) -> tuple[Playing, list[Any]]:
-        if self.agent_chooses:
-            task_id = jnp.zeros_like(env_id)
-        else:
-            drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
-            task_id = jnp.where(self.task < 0, drawn, self.task)
+        task_id = self._task_of(stream)
         states, rows = [], []
         for number, (env, own) in enumerate(zip(self.envs, self._own_streams(stream), strict=True)):
             before = None if previous is None else previous.task.states[number]

@@ -215,6 +215,9 @@ class Task(Environment):
 
     def _sampled(self, stream: Stream) -> Tree:
         level = self.sample_level(stream)
+        if self.Level is not None and not isinstance(level, self.Level):
+            kinds = f"a {self.Level.__name__}, its Level, got a {type(level).__name__}"
+            raise ValueError(f"{self}.sample_level: must return {kinds}")
         method, what = ("initial", "the state") if self.Level is None else ("sample_level", "the level")
         _checks.check_returned(self, method, what, level)
         return tree.strong(level)

@@ -25,6 +25,13 @@ class Goal:
 
 
 @tree.struct
+class Speed:
+    """``speed``: one float."""
+
+    speed: float = 0.7
+
+
+@tree.struct
 class Track:
     level: Goal
     x: jax.Array
@@ -192,6 +199,67 @@ def test_mutations_are_drawn_per_lane():
     level = jaxenv.sample_level(cart, KEY)
     with pytest.raises(ValueError, match="CartPole-v1 has no mutations: implement mutate_level"):
         jaxenv.mutate_level(cart, level, KEY)
+
+
+def test_mutations_keep_drawn_params_and_the_task_of_a_lane():
+    class Fixed(ToGoal):
+        params: Speed = Speed()
+
+    env = ResampleParams(Fixed(num_envs=LANES), {"speed": (0.5, 1.0)})
+    level = jaxenv.sample_level(env, KEY)
+    mutated = jaxenv.mutate_level(env, level, OTHER)
+    chex.assert_trees_all_equal(mutated["params"], level["params"])
+    assert (mutated["level"].at > level["level"].at).all()
+    env = STACKS["tasks"]()
+    level = jaxenv.sample_level(env, KEY)
+    mutated = jaxenv.mutate_level(env, level, OTHER)
+    np.testing.assert_array_equal(mutated["task_id"], level["task_id"])
+    assert all((new.at > old.at).all() for new, old in zip(mutated["levels"], level["levels"], strict=True))
+
+
+def test_the_level_of_several_tasks_fixes_the_task():
+    env = AutoReset(STACKS["tasks"]())
+    level = jaxenv.sample_level(env, KEY)
+    state, timestep = env.with_level(level).reset(OTHER)
+    for _ in range(12):
+        np.testing.assert_array_equal(timestep.env_info["task_id"], level["task_id"])
+        state, timestep = env.with_level(level).step(state, jnp.zeros(LANES, jnp.int32))
+    with pytest.raises(ValueError, match=r"level.task_id must be one of 2 tasks"):
+        env.with_level({**level, "task_id": level["task_id"] + 2})
+
+
+@pytest.mark.parametrize(
+    ("mutation", "message"),
+    [
+        (lambda level: dataclasses.replace(level, at=level.at * 0), "level.at must be at least 1"),
+        (lambda level: dataclasses.replace(level, at=level.speed), r"the result: level.at must be int32\[lanes\]"),
+    ],
+)
+def test_wrong_mutations_are_refused(mutation, message):
+    class Wrong(ToGoal):
+        def mutate_level(self, level, stream):
+            return mutation(level)
+
+    env = Wrong(num_envs=LANES)
+    level = jaxenv.sample_level(env, KEY)
+    with pytest.raises(ValueError, match=message):
+        jaxenv.mutate_level(env, level, KEY)
+
+
+def test_sampled_levels_are_of_the_declared_class():
+    class Wrong(ToGoal):
+        def sample_level(self, stream):
+            return {"at": jnp.ones(stream.shape, jnp.int32)}
+
+    with pytest.raises(ValueError, match=r"Wrong.sample_level: must return a Goal, its Level, got a dict"):
+        Wrong().reset(KEY)
+
+
+def test_states_out_of_a_table_are_refused():
+    env = jaxenv.make("FrozenLake-v1", num_envs=2)
+    level = jaxenv.sample_level(jaxenv.make("FrozenLake8x8-v1", num_envs=2), KEY)
+    with pytest.raises(ValueError, match=r"FrozenLake-v1: level.index must lie in 0 .. 15, got 60"):
+        env.with_level(dataclasses.replace(level, index=level.index + 60))
 
 
 def test_levels_are_sampled_alike_inside_jit_and_for_a_part_of_the_lanes():

@@ -125,8 +125,14 @@ def test_make_places_it_outside_the_restarts():
         ),
         (
             lambda env, state: env.reset(KEY, from_state=state),
-            r"LevelReplay\(of='level'\): its episodes start in a level, they cannot in a state",
+            "LevelReplay: its episodes start in a level and cannot start in a state, build it with of='state'",
         ),
+        (
+            lambda env, state: env.assign(state.inner, goals(2)),
+            "assign: state must be a LevelReplayState, got AutoReset",
+        ),
+        (lambda env, state: env.release(state.inner), "release: state must be a LevelReplayState, got AutoReset"),
+        (lambda env, state: LevelReplay(env), "LevelReplay: the environment inside already has a LevelReplay"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):

@@ -125,6 +125,13 @@ class Tabular(Task):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
+    def check_level(self, level: State) -> None:
+        index, last = np.asarray(level.index), self.observation_spec().num_values - 1
+        if np.any((index < 0) | (index > last)):
+            raise ValueError(
+                f"{self}: level.index must lie in 0 .. {last}, got {index[(index < 0) | (index > last)][0]}"
+            )
+
     def initial(self, stream: Stream) -> State:
         first = self.first_states()
         if len(first) == 1:

@@ -1,14 +1,14 @@
 """Choose, lane by lane, in which level or state the next episodes start."""
 
 import dataclasses
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv._util.checks import check_mask
-from jaxenv.core import Environment, TimeStep, Wrapper
+from jaxenv.core import Environment, TimeStep, Wrapper, layers
 from jaxenv.core import _start as starts
 from jaxenv.core._start import Start
 from jaxenv.random import KeyWords
@@ -35,7 +35,8 @@ class LevelReplay(Wrapper):
 
     At first every episode starts in a new level. `assign` sets the levels of some lanes: their next episodes, those of
     `jaxenv.reset_where` included, start in them until `assign` or `release` changes that. The current episodes go on.
-    A lane carries one level, and no row holds it.
+    ``reset`` and ``reset_where`` with levels assign them as well. A lane carries one level, and no row holds it: the
+    caller knows what it assigned, and ``given`` where. Put this wrapper outermost, where `assign` can be called.
 
     Args:
         env: an environment whose episodes start in JAX.
@@ -43,7 +44,7 @@ class LevelReplay(Wrapper):
             starts in one is a new one, with a clock, time limit, statistics and stacked frames of its own.
 
     Raises:
-        ValueError: for an ``env`` without levels.
+        ValueError: for an ``env`` without levels, or with a ``LevelReplay``.
 
     >>> import jaxenv
     >>> env = LevelReplay(jaxenv.make("FrozenLake8x8-v1", num_envs=2))
@@ -60,7 +61,8 @@ class LevelReplay(Wrapper):
     place = "batch"
 
     def check(self) -> None:
-        self.env.start_shapes()
+        if any(isinstance(layer, LevelReplay) for layer in layers(self.env)):
+            raise ValueError("LevelReplay: the environment inside already has a LevelReplay, one is enough")
         starts.level_shapes(self.env)  # raises where there are no levels
 
     def inner(self, state: LevelReplayState) -> Tree:
@@ -72,11 +74,12 @@ class LevelReplay(Wrapper):
         Args:
             state: a state of this wrapper.
             start: levels ``[B, ...]``, with ``of="state"`` states of ``env`` or of this wrapper.
-            mask: bool ``[B]``; all lanes by default.
+            mask: bool ``[B]``; all lanes by default. ``start`` is checked in all lanes.
 
         Raises:
             ValueError: for levels or states of another stack, another number of lanes, or levels that the task refuses.
         """
+        _check_own("assign", state)
         if self.of == "level":
             given = starts.of_levels("assign", self.env, start)
         else:
@@ -89,14 +92,14 @@ class LevelReplay(Wrapper):
 
     def release(self, state: LevelReplayState, mask: jax.Array | None = None) -> LevelReplayState:
         """Lets the next episodes of the lanes in ``mask`` (bool ``[B]``, all by default) start in new levels."""
+        _check_own("release", state)
         return dataclasses.replace(state, given=state.given & ~_mask("release", mask, state.given.shape[0]))
 
     def _with_start(self, start: Start) -> Self:
         if start.in_state != (self.of == "state"):
             kinds = ("a level", "a state") if self.of == "level" else ("a state", "a level")
-            raise ValueError(
-                f"LevelReplay(of={self.of!r}): its episodes start in {kinds[0]}, they cannot in {kinds[1]}"
-            )
+            hint = f"build it with of={'state' if self.of == 'level' else 'level'!r}"
+            raise ValueError(f"LevelReplay: its episodes start in {kinds[0]} and cannot start in {kinds[1]}, {hint}")
         return tree.rebuild(self, _given=start)
 
     def _inside(self, place: Tree, given: jax.Array) -> Environment:
@@ -128,6 +131,13 @@ class LevelReplay(Wrapper):
     def proceed(self, state: LevelReplayState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self._inside(state.place, state.given).proceed(state.inner, action)
         return LevelReplayState(inner, state.place, state.given), timestep
+
+
+def _check_own(call: str, state: Any) -> None:
+    if not isinstance(state, LevelReplayState):
+        raise ValueError(
+            f"{call}: state must be a LevelReplayState, got {type(state).__name__}: pass that of this wrapper"
+        )
 
 
 def _mask(call: str, mask: jax.Array | None, lanes: int) -> jax.Array:

@@ -13,7 +13,7 @@ from jaxenv._util.names import did_you_mean
 from jaxenv.core import Environment, LaneState, TimeStep, Wrapper
 from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.core._start import Start
-from jaxenv.random import Clock, KeyWords
+from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
 
@@ -134,6 +134,11 @@ class ResampleParams(Wrapper):
 
     def _start_of(self, state: LaneState) -> dict[str, Tree]:
         return {"params": state.own, "level": self.env._start_of(state.inner)}
+
+    def _mutated(self, level: dict[str, Tree], stream: Stream) -> dict[str, Tree]:
+        """Edits the level inside and keeps the params."""
+        lanes = stream.shape[0]
+        return {**level, "level": self._with(level["params"], lanes)._mutated(level["level"], stream)}
 
     def _check_level(self, level: dict[str, Tree]) -> None:
         params = level["params"]
