@@ -51,6 +51,7 @@ class Config(ppo.Config):
         capacity: levels in the buffer.
         replay_probability: fraction of updates that replay levels, once the buffer is filled; with ``"sfl"`` fraction
             of the lanes, which is rounded down.
+        num_edits: edits of each level that ``"accel"`` mutates, calls of `jaxenv.mutate_level`.
         num_candidates: new levels that ``"sfl"`` plays for ``num_steps`` steps each; a multiple of ``num_envs``.
         refresh_interval: number of updates after which ``"sfl"`` plays new candidates.
         fill: fraction of the buffer that must be filled before levels are replayed.
@@ -81,6 +82,7 @@ class Config(ppo.Config):
     score: Literal["max_monte_carlo", "positive_value_loss"] = "max_monte_carlo"
     capacity: int = tree.static(default=4000, low=1)
     replay_probability: float = tree.static(default=0.8, low=0, high=1)
+    num_edits: int = tree.static(default=5, low=1)
     num_candidates: int = tree.static(default=4096, low=1)
     refresh_interval: int = tree.static(default=50, low=1)
     fill: float = tree.static(default=0.5, above=0, high=1)
@@ -182,9 +184,13 @@ def make_train(
 
         branches = [others(lambda: jaxenv.sample_level(env, level_key)), replay]
         if config.curriculum == "accel":
-            branches.append(others(lambda: jaxenv.mutate_level(env, learner.levels, level_key)))
+            branches.append(others(lambda: mutated(learner.levels, level_key)))
         state, levels, place, max_return = jax.lax.switch(source, branches)
         return dataclasses.replace(learner, buffer=state, levels=levels, source=source), place, max_return
+
+    def mutated(levels: Any, key: jax.Array) -> Any:
+        keys = jax.random.split(key, config.num_edits)
+        return jax.lax.scan(lambda levels, key: (jaxenv.mutate_level(env, levels, key), None), levels, keys)[0]
 
     def choose_learnable(learner: Learner) -> tuple[Learner, None, None]:
         """Returns the learner with levels for every lane, after new candidates have been played if it is time."""

@@ -63,7 +63,7 @@ def make(num_updates=24, **settings):
     small = {"hidden": (4,), "recurrent": 4, "learning_rate": 1e-2, "capacity": 32, "num_evaluations": num_updates}
     config = ued.Config(
         num_envs=LANES, num_steps=10, total_steps=LANES * 10 * num_updates, num_eval_episodes=4, max_eval_steps=5,
-        torso="mlp", replay_probability=0.5, **(small | settings),
+        torso="mlp", replay_probability=0.5, num_edits=3, **(small | settings),
     )  # fmt: skip
     return config, AutoReset(Guess(num_envs=LANES)), AutoReset(Guess(num_envs=4))
 
@@ -103,7 +103,7 @@ def test_levels_are_replayed_only_from_a_filled_buffer_and_mutated_only_after_a_
             assert int(before.buffer.size) >= 16
             assert set(played) <= set(stored(before))
         if source == MUTATED:
-            assert played == [(number + 1) % NUM_LEVELS for number in parents]
+            assert played == [(number + 3) % NUM_LEVELS for number in parents]
         assert (source == MUTATED) == (curriculum == "accel" and int(before.source) == REPLAYED)
     assert sources[NEW] > 2
     assert sources[REPLAYED] > 2
