@@ -258,7 +258,7 @@ def test_sampled_levels_are_of_the_declared_class():
 def test_states_out_of_a_table_are_refused():
     env = jaxenv.make("FrozenLake-v1", num_envs=2)
     level = jaxenv.sample_level(jaxenv.make("FrozenLake8x8-v1", num_envs=2), KEY)
-    with pytest.raises(ValueError, match=r"FrozenLake-v1: level.index must lie in 0 .. 15, got 60"):
+    with pytest.raises(ValueError, match=r"FrozenLake-v1: level.index .*, got 60"):
         env.with_level(dataclasses.replace(level, index=level.index + 60))
 
 
