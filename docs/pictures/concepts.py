@@ -330,7 +330,7 @@ def streams():
 def stacks():
     """A stack as nested boxes, from NormalizeObservation outside to the task inside."""
     picture = Picture(530, "Actions go in, TimeSteps come out", stacks.__doc__)
-    levels = [
+    layers = [
         ("NormalizeObservation", "state of the batch", "observation", PURPLE),
         ("AutoReset", "starts the next episode", "FIRST rows", GOLD),
         ("FrameStack", "state of each lane", "observation", TEAL),
@@ -343,16 +343,16 @@ def stacks():
     picture.text(inward, 80, "action", 15, BLUE, "middle", bold=True)
     picture.text(outward - 10, 80, "TimeStep", 15, ink(RED), bold=True)
     picture.text(outward - 24, 80, "rewrites", 14, DARK, "end")
-    for n, (_, _, _, colour) in enumerate(levels):
+    for n, (_, _, _, colour) in enumerate(layers):
         x, y = left + inset * n, top + head * n
-        height = head * (len(levels) - n) + foot * (len(levels) - n) - 4
+        height = head * (len(layers) - n) + foot * (len(layers) - n) - 4
         picture.box(x, y, right - left - 2 * inset * n, height, tint(colour, 0.2), colour, radius=10)
-    inner = top + head * len(levels) - 12
+    inner = top + head * len(layers) - 12
     bend = [(inward, inner), (inward, inner + 20), (outward, inner + 20), (outward, inner)]
     picture.path([(inward, 88), (inward, inner)], BLUE, 3, head=False)
     picture.path([(outward, inner), (outward, 90)], RED, 3)
     picture.path(bend, GREY, 2, dashed=True, head=False)
-    for n, (name, note, owns, _) in enumerate(levels):
+    for n, (name, note, owns, _) in enumerate(layers):
         y = top + head * n + 32
         picture.text(inward + 22, y, name, 16, mono=True, bold=True)
         picture.text(inward + 232, y, note, 14, DARK)
@@ -382,6 +382,33 @@ def params():
     return picture
 
 
+def levels():
+    """Episodes of four lanes in time. Two lanes are given levels, in which all of their next episodes start."""
+    picture = Picture(352, "The next episodes of a lane start in the level that it was given", levels.__doc__)
+    left, top, height, unit, given = 108, 112, 38, 34, 8
+    lanes = [
+        ("5 4 3 3 3 3", "ℓ₁ ℓ₂ A A A A"),
+        ("3 4 4 5 5", "ℓ₁ ℓ₂ ℓ₃ ℓ₄ ℓ₅"),
+        ("9 4 4 4", "ℓ₁ B B B"),
+        ("4 3 6 4 4", "ℓ₁ ℓ₂ ℓ₃ ℓ₄ ℓ₅"),
+    ]
+    picture.text(left, 94, "time", 14, DARK)
+    picture.path([(left + 38, 89), (left + 110, 89)], GREY, 1.5)
+    for lane, (durations, names) in enumerate(lanes):
+        x, y = left, top + lane * (height + 8)
+        picture.text(28, y + 25, f"lane {lane}", 15)
+        for duration, name in zip(durations.split(), names.split(), strict=True):
+            replayed = name in "AB"
+            colour = tint(ORANGE if name == "A" else PURPLE, 0.5) if replayed else MID
+            picture.label(x, y, int(duration) * unit - 4, height, name, colour, bold=replayed)
+            x += int(duration) * unit
+    x = left + given * unit - 2
+    picture.path([(x, top - 12), (x, top + 4 * (height + 8))], INK, dashed=True, head=False)
+    picture.text(x + 8, 94, "assign(state, level, mask): A to lane 0, B to lane 2", 14, mono=True)
+    picture.text(28, 328, "ℓ₁, ℓ₂, … are new levels. An episode that has begun goes on in its own.", 14, DARK)
+    return picture
+
+
 def _cart_pole(picture, x, y, length):
     """A cart at (x, y) whose pole has the given half-length in metres."""
     tip = (x + 22 * length, y - 12 - 66 * length)
@@ -391,7 +418,7 @@ def _cart_pole(picture, x, y, length):
     picture.disc(x, y - 14, 3.5, INK)
 
 
-PICTURES = {f.__name__: f for f in (timestep, episodes, lanes, rewards, streams, stacks, params)}
+PICTURES = {f.__name__: f for f in (timestep, episodes, lanes, rewards, streams, stacks, params, levels)}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).with_suffix(""))
