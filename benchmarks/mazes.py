@@ -52,7 +52,7 @@ def run(curriculum: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
         print(
             f"{curriculum}, seed {seed}, {curve[-1]['steps']:,} steps: {solved.mean():.2f} of the attempts", flush=True
         )
-        if args.film is not None and curriculum != "dr" and hasattr(learner, "buffer") and learner.buffer.size:
+        if args.film is not None and curriculum != "dr" and learner.buffer.size:  # PPO alone has no buffer
             frames.append(picture(env, learner.buffer))
     if frames:
         write_film(args.film.with_stem(f"{args.film.stem}-{curriculum}-{seed}"), frames, 2)

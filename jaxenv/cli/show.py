@@ -18,7 +18,7 @@ from jaxenv.cli._arguments import add_env_settings, add_time_limit, bold, one_li
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._spec_sheet import Argument, SpecSheet, as_written, plain, spec_sheet
 from jaxenv.cli.listing import spec_text
-from jaxenv.core._describe import additions, layers, state_bytes
+from jaxenv.core._describe import additions, described_layers, state_bytes
 from jaxenv.core.environment import Environment
 from jaxenv.rollout.play import action_names
 
@@ -72,7 +72,7 @@ def as_data(sheet: SpecSheet, env: Environment) -> dict[str, Any]:
         "actions": list(action_names(env)),
         "params": [_argument(argument, env, "params") for argument in sheet.params],
         "options": [_argument(argument, env, "options") for argument in sheet.options],
-        "stack": [{"layer": layer.title, "adds": ", ".join(additions(layer))} for layer in layers(env)],
+        "stack": [{"layer": layer.title, "adds": ", ".join(additions(layer))} for layer in described_layers(env)],
         "bytes_per_lane": per_lane,
         "bytes_shared": shared,
     }
@@ -147,7 +147,7 @@ def _text(sheet: SpecSheet, env: Environment, width: int) -> Iterable[str]:
             yield from _arguments(arguments, env, kind, width)
     yield ""
     yield bold("stack")
-    stack = layers(env)
+    stack = described_layers(env)
     column = max(len(layer.title) for layer in stack) + 4
     for layer in stack:
         yield from _hanging(f"  {layer.title}".ljust(column), ", ".join(additions(layer)), width)

@@ -36,8 +36,8 @@ class Param:
     range: str
 
 
-def layers(env: "Environment") -> list[Layer]:
-    """Returns the layers of a stack, outermost first."""
+def described_layers(env: "Environment") -> list[Layer]:
+    """Describes the layers of a stack, outermost first."""
     every = env._layers()
     sizes, specs = [*map(state_bytes, every), (0, 0)], [*map(_short_specs, every), {}]
     return [
@@ -63,7 +63,7 @@ def params(env: "Environment") -> list[Param]:
 
 def describe(env: "Environment") -> str:
     """Formats the stack: one line per layer, outermost first, then its params, lanes and specs."""
-    stack = layers(env)
+    stack = described_layers(env)
     width = max(len(layer.title) for layer in stack)
     lines = [f"{layer.title:<{width}}  {', '.join(additions(layer))}".rstrip() for layer in stack]
     lines += [*_param_lines(env), f"lanes {env.num_envs}, autoreset {env.autoreset}, {size(env)}"]

@@ -23,7 +23,7 @@ def describe_html(env: "Environment") -> str:
     facts = (lanes, f"autoreset {env.autoreset}", limit and f"time limit {limit}", _describe.size(env))
     stack = [
         (code(layer.title), _bytes(layer), "<br>".join(f"{name} {code(s)}" for name, s in layer.specs.items()))
-        for layer in _describe.layers(env)
+        for layer in _describe.described_layers(env)
     ]
     values = [
         (code(p.name), code(p.value) + (" per lane" if p.per_lane else ""), code(p.unit), code(p.range))
