@@ -1,0 +1,1 @@
+"""Board games: two players move in turn, or one player moves alone."""
