@@ -462,7 +462,7 @@ def categorical(stream: Stream, *, weights: Any = None, logits: Any = None) -> j
             if not np.all(np.isfinite(np.sum(np.asarray(weights, np.float32), axis=-1, dtype=np.float32))):
                 raise ValueError("random.categorical: weights must have a sum that is finite in float32, got infinity")
     shape = (*stream.shape, np.shape(given)[-1])
-    if weights is not None and jnp.result_type(weights) == bool and shape[-1] <= _MAX_FLAGS:
+    if getattr(weights, "dtype", None) == np.bool_ and shape[-1] <= _MAX_FLAGS:
         return _drawn_flag(stream, jnp.broadcast_to(jnp.asarray(weights), shape))
     numbers = jnp.broadcast_to(jnp.asarray(given, jnp.float32), shape)
     weights = numbers if logits is None else jax.nn.softmax(numbers)
