@@ -82,9 +82,10 @@ def league(config: Config, game: Environment) -> tuple[Callable[..., Any], str, 
 def opponent(config: Config, game: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Returns the exploring policy ``(timestep, stream, weights)`` of a network, and a function that initialises it."""
     pi, network, read, legal = ppo.model(config, Opponent(game) if game.turns else game)
+    heads: Callable[..., Any] = network.apply
 
     def policy(timestep: jaxenv.TimeStep, stream: jaxenv.random.Stream, weights: Any) -> Any:
-        inputs, _, _ = network.apply(weights, read(timestep.observation))
+        inputs, _, _ = heads(weights, read(timestep.observation))
         return pi.to_action(pi.sample(distributions.masked(inputs, legal(timestep)), stream))
 
     return policy, lambda key, timestep: network.init(key, read(timestep.observation))
