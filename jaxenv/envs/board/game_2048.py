@@ -212,14 +212,14 @@ _COLOURS += [mix(_STOPS[i // 2 % 8], _STOPS[(i + 1) // 2 % 8], 0.5) for i in ran
 def _tile(exponent: int) -> Callable[[Canvas], Canvas]:
     """Returns the painter of a tile, or of a free cell."""
     colour = _COLOURS[exponent]
-    ink = INK if colour.sum() > 1.6 else WHITE
+    ink = INK if colour.sum() > 1.75 else WHITE
 
     def paint(canvas: Canvas) -> Canvas:
         canvas = canvas.box(0.5, 0.5, 0.92, 0.92, colour, corner=0.1)
         if not exponent:
             return canvas
         number = str(2**exponent)
-        height = min(0.4, 1.0 / len(number))
+        height = min(0.4, 0.85 / len(number))
         return canvas.text(number, 0.5, 0.5 - height / 2, height, ink, align=0.5)
 
     return paint
