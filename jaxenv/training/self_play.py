@@ -176,6 +176,7 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
     env = jaxenv.load(config.env_id, num_games, **dict(config.env_options), wrappers=config.wrappers, autoreset=None)
     check_environment("cross_play", env)
     policy, _ = opponent(config, env)
+    weights = jax.tree.map(jnp.asarray, weights)
     count = len(jax.tree.leaves(weights)[0])
 
     def score(pair: jax.Array) -> jax.Array:

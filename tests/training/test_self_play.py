@@ -60,7 +60,8 @@ def test_evaluations_play_against_random_moves():
 
 
 def test_players_of_equal_strength_draw_on_average_and_sides_are_fair(run):
-    scores = self_play.cross_play(CONFIG, run[-1].league, jax.random.key(0), num_games=64)
+    players = jax.device_get(run[-1].league)
+    scores = self_play.cross_play(CONFIG, players, jax.random.key(0), num_games=64)
     assert scores.shape == (3, 3)
     assert np.abs(np.asarray(scores)).max() < 0.8
     assert np.abs(np.diag(scores)).max() < 0.5
