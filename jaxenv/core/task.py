@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -65,6 +66,18 @@ class Task(Environment):
     num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
     _given: Any = tree.lanes_leaf(default=None, init=False)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if isinstance(cls.Level, type) and cls.initial is not Task.initial:
+            signature = inspect.signature(cls.initial)
+            try:
+                signature.bind("self", "stream", "level")
+            except TypeError:
+                rule = f"as the class declares {cls.Level.__name__} as its Level"
+                raise TypeError(
+                    f"{cls.__name__}: initial must take (self, stream, level), {rule}, got {signature}"
+                ) from None
 
     # --- methods that an author writes -------------------------------------------------------------------------------
 
