@@ -124,6 +124,13 @@ class Task(Environment):
         """Returns levels ``[B, ...]`` with one random edit each, for curricula such as ACCEL. There is no default."""
         return super()._mutated(level, stream)
 
+    def editor(self, num_steps: int) -> "Task":
+        """Returns a task in which an agent builds a level of this one in ``num_steps`` steps, for PAIRED.
+
+        Its states have a field ``level``. There is no default.
+        """
+        raise ValueError(f"{self} has no editor: implement editor(num_steps)")
+
     def check_level(self, level: Tree) -> None:
         """Raises a ``ValueError`` for levels in which the task cannot start; the values are known."""
 

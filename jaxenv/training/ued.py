@@ -12,6 +12,8 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
 - ``"sfl"``: sampling for learnability (Rutherford et al., 2024, arXiv:2408.15099). At intervals many new levels are
   played without learning, and those are kept that the policy solves in about half of its episodes. A fraction of the
   lanes plays levels among these, all alike; the others play new ones.
+- ``"paired"``: an adversary builds the levels for two students, and its reward is their regret (Dennis et al., 2020,
+  arXiv:2012.02096). It has no buffer; _paired.py is its file.
 
 The defaults are those of jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
@@ -31,7 +33,8 @@ import numpy as np
 import jaxenv
 from jaxenv import data, tree
 from jaxenv.data import level_scores
-from jaxenv.training import evaluation, ppo
+from jaxenv.training import _paired, evaluation, ppo
+from jaxenv.training._paired import Learner as PairedLearner  # noqa: F401
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, Train
 from jaxenv.training.ppo import make_policy as make_policy
@@ -44,7 +47,8 @@ class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others.
 
     Attributes:
-        curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"`` or ``"sfl"``; the module describes them.
+        curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"``, ``"sfl"`` or ``"paired"``; the module describes
+            them. ``"paired"`` reads ``num_editor_steps`` of the fields below, and ``"dr"`` none.
         score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;
             not read by ``"sfl"``, as the last four.
         capacity: levels in the buffer.
@@ -53,6 +57,7 @@ class Config(ppo.Config):
         num_edits: edits of each level that ``"accel"`` mutates, calls of `jaxenv.mutate_level`.
         num_candidates: new levels that ``"sfl"`` plays for ``num_steps`` steps each; a multiple of ``num_envs``.
         refresh_interval: number of updates after which ``"sfl"`` plays new candidates.
+        num_editor_steps: steps in which the adversary of ``"paired"`` builds a level.
         fill: fraction of the buffer that must be filled before levels are replayed.
         prioritization: ``"rank"`` or ``"proportional"``, as in `LevelBuffer`.
         temperature: as in `LevelBuffer`.
@@ -77,17 +82,22 @@ class Config(ppo.Config):
     recurrent: int = 256
     cell: Literal["gru", "lstm"] = "lstm"
     eval_explore: bool = True
-    curriculum: Literal["dr", "plr", "robust_plr", "accel", "sfl"] = "robust_plr"
+    curriculum: Literal["dr", "plr", "robust_plr", "accel", "sfl", "paired"] = "robust_plr"
     score: Literal["max_monte_carlo", "positive_value_loss"] = "max_monte_carlo"
     capacity: int = tree.static(default=4000, low=1)
     replay_probability: float = tree.static(default=0.8, low=0, high=1)
     num_edits: int = tree.static(default=5, low=1)
     num_candidates: int = tree.static(default=4096, low=1)
     refresh_interval: int = tree.static(default=50, low=1)
+    num_editor_steps: int = tree.static(default=50, low=1)
     fill: float = tree.static(default=0.5, above=0, high=1)
     prioritization: Literal["rank", "proportional"] = "rank"
     temperature: float = tree.static(default=0.3, above=0)
     staleness: float = tree.static(default=0.3, low=0, high=1)
+
+    @property
+    def rows_per_update(self) -> int:
+        return super().rows_per_update * (2 if self.curriculum == "paired" else 1)  # rows of both students
 
     def check(self) -> None:
         super().check()
@@ -99,6 +109,8 @@ class Config(ppo.Config):
 @tree.struct
 class Learner(ppo.Learner):
     """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the other fields.
+
+    With ``"dr"`` the state is a `ppo.Learner`, with ``"paired"`` a `PairedLearner`.
 
     Attributes:
         buffer: the levels, a `LevelBufferState` whose notes are the highest returns so far.
@@ -150,6 +162,8 @@ def make_train(
     if mesh is not None:
         raise ValueError(f"ued: mesh must be None for the curriculum {config.curriculum!r}, got {mesh}")
     _check_levels(config, env)
+    if config.curriculum == "paired":
+        return _paired.make_train(config, env, eval_env)
     lanes = DeviceLanes(config, mesh)
     student = ppo.make_stages(config, env, lanes)
     buffer = data.LevelBuffer(config.capacity, config.prioritization, config.temperature, config.staleness)
@@ -287,6 +301,9 @@ def _check_levels(config: Config, env: jaxenv.Environment) -> None:
     """Raises a ``ValueError`` unless ``env`` has the levels that the curriculum asks for; nothing is computed."""
 
     def make(key: jax.Array) -> Any:
+        if config.curriculum == "paired":
+            state, _ = _paired.editor_of(config, env).reset(key)
+            return env.reset(key, level=state.task.level)
         levels = jaxenv.sample_level(env, key)
         return jaxenv.mutate_level(env, levels, key) if config.curriculum == "accel" else levels
 
