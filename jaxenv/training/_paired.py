@@ -99,7 +99,7 @@ def make_train(config: "Config", env: jaxenv.Environment, eval_env: jaxenv.Envir
         # 2. Both students play and learn.
         played = env.with_level(levels)
         own, own_rows, losses = study(settings, learner, played)
-        antagonist, its_rows, _ = study(settings, learner.antagonist, played)
+        antagonist, its_rows = study(settings, learner.antagonist, played)[:2]
         # 3. The adversary learns from the regret.
         best, mean, regret = regret_of(own_rows, its_rows)
         paid = dataclasses.replace(built, timestep=dataclasses.replace(built.timestep, reward=regret))

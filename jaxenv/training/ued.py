@@ -268,9 +268,7 @@ def make_train(
 
     def restart(learner: Learner) -> tuple[Learner, jaxenv.Environment]:
         played = env.with_level(learner.levels)
-        every_lane = jnp.ones(env.num_envs, bool)
-        env_state, timestep = jaxenv.reset_where(played, learner.env_state, learner.timestep, every_lane)
-        return dataclasses.replace(learner, env_state=env_state, timestep=timestep), played
+        return _paired.restart(learner, played), played
 
     # === 3. Score the levels ==========================================================================================
 

@@ -28,7 +28,7 @@ from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel
 from jaxenv.envs.grid.grid_world import choice
 
 _GOAL, _DIRECTION, _AGENT = range(3)  # what the first steps place
-_EMPTY_CELL, _WALL_CELL, _GOAL_CELL = ((1, 0, 0), (2, 5, 0), (8, 1, 0))
+_EMPTY_CELL, _WALL_CELL, _GOAL_CELL = np.array([(1, 0, 0), (2, 5, 0), (8, 1, 0)], np.uint8)
 _AGENT_OBJECT, _LARGEST_CODE = 10, 10
 
 
@@ -73,9 +73,9 @@ class AMazeEditor(Task):
 
     def observe(self, state: State) -> dict[str, jax.Array]:
         level = state.level
-        image = jnp.where(level.wall_map[..., None], np.uint8(_WALL_CELL), np.uint8(_EMPTY_CELL))
+        image = jnp.where(level.wall_map[..., None], _WALL_CELL, _EMPTY_CELL)
         has_goal = self._is_cell(level.goal_pos) & (state.step > _GOAL)[:, None, None]
-        image = jnp.where(has_goal[..., None], np.uint8(_GOAL_CELL), image)
+        image = jnp.where(has_goal[..., None], _GOAL_CELL, image)
         direction = level.agent_dir.astype(jnp.uint8)
         agent = jnp.stack([jnp.full_like(direction, _AGENT_OBJECT), jnp.zeros_like(direction), direction], axis=1)
         has_agent = self._is_cell(level.agent_pos) & (state.step > _AGENT)[:, None, None]
