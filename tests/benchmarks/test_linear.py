@@ -54,6 +54,15 @@ def test_both_sides_act_by_the_same_layer_on_the_observation(run, again, monkeyp
     assert totals["terminated"].any()
 
 
+def test_flags_and_numbers_become_floats_in_one_row_per_lane():
+    flags = jax.random.bernoulli(jax.random.key(0), 0.5, (LANES, 2, 3))
+    numbers = jnp.arange(LANES * 4, dtype=jnp.uint8).reshape(LANES, 4)
+    expected = np.concatenate([np.asarray(flags).reshape(LANES, -1), numbers], axis=1).astype(np.float32)
+    row = linear.flat((flags, numbers))
+    assert row.dtype == jnp.float32
+    np.testing.assert_array_equal(row, expected)
+
+
 def test_an_action_follows_the_observation():
     weights = linear.weights(jax.random.key(0), jnp.zeros((LANES, 4)), CART_POLE)
     observation = 100 * jax.random.normal(jax.random.key(1), (LANES, 4))

@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.rollout import PolicyStep, fold, random_policy, unroll
+from jaxenv.rollout import PolicyStep, _unroll, fold, random_policy, unroll
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset
 
@@ -80,6 +80,28 @@ def test_each_row_has_the_timestep_that_the_policy_saw_and_the_action_that_leads
 
 def test_two_unrolls_of_half_the_length_equal_one_of_the_whole_bit_for_bit(cart_pole, start, rows):
     chex.assert_trees_all_equal(in_halves(cart_pole, start, None, 40), rows)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_images_of_bytes_and_flags_are_stored_flat_and_returned_in_their_shape(platform, monkeypatch):
+    monkeypatch.setattr(_unroll.jax, "default_backend", lambda: platform)
+    observation = {
+        "bytes": specs.Bounded((2, 3), np.uint8, 0, 255),
+        "flags": specs.Bounded((3, 2, 1), np.bool_, False, True),
+        "flag": specs.Bounded((), np.bool_, False, True),
+        "floats": specs.Bounded((2, 3), np.float32, 0, 1),
+    }
+    env = AutoReset(random_environment(observation, specs.discrete(2), num_envs=5))
+    state, timestep = start = env.reset(jax.random.key(0))
+    stored = jax.jit(lambda s, t: unroll(env, random_policy(env), s, t, 4, fields=["observation", "env_info"])[1])
+    text = stored.lower(*start).as_text()
+    kinds = ("4x5x6xui8", "4x5x6xi1", "4x5xi32", "4x5x6xf32")
+    assert [kind in text for kind in kinds] == [True, True, platform == "tpu", False]
+    rows = stored(*start).timestep.observation
+    whole = jax.jit(lambda s, t: unroll(env, random_policy(env), s, t, 4)[1])(*start)
+    for t in range(4):
+        chex.assert_trees_all_equal(jax.tree.map(lambda x, t=t: x[t], rows), timestep.observation)
+        state, timestep = env.step(state, whole.action[t])
 
 
 def test_a_policy_key_gives_two_halves_the_actions_of_the_whole():

@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, RED, SKY, WHITE, Canvas
-from jaxenv.core import Task, Transition
+from jaxenv.core import Task, Transition, in_own_kernels
 from jaxenv.envs._drawing import floor, place
 from jaxenv.tree import Tree
 
@@ -62,8 +62,11 @@ class Catch(Task):
         cells = np.arange(self.rows * self.columns, dtype=np.int32)[None]
         ball = state.ball_row * self.columns + state.ball_column
         paddle = (self.rows - 1) * self.columns + state.paddle
-        board = (cells == ball[:, None]) | (cells == paddle[:, None])
-        return board.reshape(-1, self.rows, self.columns).astype(jnp.float32)
+
+        def board(ball: jax.Array, paddle: jax.Array) -> jax.Array:
+            return ((cells == ball) | (cells == paddle)).astype(jnp.float32)
+
+        return in_own_kernels(board, ball[:, None], paddle[:, None]).reshape(-1, self.rows, self.columns)
 
     def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_regret": np.float32(2) * state.misses.astype(jnp.float32)}
