@@ -1,6 +1,6 @@
 """Agents spread over landmarks without bumping into each other.
 
-Reference: mpe2's ``simple_spread_v3`` (tests/envs/particle/test_simple_spread.py), with discrete actions. The agents
+Reference: mpe2's ``simple_spread_v3`` (tests/envs/particle/test_mpe2.py), with discrete actions. The agents
 are discs that push each other away; landmarks are points. The agents act at the same time.
 Paper: Lowe, Wu, Tamar, Harb, Abbeel and Mordatch (2017), "Multi-agent actor-critic for mixed cooperative-competitive
 environments", arXiv:1706.02275.

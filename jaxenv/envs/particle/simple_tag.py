@@ -1,6 +1,6 @@
 """Adversaries chase faster prey around obstacles.
 
-Reference: mpe2's ``simple_tag_v3`` (tests/envs/particle/test_simple_tag.py), with discrete actions. Agents and
+Reference: mpe2's ``simple_tag_v3`` (tests/envs/particle/test_mpe2.py), with discrete actions. Agents and
 obstacles are discs; agents are pushed away by all discs that they touch. The agents act at the same time.
 Paper: Lowe, Wu, Tamar, Harb, Abbeel and Mordatch (2017), "Multi-agent actor-critic for mixed cooperative-competitive
 environments", arXiv:1706.02275.
