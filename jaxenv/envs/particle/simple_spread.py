@@ -71,7 +71,9 @@ class SimpleSpread(Task):
         return particles.stacked([[*particles.seen(state, i), *nothing] for i in range(self.agents)])
 
     def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.agents, 6 * self.agents), np.float32, -np.inf, np.inf, "observation")
+        high = np.full((self.agents, 6 * self.agents), np.inf, np.float32)
+        high[:, 4 * self.agents + 2 :] = 0  # words
+        return specs.Bounded(high.shape, np.float32, -high, high, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.agents,), np.int32, 0, 4, "action")

@@ -93,7 +93,9 @@ class SimpleTag(Task):
 
     def observation_spec(self) -> specs.Bounded:
         size = 2 + 2 * self.num_agents + 2 * self.obstacles + 2 * self.prey
-        return specs.Bounded((self.num_agents, size), np.float32, -np.inf, np.inf, "observation")
+        high = np.full((self.num_agents, size), np.inf, np.float32)
+        high[self.adversaries :, -2:] = 0  # padding
+        return specs.Bounded(high.shape, np.float32, -high, high, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.num_agents,), np.int32, 0, 4, "action")
