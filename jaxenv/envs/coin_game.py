@@ -64,7 +64,9 @@ class CoinGame(Task):
         took_own, took_other = players == state.coins, players == state.coins[:, ::-1]
         lost = took_other[:, ::-1]
         parts = [(took_own, p.own_coin), (took_other, p.other_coin), (lost, p.stolen)]
-        reward = sum(jnp.where(flags, jnp.reshape(value, (-1, 1)), 0.0) for flags, value in parts)
+        reward = jnp.zeros(action.shape, jnp.float32)
+        for flags, value in parts:
+            reward = reward + jnp.where(flags, jnp.reshape(value, (-1, 1)), 0.0)
         coins = jnp.where(took_own | lost, random.integers(stream, (2,), 0, 9), state.coins)
         return Transition(State(players, coins), reward, terminated=jnp.zeros(action.shape[0], bool))
 
@@ -92,6 +94,9 @@ class CoinGame(Task):
             x, y = _centre(state.players[:, i])
             canvas = canvas.disc(x - 0.2 + 0.4 * i, y + 0.2, 0.19, colour)
         return canvas
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
 
 
 def _centre(cell: jax.Array) -> tuple[jax.Array, jax.Array]:

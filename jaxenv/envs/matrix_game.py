@@ -12,6 +12,7 @@ Terminates    never
 Time limit    100 (registry)
 """
 
+import itertools
 from typing import Any
 
 import jax
@@ -67,17 +68,11 @@ class MatrixGame(Task):
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         payoff = jnp.asarray(self.params.payoff)
         own, other = action, action[:, ::-1]
-        reward = sum(
-            jnp.where((own == i) & (other == j), self._paid(payoff, i, j), 0.0)
-            for i in range(self.actions)
-            for j in range(self.actions)
-        )
+        reward = jnp.zeros(action.shape, jnp.float32)
+        for i, j in itertools.product(range(self.actions), repeat=2):
+            reward = jnp.where((own == i) & (other == j), _paid(payoff, i, j), reward)
         never = jnp.zeros(action.shape[0], bool)
         return Transition(State(action, ~never), reward, terminated=never)
-
-    def _paid(self, payoff: jax.Array, own: int, other: int) -> jax.Array:
-        """Returns what both players are paid, ``[1, 2]`` or ``[B, 2]``."""
-        return payoff[..., own, other].reshape(-1, 2)
 
     def observe(self, state: State) -> jax.Array:
         code = self.actions * state.last + state.last[:, ::-1]
@@ -112,6 +107,14 @@ class MatrixGame(Task):
                     height = share[..., player, own, other]
                     canvas = canvas.box(x + 0.33 + 0.34 * player, y + 0.14 + height / 2, 0.2, height, colour)
         return canvas
+
+
+def _paid(payoff: jax.Array, own: int, other: int) -> jax.Array:
+    """Returns what both players are paid, ``[1, 2]`` or ``[B, 2]``."""
+    return payoff[..., own, other].reshape(-1, 2)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
 
 
 def _wide(x: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Matrix games compared with pax's ``IteratedMatrixGame`` of its commit 2739753.
+"""Matrix games compared with pax's ``IteratedMatrixGame`` of its commit 6ae3d07.
 
 The table was printed by its class, with the payoffs of its prisoner's dilemma.
 """
@@ -33,7 +33,7 @@ def test_every_joint_action_equals_pax():
     start, *rows = play(env, *(action for action, _, _ in PAX))
     assert start == ((4, 4), (0, 0))
     assert rows == [(seen, paid) for _, seen, paid in PAX]
-    certify("PrisonersDilemma-matrix", "pax 2739753", states=4)
+    certify("PrisonersDilemma-matrix", "pax 6ae3d07", states=4)
 
 
 @pytest.mark.parametrize(
