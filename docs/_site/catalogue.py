@@ -28,6 +28,7 @@ FAMILY_PAGES = {
     "MinAtar": "minatar",
     "bsuite": "bsuite",
     "Tasks from papers": "misc",
+    "Board games": "board",
     "Multi-agent particles": "particle",
     "Probes of learners": "probes",
 }

@@ -26,6 +26,7 @@ FAMILIES = {
     "minatar": "MinAtar",
     "bsuite": "bsuite",
     "misc": "Tasks from papers",
+    "board": "Board games",
     "games": "Games",
     "particle": "Multi-agent particles",
     "probes": "Probes of learners",
