@@ -38,6 +38,8 @@ def test_one_step_from_random_states_equals_jaxmarl(rows):
     taken = (rows["after"][:, :2, None] == rows["cells"][:, None, 2:]).any(axis=1)
     np.testing.assert_array_equal(np.asarray(out.state.coins)[~taken], rows["after"][:, 2:][~taken])
     assert 0.1 < taken.mean() < 0.4
+    stolen = taken & (rows["after"][:, :2] != rows["cells"][:, 2:])
+    assert (np.asarray(out.state.coins) != rows["cells"][:, 2:])[stolen].mean() > 0.7
     certify(ID, "jaxmarl 0.2.0", states=len(taken))
 
 
