@@ -29,6 +29,7 @@ FAMILY_PAGES = {
     "bsuite": "bsuite",
     "Tasks from papers": "misc",
     "Board games": "board",
+    "Multi-agent particles": "particle",
     "Probes of learners": "probes",
 }
 

@@ -28,6 +28,7 @@ FAMILIES = {
     "misc": "Tasks from papers",
     "board": "Board games",
     "games": "Games",
+    "particle": "Multi-agent particles",
     "probes": "Probes of learners",
 }
 REGISTERED = "Registered by you"  # the family of environments that are not defined in this library

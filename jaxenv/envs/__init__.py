@@ -14,3 +14,11 @@ from jaxenv.envs import toy_text as toy_text
 
 register("CardGame-v0", f"{__name__}.card_game:CardGame")
 register("TicTacToe-v0", f"{__name__}.tic_tac_toe:TicTacToe")
+register("CoinGame-v0", f"{__name__}.coin_game:CoinGame", max_episode_steps=10)
+for _game, _payoff in {
+    "PrisonersDilemma": ((-1.0, -3.0), (0.0, -2.0)),
+    "StagHunt": ((4.0, 1.0), (3.0, 2.0)),
+    "Chicken": ((0.0, -1.0), (1.0, -10.0)),
+}.items():
+    _kwargs = {"payoff": (_payoff, _payoff)}
+    register(f"{_game}-matrix", f"{__name__}.matrix_game:MatrixGame", max_episode_steps=100, kwargs=_kwargs)

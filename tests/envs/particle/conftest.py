@@ -1,2 +1,2 @@
-# A script that records the behaviour of other libraries, which are not installed.
+# It imports mpe2 and jaxmarl, which are not test dependencies.
 collect_ignore = ["make_mpe2.py"]

@@ -1,0 +1,2 @@
+# It imports jaxmarl, which is not a test dependency.
+collect_ignore = ["make_coin_game.py"]
