@@ -19,7 +19,9 @@ def specs_of_agents(owner: str, what: str, env: Environment, spec: Tree) -> dict
         return dict.fromkeys(env.agent_names, spec)
     for one in jax.tree.leaves(spec):
         if one.shape[:1] != (env.num_agents,):
-            raise ValueError(f"{owner}: every array of the {what} must lead with the {env.num_agents} agents, got {one}")
+            raise ValueError(
+                f"{owner}: every array of the {what} must lead with the {env.num_agents} agents, got {one}"
+            )
     return {
         agent: jax.tree.map(lambda one, number=number: _of_agent(one, number), spec)
         for number, agent in enumerate(env.agent_names)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import jax
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import specs
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
@@ -111,7 +111,9 @@ class _Game(Fixed):
         self.action_spaces = {a: space_of(s, spaces, f"{_OWNER}: action") for a, s in actions.items()}
         plain = {a: space_of(s, spaces, f"{_OWNER}: observation") for a, s in observations.items()}
         self._leaves = {a: leaf_spaces(space) for a, space in plain.items()}
-        self._has_mask = has_action_mask(env) and all(isinstance(s, spaces.Discrete) for s in self.action_spaces.values())
+        self._has_mask = has_action_mask(env) and all(
+            isinstance(s, spaces.Discrete) for s in self.action_spaces.values()
+        )
         self.observation_spaces = plain
         if self._has_mask:
             self.observation_spaces = {
