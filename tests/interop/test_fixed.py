@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 import jaxenv.interop.gymnasium
-from jaxenv.interop import host, to_brax, to_dm_env, to_gymnasium, to_gymnasium_vector, to_gymnax, to_stoa
+from jaxenv.interop import (
+    host,
+    to_brax,
+    to_dm_env,
+    to_gymnasium,
+    to_gymnasium_vector,
+    to_gymnax,
+    to_jaxmarl,
+    to_pettingzoo,
+    to_stoa,
+)
 from tests.packages import imported, lazy
 
 gymnasium = lazy("gymnasium")
@@ -21,12 +31,16 @@ MAKERS = {
     "to_stoa": (lambda: imported("stoa") and to_stoa("FrozenLake-v1")),
     "host": (lambda: host("FrozenLake-v1", 3)),
 }
+GAMES = {
+    "to_jaxmarl": lambda: imported("jaxmarl") and to_jaxmarl("SimpleSpread-mpe"),
+    "to_pettingzoo": lambda: imported("pettingzoo") and to_pettingzoo("ConnectFour-v0"),
+}
 
 
 @pytest.mark.parametrize("name", ["state", "s", "P", "_max_episode_steps", "_elapsed_steps", "colour"])
-@pytest.mark.parametrize("adapter", MAKERS)
+@pytest.mark.parametrize("adapter", [*MAKERS, *GAMES])
 def test_a_state_or_a_constant_cannot_be_set(adapter, name):
-    env = MAKERS[adapter]()
+    env = {**MAKERS, **GAMES}[adapter]()
     how = "docs/howto/branch.md steps from a state, docs/howto/start-states.md chooses where episodes start"
     with pytest.raises(AttributeError, match=rf"^{adapter}: {name} cannot be set.*{re.escape(how)}"):
         setattr(env, name, 3)
