@@ -126,7 +126,14 @@ SOURCE = pathlib.Path(__file__).parent / "jaxmarl_baselines/ippo_ff_mpe.py"
 IMPORT, OURS = "import jaxmarl\n", "from jaxenv.interop import jaxmarl\n"
 # Of its config file ippo_ff_mpe.yaml, with fewer steps.
 CONFIG = {
-    **{"LR": 2.5e-4, "NUM_ENVS": 16, "NUM_STEPS": 128, "TOTAL_TIMESTEPS": 1e5, "UPDATE_EPOCHS": 4, "NUM_MINIBATCHES": 4},
+    **{
+        "LR": 2.5e-4,
+        "NUM_ENVS": 16,
+        "NUM_STEPS": 128,
+        "TOTAL_TIMESTEPS": 5e4,
+        "UPDATE_EPOCHS": 4,
+        "NUM_MINIBATCHES": 4,
+    },
     **{"GAMMA": 0.99, "GAE_LAMBDA": 0.95, "CLIP_EPS": 0.2, "ENT_COEF": 0.01, "VF_COEF": 0.5, "MAX_GRAD_NORM": 0.5},
     **{"ACTIVATION": "tanh", "ANNEAL_LR": True, "ENV_KWARGS": {}},
 }
@@ -136,7 +143,11 @@ CONFIG = {
 def ippo(monkeypatch):
     pytest.importorskip("distrax")
     # Only the main program uses these, and wandb's log.
-    stubs = {"hydra": {"main": lambda **_: lambda f: f}, "wandb": {"log": lambda _: None}, "omegaconf": {"OmegaConf": 0}}
+    stubs = {
+        "hydra": {"main": lambda **_: lambda f: f},
+        "wandb": {"log": lambda _: None},
+        "omegaconf": {"OmegaConf": 0},
+    }
     for name, members in stubs.items():
         monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(**members))
     source = SOURCE.read_text()
@@ -149,10 +160,11 @@ def ippo(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")  # from the import of distrax
 def test_ippo_of_jaxmarl_learns_a_game(ippo):
-    config = {"ENV_NAME": "SimpleSpread-mpe", **CONFIG}
+    config = {"ENV_NAME": wrappers.TimeLimit(Walkers(), 10), **CONFIG}
     metrics = jax.device_get(jax.jit(ippo.make_train(config))(jax.random.PRNGKey(30))["metrics"])
     returns = metrics["returned_episode_returns"]
-    assert np.mean(returns[-5:]) > np.mean(returns[1:6]) + 5
+    assert np.mean(returns[1:3]) < 16
+    assert np.mean(returns[-3:]) > 32
 
 
 REFUSED = {
