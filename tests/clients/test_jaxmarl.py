@@ -126,16 +126,21 @@ SOURCE = pathlib.Path(__file__).parent / "jaxmarl_baselines/ippo_ff_mpe.py"
 IMPORT, OURS = "import jaxmarl\n", "from jaxenv.interop import jaxmarl\n"
 # Of its config file ippo_ff_mpe.yaml, with fewer steps.
 CONFIG = {
-    **{
-        "LR": 2.5e-4,
-        "NUM_ENVS": 16,
-        "NUM_STEPS": 128,
-        "TOTAL_TIMESTEPS": 5e4,
-        "UPDATE_EPOCHS": 4,
-        "NUM_MINIBATCHES": 4,
-    },
-    **{"GAMMA": 0.99, "GAE_LAMBDA": 0.95, "CLIP_EPS": 0.2, "ENT_COEF": 0.01, "VF_COEF": 0.5, "MAX_GRAD_NORM": 0.5},
-    **{"ACTIVATION": "tanh", "ANNEAL_LR": True, "ENV_KWARGS": {}},
+    "LR": 2.5e-4,
+    "NUM_ENVS": 16,
+    "NUM_STEPS": 128,
+    "TOTAL_TIMESTEPS": 5e4,
+    "UPDATE_EPOCHS": 4,
+    "NUM_MINIBATCHES": 4,
+    "GAMMA": 0.99,
+    "GAE_LAMBDA": 0.95,
+    "CLIP_EPS": 0.2,
+    "ENT_COEF": 0.01,
+    "VF_COEF": 0.5,
+    "MAX_GRAD_NORM": 0.5,
+    "ACTIVATION": "tanh",
+    "ANNEAL_LR": True,
+    "ENV_KWARGS": {},
 }
 
 
