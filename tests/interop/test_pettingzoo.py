@@ -1,9 +1,11 @@
 """`to_pettingzoo`: games whose agents act at once, and games of turns."""
 
 import copy
+import dataclasses
 import pickle
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -141,6 +143,24 @@ def test_the_other_player_sees_what_it_saw_last_and_has_no_move():
     assert env.agent_selection == "second"
     assert [int(np.argmax(env.observe(agent)["observation"])) for agent in env.agents] == [7, 4]
     assert [env.observe(agent)["action_mask"].tolist() for agent in env.agents] == [[0, 0, 0], [1, 1, 1]]
+
+
+class Paid(Nim):
+    """Nim in which every move pays the first player 1 and the second 0.25."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return dataclasses.replace(out, reward=jnp.zeros_like(out.reward) + np.float32([1, 0.25]))
+
+
+def test_an_agent_gets_the_rewards_since_its_last_move():
+    env = to_pettingzoo(Paid())
+    env.reset(seed=0)
+    found = []
+    for _ in range(4):
+        found.append((env.agent_selection, env.last()[1]))
+        env.step(0)
+    assert found == [("first", 0.0), ("second", 0.25), ("first", 2.0), ("second", 0.5)]
 
 
 def test_a_limit_truncates_a_game_of_turns():
