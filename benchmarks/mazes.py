@@ -1,4 +1,4 @@
-"""Solve rates of curricula on the held-out mazes: trains, plays every maze, and films the levels of the buffer.
+"""Solve rates of curricula on the held-out mazes: trains, plays every maze, and films the levels of the curriculum.
 
 ``python -m benchmarks mazes --curricula dr robust_plr --total-steps 4000000 --json PATH --film PATH``. See README.md.
 """
@@ -21,7 +21,7 @@ from jaxenv.envs.grid import amaze
 from jaxenv.training import ued
 
 ID = "AMaze-13x13-v0"
-CURRICULA = ("dr", "plr", "robust_plr", "accel", "sfl")
+CURRICULA = ("dr", "plr", "robust_plr", "accel", "sfl", "paired")
 NUM_MAZES = 9  # those with names in the published tables: the last three of `held_out` are trivial
 _FILMED = 16
 # More and larger steps of the optimiser than by jaxued's settings, the defaults of `ued.Config`: runs of millions of
@@ -31,7 +31,7 @@ _SHORT |= {"entropy_cost": 0.01, "recurrent": 128, "capacity": 1000}
 
 
 def run(curriculum: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
-    """Trains one run and returns its row; a film shows the levels with the highest scores at each evaluation."""
+    """Trains one run and returns its row; a film shows levels of the curriculum at each evaluation."""
     names, mazes = held_out()
     config = ued.Config(
         curriculum=curriculum,
@@ -52,8 +52,8 @@ def run(curriculum: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
         print(
             f"{curriculum}, seed {seed}, {curve[-1]['steps']:,} steps: {solved.mean():.2f} of the attempts", flush=True
         )
-        if args.film is not None and curriculum != "dr" and learner.buffer.size:  # PPO alone has no buffer
-            frames.append(picture(env, learner.buffer))
+        if args.film is not None and (levels := chosen(learner)) is not None:
+            frames.append(picture(env, levels))
     if frames:
         write_film(args.film.with_stem(f"{args.film.stem}-{curriculum}-{seed}"), frames, 2)
     return {"curriculum": curriculum, "seed": seed, "mazes": list(names), "attempts": args.attempts, "curve": curve}
@@ -65,12 +65,22 @@ def held_out() -> tuple[Sequence[str], Any]:
     return names[:NUM_MAZES], jax.tree.map(lambda x: x[:NUM_MAZES], mazes)
 
 
-def picture(env: jaxenv.Environment, buffer: Any) -> np.ndarray:
-    """Returns a picture, uint8 ``[H, W, 3]``, of the levels with the highest scores."""
-    best = np.argsort(-np.asarray(buffer.scores))[: int(buffer.size)]
-    best = np.resize(best[:_FILMED], _FILMED)  # repeated while there are fewer
+def chosen(learner: Any) -> Any:
+    """Returns the levels with the highest scores in the buffer, or those that an adversary built, if there are any."""
+    if isinstance(learner, ued.PairedLearner):
+        return learner.levels
+    if not isinstance(learner, ued.Learner) or not learner.buffer.size:  # domain randomisation keeps no levels
+        return None
+    best = np.argsort(-np.asarray(learner.buffer.scores))[: int(learner.buffer.size)]
+    return jax.tree.map(lambda x: x[best], learner.buffer.levels)
+
+
+def picture(env: jaxenv.Environment, levels: Any) -> np.ndarray:
+    """Returns a picture, uint8 ``[H, W, 3]``, of the first levels."""
+    number = len(jax.tree.leaves(levels)[0])
+    first = np.resize(np.arange(number)[:_FILMED], _FILMED)  # repeated while there are fewer
     shown = env.take(jnp.zeros(_FILMED, jnp.int32))
-    state, _ = shown.reset(jax.random.key(0), level=jax.tree.map(lambda x: x[best], buffer.levels))
+    state, _ = shown.reset(jax.random.key(0), level=jax.tree.map(lambda x: x[first], levels))
     tiles = np.asarray(shown.render(state, 96)).reshape(4, 4, 96, 96, 3)
     return tiles.transpose(0, 2, 1, 3, 4).reshape(384, 384, 3)
 
@@ -95,7 +105,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--attempts", type=command.positive, default=10, metavar="N", help="episodes in each maze")
     parser.add_argument("--seeds", type=command.positive, default=1, metavar="N", help="runs of each curriculum")
     parser.add_argument("--published", action="store_true", help="jaxued's settings, for hundreds of millions of steps")
-    parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="films of the best levels, one per run")
+    parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="films of the levels, one per run")
     parser.add_json()
     return parser.parse_args(arguments)
 

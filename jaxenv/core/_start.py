@@ -40,13 +40,17 @@ class Start:
         return int(jnp.shape(jax.tree.leaves(self.place)[0])[0])
 
 
-def started(call: str, env: E, level: Tree, from_state: Tree) -> E:
-    """Returns the environment whose episodes start in ``level`` or ``from_state``, if one of them is given."""
+def started(call: str, env: E, lanes: int, level: Tree, from_state: Tree) -> E:
+    """Returns the environment whose ``lanes`` episodes start in ``level`` or ``from_state``, if one is given."""
     if level is not None and from_state is not None:
         raise ValueError(f"{call}: pass level or from_state, one of the two")
-    if level is not None:
-        return env._with_start(of_levels(call, env, level))
-    return env if from_state is None else env._with_start(of_states(call, env, from_state))
+    if level is None and from_state is None:
+        return env
+    start = of_states(call, env, from_state) if level is None else of_levels(call, env, level)
+    if start.num_lanes != lanes:
+        name = "from_state" if level is None else "level"
+        raise ValueError(f"{call}: {name} must hold {lanes} lanes, as the batch, got {start.num_lanes}")
+    return env._with_start(start)
 
 
 def of_levels(call: str, env: "Environment", level: Tree) -> Start:

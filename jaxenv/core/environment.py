@@ -86,7 +86,8 @@ class Environment(Module, abc.ABC):
                 key = _refuse_lanes_of_vmap(key, self.num_envs)
         else:
             env_id = _checks.lane_numbers(env_id)
-        env = _start.started("reset", self, level, from_state)
+        lanes = env_id.shape[0] if env_id is not None else key.shape[0] if key.ndim else self.num_envs
+        env = _start.started("reset", self, lanes, level, from_state)
         with _checks.explained("reset", self):
             return _first_episodes(env, key, env_id)
 

@@ -48,7 +48,9 @@ def reset_where(
     if key is not None:
         random.check_typed(key, "reset_where: key")
     with _checks.explained("reset_where", env, state, timestep=timestep, mask=mask):
-        return _restarted(_start.started("reset_where", env, level, from_state), state, timestep, mask, key)
+        lanes = env.clock(state).env_id.shape[0]
+        env = _start.started("reset_where", env, lanes, level, from_state)
+        return _restarted(env, state, timestep, mask, key)
 
 
 @self_compiling

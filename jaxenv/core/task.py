@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -66,6 +67,18 @@ class Task(Environment):
     name: str = tree.static(default="", kw_only=True)
     _given: Any = tree.lanes_leaf(default=None, init=False)
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if isinstance(cls.Level, type) and cls.initial is not Task.initial:
+            signature = inspect.signature(cls.initial)
+            try:
+                signature.bind("self", "stream", "level")
+            except TypeError:
+                rule = f"as the class declares {cls.Level.__name__} as its Level"
+                raise TypeError(
+                    f"{cls.__name__}: initial must take (self, stream, level), {rule}, got {signature}"
+                ) from None
+
     # --- methods that an author writes -------------------------------------------------------------------------------
 
     if TYPE_CHECKING:  # accepts both signatures
@@ -110,6 +123,13 @@ class Task(Environment):
     def mutate_level(self, level: Tree, stream: Stream) -> Tree:
         """Returns levels ``[B, ...]`` with one random edit each, for curricula such as ACCEL. There is no default."""
         return super()._mutated(level, stream)
+
+    def editor(self, num_steps: int) -> "Task":
+        """Returns a task in which an agent builds a level of this one in ``num_steps`` steps, for PAIRED.
+
+        Its states have a field ``level``. There is no default.
+        """
+        raise ValueError(f"{self} has no editor: implement editor(num_steps)")
 
     def check_level(self, level: Tree) -> None:
         """Raises a ``ValueError`` for levels in which the task cannot start; the values are known."""

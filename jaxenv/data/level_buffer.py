@@ -27,6 +27,7 @@ from jaxenv._util.checks import (
 from jaxenv.data import _level_places
 from jaxenv.data._trajectory_checks import single_stream
 from jaxenv.data.level_buffer_state import LevelBufferState, LevelSample
+from jaxenv.data.level_scores import LevelScores
 from jaxenv.tree._structure import type_mismatch
 
 _FINITE = Range(above=-math.inf, below=math.inf)
@@ -39,7 +40,7 @@ class LevelBuffer:
     It is hashable and holds no array: close over it, or pass it as a static argument. A level is drawn with probability
     ``(1 - staleness) * P_score + staleness * P_stale``. ``P_stale`` is proportional to the time since the level was
     last used. ``P_score`` is proportional to ``rank ** (-1 / temperature)``, where rank 1 has the highest score, or to
-    ``score ** (1 / temperature)``, where negative scores count as 0.
+    ``score ** (1 / temperature)``, where negative scores count as 0; while no score is above 0, all levels are alike.
 
     Args:
         capacity: N, at most this many levels.
@@ -219,6 +220,8 @@ class LevelBuffer:
     def _scores(self, owner: str, state: Any, scores: Any, mask: Any) -> tuple[jax.Array, jax.Array]:
         """Checks the state, scores and mask; returns float32 ``[K]`` and which of them count, bool ``[K]``."""
         self._check_state(owner, state)
+        if isinstance(scores, LevelScores):
+            raise ValueError(f"{owner}: scores must be an array, got a LevelScores: pass its fields, scores and valid")
         check_array(owner, "scores", scores)
         scores = jnp.asarray(scores, jnp.float32)
         if scores.ndim != 1:

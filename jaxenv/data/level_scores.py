@@ -13,7 +13,8 @@ function                          score of a level                              
 `learnability`                    ``p * (1 - p)``, where p is the fraction of solved episodes arXiv:2408.15099
 ================================= =========================================================== =========================
 
-Means are over the steps of an episode, then over the episodes.
+Means are over the steps of an episode, then over the episodes. `max_return` and `mean_return` are those of a lane's
+complete episodes.
 """
 
 from typing import Any, NamedTuple
@@ -76,7 +77,8 @@ def max_monte_carlo(
         last: the row after them, ``[B]``.
         values: float32 ``[T, B]``, V of the rows.
         max_returns: float32 ``[B]``, the highest return seen in each lane's level: of `max_return`, and of the earlier
-            visits that a buffer has noted.
+            visits that a buffer has noted. Where one is not finite, neither is the score of a lane that completed an
+            episode, and `LevelBuffer` refuses or leaves it out.
         mode: the ``AutoReset`` mode in which the rows were made.
 
     Raises:
@@ -87,9 +89,7 @@ def max_monte_carlo(
     check_array(owner, "max_returns", max_returns)
     if jnp.shape(max_returns) != values.shape[1:]:
         raise ValueError(f"{owner}: max_returns must have shape {values.shape[1:]}, got {jnp.shape(max_returns)}")
-    # A lane without a complete episode may have no return yet, -inf.
-    known = jnp.where(jnp.isfinite(max_returns), jnp.asarray(max_returns, jnp.float32), 0)
-    return _mean(_episodes(owner, timestep, last, known[None] - values, mode))
+    return _mean(_episodes(owner, timestep, last, jnp.asarray(max_returns, jnp.float32)[None] - values, mode))
 
 
 def max_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
@@ -99,6 +99,16 @@ def max_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_
         ValueError: for shapes that do not match, or rows that were made in the other mode.
     """
     return _episodes("max_return", timestep, last, None, mode).greatest
+
+
+def mean_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> LevelScores:
+    """Returns the mean undiscounted return of the complete episodes.
+
+    Raises:
+        ValueError: for shapes that do not match, or rows that were made in the other mode.
+    """
+    episodes = _episodes("mean_return", timestep, last, None, mode)
+    return LevelScores(episodes.returns / jnp.maximum(episodes.number, 1), episodes.number > 0)
 
 
 def learnability(
@@ -123,6 +133,7 @@ class _Episodes(NamedTuple):
 
     number: jax.Array  # of episodes
     means: jax.Array  # the sum of the means of the episodes
+    returns: jax.Array  # the sum of their returns
     greatest: jax.Array  # the greatest return, -inf without an episode
     solved: jax.Array  # episodes with a return above the threshold
 
@@ -150,18 +161,19 @@ def _fold(x: jax.Array, reward: jax.Array, valid: jax.Array, ends: jax.Array, so
     zero = jnp.zeros_like(reward[0])
 
     def step(carry: Any, row: Any) -> Any:
-        (number, means, greatest, solved), (total, return_, steps) = carry
+        (number, means, returns, greatest, solved), (total, return_, steps) = carry
         x, reward, valid, ends = row
         total, return_, steps = total + x, return_ + reward, steps + 1
         episodes = _Episodes(
             number + ends.astype(jnp.float32),
             means + jnp.where(ends, total / steps, 0),
+            returns + jnp.where(ends, return_, 0),
             jnp.where(ends, jnp.maximum(greatest, return_), greatest),
             solved + (ends & (return_ > solved_above)).astype(jnp.float32),
         )
         return (episodes, jax.tree.map(lambda s: jnp.where(valid & ~ends, s, 0), (total, return_, steps))), None
 
-    start = _Episodes(zero, zero, jnp.full_like(zero, -np.inf), zero), (zero, zero, zero)
+    start = _Episodes(zero, zero, zero, jnp.full_like(zero, -np.inf), zero), (zero, zero, zero)
     (episodes, _), _ = jax.lax.scan(step, start, (x, reward, valid, ends))
     return episodes
 

@@ -65,18 +65,19 @@ class Config(ppo.Config):
         """Makes the config's stack with the league as `Opponent`, or with random moves for ``mode="eval"``."""
 
         def with_opponent(env: Environment) -> Environment:
-            return Opponent(env, side="drawn") if mode == "eval" else Opponent(env, *league(self, env))
+            return Opponent(env, side="drawn") if mode == "eval" else Opponent(env, **league(self, env))
 
         given = {"wrappers": (*self.wrappers, with_opponent), "mode": mode, **dict(self.env_options), **options}
         return jaxenv.load(self.env_id, num_envs, **given)
 
 
-def league(config: Config, game: Environment) -> tuple[Callable[..., Any], str, Any, int]:
-    """Returns the arguments of `Opponent` for a league of untrained networks: policy, side, weights and league."""
+def league(config: Config, game: Environment) -> dict[str, Any]:
+    """Returns the arguments of `Opponent` for a league of untrained networks."""
     policy, network = opponent(config, game)
     timestep = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), Opponent(game).start_shapes()[1])
     weights = network(jax.random.key(0), timestep)
-    return policy, "drawn", repeated(weights, config.league), config.league
+    weights = repeated(weights, config.league)
+    return {"policy": policy, "side": "drawn", "weights": weights, "league": config.league}
 
 
 def opponent(config: Config, game: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -137,7 +138,7 @@ def make_train(
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         # Untrained weights as data: the compiler would compute the opponents' first moves itself, for minutes.
-        start = against(env, jax.lax.optimization_barrier(league(config, game)[2]))
+        start = against(env, jax.lax.optimization_barrier(league(config, game)["weights"]))
         learner = ppo.make_stages(config, start, lanes).init(key, hyperparameters)
         return Learner(**vars(learner), league=repeated(learner.params, config.league))
 

@@ -12,6 +12,8 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
 - ``"sfl"``: sampling for learnability (Rutherford et al., 2024, arXiv:2408.15099). At intervals many new levels are
   played without learning, and those are kept that the policy solves in about half of its episodes. A fraction of the
   lanes plays levels among these, all alike; the others play new ones.
+- ``"paired"``: an adversary builds the levels for two students, and its reward is their regret (Dennis et al., 2020,
+  arXiv:2012.02096). It has no buffer; _paired.py is its file.
 
 The defaults are those of jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
@@ -31,10 +33,10 @@ import numpy as np
 import jaxenv
 from jaxenv import data, tree
 from jaxenv.data import level_scores
-from jaxenv.training import evaluation, ppo
+from jaxenv.training import _paired, evaluation, ppo
+from jaxenv.training._paired import Learner as PairedLearner  # noqa: F401
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, Train
-from jaxenv.training.ppo import Losses as Losses
 from jaxenv.training.ppo import make_policy as make_policy
 
 NEW, REPLAYED, MUTATED = range(3)
@@ -45,7 +47,8 @@ class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others.
 
     Attributes:
-        curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"`` or ``"sfl"``; the module describes them.
+        curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"``, ``"sfl"`` or ``"paired"``; the module describes
+            them. ``"paired"`` reads ``num_editor_steps`` of the fields below, and ``"dr"`` none.
         score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;
             not read by ``"sfl"``, as the last four.
         capacity: levels in the buffer.
@@ -54,6 +57,7 @@ class Config(ppo.Config):
         num_edits: edits of each level that ``"accel"`` mutates, calls of `jaxenv.mutate_level`.
         num_candidates: new levels that ``"sfl"`` plays for ``num_steps`` steps each; a multiple of ``num_envs``.
         refresh_interval: number of updates after which ``"sfl"`` plays new candidates.
+        num_editor_steps: steps in which the adversary of ``"paired"`` builds a level.
         fill: fraction of the buffer that must be filled before levels are replayed.
         prioritization: ``"rank"`` or ``"proportional"``, as in `LevelBuffer`.
         temperature: as in `LevelBuffer`.
@@ -78,17 +82,22 @@ class Config(ppo.Config):
     recurrent: int = 256
     cell: Literal["gru", "lstm"] = "lstm"
     eval_explore: bool = True
-    curriculum: Literal["dr", "plr", "robust_plr", "accel", "sfl"] = "robust_plr"
+    curriculum: Literal["dr", "plr", "robust_plr", "accel", "sfl", "paired"] = "robust_plr"
     score: Literal["max_monte_carlo", "positive_value_loss"] = "max_monte_carlo"
     capacity: int = tree.static(default=4000, low=1)
     replay_probability: float = tree.static(default=0.8, low=0, high=1)
     num_edits: int = tree.static(default=5, low=1)
     num_candidates: int = tree.static(default=4096, low=1)
     refresh_interval: int = tree.static(default=50, low=1)
+    num_editor_steps: int = tree.static(default=50, low=1)
     fill: float = tree.static(default=0.5, above=0, high=1)
     prioritization: Literal["rank", "proportional"] = "rank"
     temperature: float = tree.static(default=0.3, above=0)
     staleness: float = tree.static(default=0.3, low=0, high=1)
+
+    @property
+    def rows_per_update(self) -> int:
+        return super().rows_per_update * (2 if self.curriculum == "paired" else 1)  # rows of both students
 
     def check(self) -> None:
         super().check()
@@ -101,6 +110,8 @@ class Config(ppo.Config):
 class Learner(ppo.Learner):
     """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the other fields.
 
+    With ``"dr"`` the state is a `ppo.Learner`, with ``"paired"`` a `PairedLearner`.
+
     Attributes:
         buffer: the levels, a `LevelBufferState` whose notes are the highest returns so far.
         levels: the levels of the last update, leaves ``[B, ...]``.
@@ -110,6 +121,25 @@ class Learner(ppo.Learner):
     buffer: data.LevelBufferState
     levels: Any
     source: jax.Array
+
+
+@tree.struct
+class Losses(ppo.Losses):
+    """The means of `ppo.Losses` over the updates that learn, and the curriculum since the previous evaluation.
+
+    Attributes:
+        buffer_fill: fraction of the buffer that is filled.
+        score_mean: mean score of the levels in the buffer; 0 without one.
+        score_max: their highest score; 0 without one.
+        replayed: fraction of the played levels that came from the buffer.
+        replayed_return: mean return of the complete episodes in them, over levels; 0 where none was played.
+    """
+
+    buffer_fill: jax.Array
+    score_mean: jax.Array
+    score_max: jax.Array
+    replayed: jax.Array
+    replayed_return: jax.Array
 
 
 def make_train(
@@ -131,6 +161,9 @@ def make_train(
         return ppo.make_train(config, env, eval_env, mesh)
     if mesh is not None:
         raise ValueError(f"ued: mesh must be None for the curriculum {config.curriculum!r}, got {mesh}")
+    _check_levels(config, env)
+    if config.curriculum == "paired":
+        return _paired.make_train(config, env, eval_env)
     lanes = DeviceLanes(config, mesh)
     student = ppo.make_stages(config, env, lanes)
     buffer = data.LevelBuffer(config.capacity, config.prioritization, config.temperature, config.staleness)
@@ -144,30 +177,47 @@ def make_train(
         empty = buffer.init(levels, no_return)
         return Learner(**vars(learner), buffer=empty, levels=levels, source=jnp.int32(NEW))
 
-    def update(learner: Learner, _: None) -> tuple[Learner, tuple[Losses, jax.Array]]:
+    def update(learner: Learner, _: None) -> tuple[Learner, tuple[ppo.Losses, jax.Array, Any]]:
         settings = tree.rebuild(config, **learner.hyperparameters)
-        learner, place, max_return = choose_learnable(learner) if config.curriculum == "sfl" else choose(learner)
+        if config.curriculum == "sfl":
+            learner, place, max_return, is_replayed = choose_learnable(learner)
+        else:
+            learner, place, max_return, is_replayed = choose(learner)
         learner, played = restart(learner)
         collected, rows, last_observation = student.collect(learner, played)
         batch, estimates = student.advantages(settings, learner.memory, collected, rows, last_observation)
+        returns, valid = level_scores.mean_return(rows.timestep, collected.timestep)
+        valid &= is_replayed
+        sums = (jnp.mean(is_replayed), jnp.sum(jnp.where(valid, returns, 0)), jnp.sum(valid))
         learner = collected
         if config.curriculum != "sfl":
             learner = score(collected, rows.timestep, estimates, place, max_return)
         learns = (learner.source == REPLAYED) | (config.curriculum == "plr")
         learner, losses = jax.lax.cond(learns, lambda x: student.optimise(settings, x, batch), unchanged, learner)
-        return dataclasses.replace(learner, update=learner.update + 1), (losses, learns)
+        return dataclasses.replace(learner, update=learner.update + 1), (losses, learns, sums)
 
     def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, (losses, learns) = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+        length = config.num_updates // config.num_evaluations
+        learner, (losses, learns, sums) = jax.lax.scan(update, learner, length=length)
         number = jnp.maximum(jnp.sum(learns), 1).astype(jnp.float32)
-        return evaluation.evaluate(
-            lanes, eval_env, make_policy, learner, jax.tree.map(lambda x: x.sum() / number, losses)
+        losses, state = jax.tree.map(lambda x: x.sum() / number, losses), learner.buffer
+        replayed, returns, count = sums
+        size = state.size.astype(jnp.float32)
+        scores = jnp.where(jnp.isfinite(state.scores), state.scores, 0)
+        recorded = Losses(
+            **vars(losses),
+            buffer_fill=size / np.float32(config.capacity),
+            score_mean=jnp.sum(scores) / jnp.maximum(size, 1),
+            score_max=jnp.where(state.size > 0, jnp.max(state.scores), 0),
+            replayed=jnp.mean(replayed),
+            replayed_return=jnp.sum(returns) / jnp.maximum(jnp.sum(count), 1).astype(jnp.float32),
         )
+        return evaluation.evaluate(lanes, eval_env, make_policy, learner, recorded)
 
     # === 1. Choose the levels of an update ============================================================================
 
-    def choose(learner: Learner) -> tuple[Learner, jax.Array, jax.Array]:
-        """Returns the learner with new levels, their places in the buffer if they come from there, and best returns."""
+    def choose(learner: Learner) -> tuple[Learner, jax.Array, jax.Array, jax.Array]:
+        """Returns the learner with levels, their places in the buffer and best returns, and which come from there."""
         key, level_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(learner.key, learner.update), 1))
         is_filled = learner.buffer.size >= np.int32(np.ceil(config.fill * config.capacity))
         replays = is_filled & (jax.random.uniform(key) < config.replay_probability)
@@ -186,14 +236,15 @@ def make_train(
         if config.curriculum == "accel":
             branches.append(others(lambda: mutated(learner.levels, level_key)))
         state, levels, place, max_return = jax.lax.switch(source, branches)
-        return dataclasses.replace(learner, buffer=state, levels=levels, source=source), place, max_return
+        learner = dataclasses.replace(learner, buffer=state, levels=levels, source=source)
+        return learner, place, max_return, jnp.full(env.num_envs, source == REPLAYED)
 
     def mutated(levels: Any, key: jax.Array) -> Any:
         keys = jax.random.split(key, config.num_edits)
         return jax.lax.scan(lambda levels, key: (jaxenv.mutate_level(env, levels, key), None), levels, keys)[0]
 
-    def choose_learnable(learner: Learner) -> tuple[Learner, None, None]:
-        """Returns the learner with levels for every lane, after new candidates have been played if it is time."""
+    def choose_learnable(learner: Learner) -> tuple[Learner, None, None, jax.Array]:
+        """As `choose`, after new candidates have been played if it is time."""
         keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(learner.key, learner.update), 1), 3)
 
         def play(state: data.LevelBufferState, key: jax.Array) -> tuple[data.LevelBufferState, None]:
@@ -210,15 +261,14 @@ def make_train(
         state, sample = buffer.sample(jax.lax.cond(is_due, refresh, lambda: learner.buffer), keys[1], env.num_envs)
         is_kept = (jnp.arange(env.num_envs) < int(config.replay_probability * env.num_envs)) & (state.size > 0)
         levels = tree.where(is_kept, sample.levels, jaxenv.sample_level(env, keys[2]))
-        return dataclasses.replace(learner, buffer=state, levels=levels, source=jnp.int32(REPLAYED)), None, None
+        learner = dataclasses.replace(learner, buffer=state, levels=levels, source=jnp.int32(REPLAYED))
+        return learner, None, None, is_kept
 
     # === 2. Restart every lane in its level; its next episodes start there, too =======================================
 
     def restart(learner: Learner) -> tuple[Learner, jaxenv.Environment]:
         played = env.with_level(learner.levels)
-        every_lane = jnp.ones(env.num_envs, bool)
-        env_state, timestep = jaxenv.reset_where(played, learner.env_state, learner.timestep, every_lane)
-        return dataclasses.replace(learner, env_state=env_state, timestep=timestep), played
+        return _paired.restart(learner, played), played
 
     # === 3. Score the levels ==========================================================================================
 
@@ -238,8 +288,24 @@ def make_train(
         )
         return dataclasses.replace(learner, buffer=state)
 
-    def unchanged(learner: Learner) -> tuple[Learner, Losses]:
+    def unchanged(learner: Learner) -> tuple[Learner, ppo.Losses]:
         zero = jnp.zeros((), jnp.float32)
-        return learner, Losses(policy_loss=zero, value_loss=zero, entropy=zero, kl=zero, clip_fraction=zero)
+        return learner, ppo.Losses(policy_loss=zero, value_loss=zero, entropy=zero, kl=zero, clip_fraction=zero)
 
     return lanes.train(env, Learner, Curve, init, iteration)
+
+
+def _check_levels(config: Config, env: jaxenv.Environment) -> None:
+    """Raises a ``ValueError`` unless ``env`` has the levels that the curriculum asks for; nothing is computed."""
+
+    def make(key: jax.Array) -> Any:
+        if config.curriculum == "paired":
+            state, _ = _paired.editor_of(config, env).reset(key)
+            return env.reset(key, level=state.task.level)
+        levels = jaxenv.sample_level(env, key)
+        return jaxenv.mutate_level(env, levels, key) if config.curriculum == "accel" else levels
+
+    try:
+        jax.eval_shape(make, jax.random.key(0))
+    except ValueError as fault:
+        raise ValueError(f"{config.owner}: curriculum {config.curriculum!r}: {fault}") from None

@@ -285,7 +285,7 @@ GOOD = Goal(np.full(LANES, 3, np.int32), np.ones(LANES, np.float32))
         (given(at=np.ones(LANES, np.float32)), r"level.at must be int32\[lanes\], got float32\[5\]"),
         (given(at=np.ones((LANES, 2), np.int32)), r"level.at must be int32\[lanes\], got int32\[5, 2\]"),
         (given(at=np.ones(3, np.int32)), "level.speed must have 3 lanes, as the other arrays, got 5"),
-        (jax.tree.map(lambda x: x[:3], GOOD), "level.at holds 3 lanes, the batch has 5"),
+        (jax.tree.map(lambda x: x[:3], GOOD), r"reset: level .* 5 lanes.* got 3"),
         (given(speed=np.array([1, 1, np.nan, 1, 1], np.float32)), "level.speed must be finite, in lane 2"),
         (given(at=np.array([1, 1, 0, 1, 1], np.int32)), "level.at must be at least 1, got"),
     ],
@@ -314,3 +314,23 @@ def test_a_task_with_a_level_must_sample_it():
         NotImplementedError, match=r"Unsampled: a task with a Level must implement sample_level\(stream\)"
     ):
         Unsampled().reset(KEY)
+
+
+def test_a_task_with_a_level_must_start_in_it():
+    with pytest.raises(TypeError, match=r"Deaf: initial .*\(self, stream, level\).* Goal .*got \(self, stream\)"):
+
+        class Deaf(ToGoal):
+            def initial(self, stream):
+                return Track(self.sample_level(stream), jnp.zeros(stream.shape))
+
+
+def test_levels_and_states_of_another_number_of_lanes_are_refused_by_the_call():
+    env = AutoReset(ToGoal(num_envs=LANES))
+    (state, timestep), every_lane = env.reset(KEY), jnp.ones(LANES, bool)
+    fewer = AutoReset(ToGoal(num_envs=3)).reset(KEY)[0]
+    with pytest.raises(ValueError, match=r"reset_where: level .* 5 lanes.* got 3"):
+        jaxenv.reset_where(env, state, timestep, every_lane, level=jax.tree.map(lambda x: x[:3], GOOD))
+    with pytest.raises(ValueError, match=r"reset_where: from_state .* 5 lanes.* got 3"):
+        jaxenv.reset_where(env, state, timestep, every_lane, from_state=fewer)
+    with pytest.raises(ValueError, match=r"reset: level .* 3 lanes.* got 5"):
+        env.reset(jax.random.split(KEY, 3), jnp.arange(3), level=GOOD)

@@ -9,6 +9,7 @@ import pytest
 
 from jaxenv import data, tree
 from jaxenv.data import LevelBuffer
+from jaxenv.data.level_scores import LevelScores
 from tests.data.level_model import Model
 
 
@@ -213,6 +214,10 @@ empty = buffer.init(numbered([0]))
 state = buffer.insert(empty, numbered([1, 2]), jnp.array([2.0, 1.0]))
 two = numbered([3, 4])
 CALLS = {
+    "scores and flags": (
+        lambda: buffer.insert(state, two, LevelScores(jnp.ones(2), jnp.ones(2, bool))),
+        "LevelBuffer.insert: scores .*got a LevelScores",
+    ),
     "no capacity": (lambda: LevelBuffer(0), "LevelBuffer: capacity .*got 0"),
     "other prioritization": (lambda: LevelBuffer(4, "topk"), "LevelBuffer: prioritization .*got 'topk'"),
     "temperature": (lambda: LevelBuffer(4, temperature=0), "LevelBuffer: temperature .*got 0"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -71,6 +70,9 @@ def test_scores_equal_a_loop_over_the_rows(mode, num_steps):
         np.testing.assert_allclose(loss.scores[lane], expected, rtol=1e-5)
         returns = [return_ for _, return_ in of_lane]
         assert float(level_scores.max_return(timestep, last, mode)[lane]) == max(returns, default=-np.inf)
+        mean = level_scores.mean_return(timestep, last, mode)
+        assert bool(mean.valid[lane]) == bool(of_lane)
+        np.testing.assert_allclose(mean.scores[lane], np.mean(returns) if returns else 0, rtol=1e-6)
         learnability = level_scores.learnability(timestep, last, 14.0, mode)
         p = np.mean(np.array(returns) > 14.0) if returns else 0
         assert bool(learnability.valid[lane]) == bool(of_lane)
@@ -89,6 +91,7 @@ def test_a_lane_that_completes_no_episode_has_no_score():
         level_scores.max_monte_carlo(timestep, last, np.zeros((3, 1)), best),
         level_scores.positive_value_loss(timestep, last, np.ones((3, 1))),
         level_scores.learnability(timestep, last),
+        level_scores.mean_return(timestep, last),
     ):
         assert scores.valid.tolist() == [False]
         assert scores.scores.tolist() == [0]
@@ -147,7 +150,9 @@ def test_a_wrong_argument_is_refused(name):
         call()
 
 
-def test_infinite_returns_of_lanes_without_an_episode_leave_other_scores_finite():
-    rows, last = unrolled("next_step", 3)
-    scores = level_scores.max_monte_carlo(rows.timestep, last, jnp.zeros((3, 3)), jnp.array([-jnp.inf, 1.0, 1.0]))
-    assert np.isfinite(scores.scores).all()
+@pytest.mark.parametrize("unknown", [np.nan, np.inf, -np.inf])
+def test_a_return_that_is_not_finite_shows_in_the_score_of_a_lane_that_completed_an_episode(unknown):
+    timestep, last = rows_of([FIRST, MID, LAST], [0, 1, 1])
+    scores = level_scores.max_monte_carlo(timestep, last, np.zeros((2, 1)), np.array([unknown]))
+    assert scores.valid.tolist() == [True]
+    np.testing.assert_array_equal(scores.scores, [unknown])

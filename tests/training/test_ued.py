@@ -61,8 +61,9 @@ class Guess(jaxenv.Task):
 def make(num_updates=24, **settings):
     """The arguments of a run; it evaluates after each update by default."""
     small = {"hidden": (4,), "recurrent": 4, "learning_rate": 1e-2, "capacity": 32, "num_evaluations": num_updates}
+    small["total_steps"] = LANES * 10 * num_updates
     config = ued.Config(
-        num_envs=LANES, num_steps=10, total_steps=LANES * 10 * num_updates, num_eval_episodes=4, max_eval_steps=5,
+        num_envs=LANES, num_steps=10, num_eval_episodes=4, max_eval_steps=5,
         torso="mlp", replay_probability=0.5, num_edits=3, **(small | settings),
     )  # fmt: skip
     return config, AutoReset(Guess(num_envs=LANES)), AutoReset(Guess(num_envs=4))
@@ -246,8 +247,8 @@ def test_replays_learn():
 
 def test_wrong_settings_are_refused():
     config, env, eval_env = make(curriculum="plr")
-    with pytest.raises(ValueError, match=r"ued.Config: curriculum .*got 'paired'"):
-        dataclasses.replace(config, curriculum="paired")
+    with pytest.raises(ValueError, match=r"ued.Config: curriculum .*got 'poet'"):
+        dataclasses.replace(config, curriculum="poet")
     with pytest.raises(ValueError, match=r"ued.Config: fill .*got 0"):
         dataclasses.replace(config, fill=0.0)
     with pytest.raises(ValueError, match=r"ued.Config: num_candidates .*8.*got 12"):
@@ -261,6 +262,30 @@ def test_wrong_settings_are_refused():
 
 def test_a_task_without_mutations_is_refused_by_accel():
     config, _, _ = make(curriculum="accel")
-    train = ued.make_train(config, *(jaxenv.make("FrozenLake-v1", num_envs=lanes) for lanes in (LANES, 4)))
-    with pytest.raises(ValueError, match="mutate_level"):
-        train(jax.random.key(0))
+    env, eval_env = (jaxenv.make("FrozenLake-v1", num_envs=lanes) for lanes in (LANES, 4))
+    with pytest.raises(ValueError, match=r"ued.Config: curriculum 'accel': .*mutate_level"):
+        ued.make_train(config, env, eval_env)
+
+
+@pytest.mark.parametrize("curriculum", [*CURRICULA, "sfl"])
+def test_the_curve_records_the_curriculum(curriculum):
+    settings = {"capacity": 16, "num_candidates": 64, "refresh_interval": 4} if curriculum == "sfl" else {}
+    train = ued.make_train(*make(num_updates=12, curriculum=curriculum, learning_rate=0.0, **settings))
+    iteration, learner = jax.jit(train.iteration), jax.jit(train.init)(jax.random.key(0))
+    returns = []
+    for _ in range(12):
+        learner, evaluation = iteration(learner)
+        found, size = evaluation.losses, int(learner.buffer.size)
+        scores = np.asarray(learner.buffer.scores)[:size]
+        np.testing.assert_allclose(found.buffer_fill, size / len(learner.buffer.scores))
+        np.testing.assert_allclose([found.score_mean, found.score_max], [scores.mean(), scores.max()], rtol=1e-5)
+        replayed = 0.5 if curriculum == "sfl" else int(learner.source) == REPLAYED
+        assert found.replayed == replayed
+        if replayed:
+            returns.append(float(found.replayed_return))
+        else:
+            assert found.replayed_return == 0
+    assert len(returns) > 1
+    # Two whole episodes in each of eight or, with sfl, four levels.
+    np.testing.assert_allclose(np.array(returns) * 16 % 1, 0, atol=1e-4)
+    assert 0 < max(returns) <= 3

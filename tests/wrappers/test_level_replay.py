@@ -139,3 +139,19 @@ def test_what_does_not_fit_is_refused(call, message):
     env = LevelReplay(AutoReset(task()))
     with pytest.raises(ValueError, match=message):
         call(env, env.reset(KEY)[0])
+
+
+def test_levels_of_the_whole_stack_are_assigned_at_resets_and_hold_until_the_next_assignment():
+    env = LevelReplay(AutoReset(task()).with_level(goals(4))).with_level(goals(2))
+    state, timestep = env.reset(KEY)
+    assert timestep.observation[:, 0].tolist() == [2.0] * LANES
+    state, rows = play(env, state, 20)
+    assert all(set(seen) == {2.0} for seen in starts(env, rows))
+    state, rows = play(env, env.assign(state, goals(3), MASK), 45)
+    assert set(starts(env, rows)[0][1:]) == {3.0}
+    assert set(starts(env, rows)[1]) == {2.0}
+    state, rows = play(env, env.release(state), 45)
+    assert max(max(seen[1:]) for seen in starts(env, rows)) > 4  # neither 2 nor the 4 of the stack inside
+    every_lane = jnp.ones(LANES, bool)
+    _, timestep = jaxenv.reset_where(env, state, jax.tree.map(lambda x: x[-1], rows), every_lane)
+    assert timestep.observation[:, 0].tolist() == [2.0] * LANES

@@ -38,6 +38,7 @@ from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel, parse_levels
 from jaxenv.envs.grid._amaze_level import format_levels as format_levels
 from jaxenv.envs.grid._cell_set import nth_cell
 from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid.amaze_editor import AMazeEditor
 from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, cell, choice, moved
 
 _ONE, _ZERO = np.uint32(1), np.uint32(0)
@@ -142,6 +143,10 @@ class AMaze(Task):
         moves = (edit == _MOVE_GOAL) & (count > 0)
         goal_pos = jnp.where(moves[:, None], moved_to, level.goal_pos)
         return tree.rebuild(level, wall_map=level.wall_map ^ flips, goal_pos=goal_pos)
+
+    def editor(self, num_steps: int) -> AMazeEditor:
+        """Returns the task in which an agent builds a maze in ``num_steps`` steps."""
+        return AMazeEditor(self.size, num_steps, num_envs=self.num_envs)
 
     def check_level(self, level: MazeLevel) -> None:
         """Checks that agent and goal are in two free cells of the maze and that the agent has a direction.

@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
@@ -78,11 +79,11 @@ def _require_folds(subject: Subject, env: Environment, rollout: Rollout, ended: 
         return
     games, first = rollout.start
     lanes, clock = ended[0].size, env.clock(games)
-    env_id = np.arange(lanes, dtype=np.int32)
+    env_id = jnp.arange(lanes, dtype=jnp.int32)
     keys = jax.tree.map(lambda x: np.repeat(np.asarray(x), env.num_agents), clock.key)
-    state = AgentLanes(tree.Grouped(games), keys, env_id, np.zeros(lanes, bool))
+    state = AgentLanes(tree.Grouped(games), keys, env_id, jnp.zeros(lanes, bool))
     actions = jax.tree.map(lambda x: x.reshape(len(x), lanes, *x.shape[3:]), rollout.actions)
-    rows = run(folded, state, folded._row(jax.tree.map(jax.numpy.asarray, first), env_id), actions)[1]
+    rows = run(folded, state, folded._row(jax.tree.map(jnp.asarray, first), env_id), actions)[1]
     rows = jax.tree.map(lambda x: x.reshape(*ended.shape, *x.shape[2:]), rows)
     step_type = np.where(ended, StepType.LAST, np.where(gone, StepType.FIRST, rollout.step_type[..., None]))
     expected = {

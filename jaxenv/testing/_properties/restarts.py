@@ -11,14 +11,14 @@ from jaxenv import tree
 from jaxenv._util.programs import jitted
 from jaxenv.core.bases import LaneState
 from jaxenv.core.environment import Environment
-from jaxenv.core.levels import sample_level
+from jaxenv.core.levels import mutate_level, sample_level
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import replay
 from jaxenv.testing._rollout import Rollout
-from jaxenv.testing._stacks import LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
+from jaxenv.testing._stacks import LANES, LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -31,7 +31,8 @@ def restart_is_reset(subject: Subject) -> str:
 
     This holds for the caller's params, with another value in every lane, and not just for the defaults.
     The key and the id of the lane stay the same, and the clock counts every episode. A level of a task gives the same
-    start under every key and in every lane, and a reset starts in the levels that its key samples.
+    start under every key and in every lane, and a reset starts in the levels that its key samples. Where the task has
+    ``mutate_level``, its results are such levels, too, and no lane's depends on other lanes.
     """
     _require_levels(subject)
     level = _frozen(subject.stack)
@@ -67,15 +68,29 @@ def _require_levels(subject: Subject) -> None:
     task = subject.env.unwrapped
     if not isinstance(task, Task):
         return
-    one, other = jax.random.split(subject.key)
+    one, _ = jax.random.split(subject.key)
     level = sample_level(task, one)
-    started = task.reset(one)
     labels = ("from a reset", "from a reset in its levels")
-    require_equal(started, task.reset(one, level=level), labels, tolerance=subject.rounding, axes=("lane",))
-    elsewhere = task.reset(other, level=jax.tree.map(lambda x: x[::-1], level))[0]
-    expected, actual = jax.tree.map(lambda x: x[::-1], task._start_of(started[0])), task._start_of(elsewhere)
+    require_equal(task.reset(one), task.reset(one, level=level), labels, tolerance=subject.rounding, axes=("lane",))
+    _require_fixed_start(subject, task, level, "of one level")
+    if type(task).mutate_level is not Task.mutate_level:
+        mutated = mutate_level(task, level, one)  # raises unless the results are levels of the task
+        _require_fixed_start(subject, task, mutated, "of one mutated level")
+        count = LANES // 2
+        few = lambda x: jax.tree.map(lambda leaf: leaf[:count], x)  # noqa: E731
+        labels = (f"in a batch of {LANES}", f"in a batch of {count}")
+        alone = mutate_level(subject.with_lanes(count).unwrapped, few(level), one)
+        require_equal(few(mutated), alone, labels, context="mutate_level", tolerance=subject.rounding, axes=("lane",))
+
+
+def _require_fixed_start(subject: Subject, task: Task, level: Tree, context: str) -> None:
+    """Requires that each level fixes the start: under another key and in another lane it is the same."""
+    one, other = jax.random.split(subject.key)
+    reverse = lambda x: jax.tree.map(lambda leaf: leaf[::-1], x)  # noqa: E731
+    start, elsewhere = task.reset(one, level=level)[0], task.reset(other, level=reverse(level))[0]
+    expected, actual = reverse(task._start_of(start)), task._start_of(elsewhere)
     labels = ("from a reset", "under another key, in another lane")
-    require_equal(expected, actual, labels, context="of one level", tolerance=subject.rounding, axes=("lane",))
+    require_equal(expected, actual, labels, context=context, tolerance=subject.rounding, axes=("lane",))
 
 
 @jitted

@@ -35,7 +35,9 @@ class LevelReplay(Wrapper):
 
     At first every episode starts in a new level. `assign` sets the levels of some lanes: their next episodes, those of
     `jaxenv.reset_where` included, start in them until `assign` or `release` changes that. The current episodes go on.
-    ``reset`` and ``reset_where`` with levels assign them as well. A lane carries one level, and no row holds it: the
+    ``reset`` and ``reset_where`` with levels assign them as well. ``LevelReplay(env).with_level(levels)`` assigns its
+    levels at every ``reset`` and ``reset_where``, and what `assign` and `release` set in between holds until the next
+    one. Levels that ``env`` itself was given are not used. A lane carries one level, and no row holds it: the
     caller knows what it assigned, and ``given`` where. Put this wrapper outermost, where `assign` can be called.
 
     Args:

@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("pgx")
 
-from jaxenv._util.library import default_types  # noqa: E402
-from tests.envs.board import make_games, reference  # noqa: E402
+from jaxenv._util.library import default_types
+from tests.envs.board import make_games, reference
 
 
 def games(id):

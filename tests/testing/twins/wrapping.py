@@ -324,6 +324,48 @@ class DrawsAnotherLevel(Levels):
         return Walk.initial(self, random.fold_in(stream, "other"))
 
 
+class Edits(Levels):
+    """Moves the place of a level."""
+
+    def mutate_level(self, level, stream):
+        return Place(level.x + random.uniform(stream, (), -0.1, 0.1))
+
+    def check_level(self, level):
+        if np.any(np.abs(np.asarray(level.x)) > 1):
+            raise ValueError(f"Edits: level.x must lie within the ends, got {level.x}")
+
+
+class EditsTooFar(Edits):
+    """Edits levels to ones that it refuses."""
+
+    def mutate_level(self, level, stream):
+        return Place(level.x + 2)
+
+
+class EditsInAnotherForm(Edits):
+    """Returns integers in place of floats."""
+
+    def mutate_level(self, level, stream):
+        return Place(jnp.zeros_like(level.x, jnp.int32))
+
+
+class EditsTogether(Edits):
+    """Moves every level to the mean of all lanes."""
+
+    def mutate_level(self, level, stream):
+        return Place(jnp.broadcast_to(jnp.mean(level.x), level.x.shape))
+
+
+class StartsEditsElsewhere(Edits):
+    """Draws the start of levels that only edits reach."""
+
+    def mutate_level(self, level, stream):
+        return Place(jnp.full_like(level.x, 0.5))
+
+    def initial(self, stream, level):
+        return Place(jnp.where(level.x == 0.5, random.uniform(stream, (), -0.1, 0.1), level.x))
+
+
 class DropsGivenLevels(Levels):
     """Samples levels where they are given."""
 
@@ -346,6 +388,10 @@ TWINS: dict[str, Twin] = {
         lambda: DropsParams(Walk()), lambda: AutoReset(Walk()), ("restart_is_reset",)
     ),
     "start that its level does not fix": Twin(DrawsAnotherLevel, Levels, ("restart_is_reset",)),
+    "mutated level that the task refuses": Twin(EditsTooFar, Edits, ("restart_is_reset",)),
+    "mutated level of another dtype": Twin(EditsInAnotherForm, Edits, ("restart_is_reset",)),
+    "mutated level that depends on other lanes": Twin(EditsTogether, Edits, ("restart_is_reset",)),
+    "start that a mutated level does not fix": Twin(StartsEditsElsewhere, Edits, ("restart_is_reset",)),
     "level dropped at a reset": Twin(DropsGivenLevels, Levels, ("restart_is_reset",)),
     "params dropped by a wrapper when it begins": Twin(lambda: BeginsWithDefaults(Walk()), Walk, ("restart_is_reset",)),
     "params dropped by a wrapper when it steps": Twin(

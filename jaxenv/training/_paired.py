@@ -1,0 +1,159 @@
+"""PAIRED: an adversary builds the levels in which two students play, and is paid by how much one could still learn.
+
+Dennis et al. (2020), arXiv:2012.02096, as jaxued's ``maze_paired.py``. In an update the adversary builds a level for
+every lane, and protagonist and antagonist play it. The adversary's reward, on the last row of its episode, is the
+regret: the highest return of the antagonist minus the mean return of the protagonist. All three learn by PPO, with the
+same settings. The adversary's environment is the task's own editor, ``Task.editor``.
+"""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+import jaxenv
+from jaxenv import tree
+from jaxenv.data import level_scores
+from jaxenv.training import evaluation, ppo
+from jaxenv.training.evaluation import Curve
+from jaxenv.training.lanes import DeviceLanes, Train
+
+if TYPE_CHECKING:
+    from jaxenv.training.ued import Config
+
+L = TypeVar("L", bound=ppo.Learner)
+Rows = tuple[jaxenv.TimeStep, jaxenv.TimeStep]  # the rows [T, B] of an update and the row after them
+
+
+@tree.struct
+class Learner(ppo.Learner):
+    """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the protagonist's.
+
+    Attributes:
+        antagonist: the other student.
+        adversary: the learner that builds levels.
+        levels: the levels of the last update, leaves ``[B, ...]``.
+        regret: float32 ``[B]``, the adversary's reward for each of them.
+    """
+
+    antagonist: ppo.Learner
+    adversary: ppo.Learner
+    levels: Any
+    regret: jax.Array
+
+
+@tree.struct
+class Losses(ppo.Losses):
+    """The protagonist's `ppo.Losses`, and means over the lanes.
+
+    Attributes:
+        regret: the adversary's reward.
+        protagonist_return: the protagonist's mean return.
+        antagonist_return: the antagonist's highest return.
+        adversary_entropy: the entropy of the adversary's policy, in nats.
+    """
+
+    regret: jax.Array
+    protagonist_return: jax.Array
+    antagonist_return: jax.Array
+    adversary_entropy: jax.Array
+
+
+def editor_of(config: "Config", env: jaxenv.Environment) -> jaxenv.Task:
+    """Returns the editor of the task in ``env``; raises a ``ValueError`` if it has none."""
+    task = env.unwrapped
+    if not isinstance(task, jaxenv.Task):
+        raise ValueError(f"{task} is not a task and has no editor")
+    return task.editor(config.num_editor_steps)
+
+
+def make_train(config: "Config", env: jaxenv.Environment, eval_env: jaxenv.Environment) -> Train[Learner]:
+    """Makes PAIRED as one function of a key; the ``make_train`` of `ued` has checked the arguments."""
+    editor, lanes = editor_of(config, env), DeviceLanes(config, None)
+    builder = dataclasses.replace(
+        config,
+        curriculum="dr",  # the adversary itself is plain PPO, with as many updates
+        num_steps=config.num_editor_steps,
+        total_steps=config.num_updates * config.num_envs * config.num_editor_steps,
+        torso="auto",
+        squash=False,
+    )
+    student = ppo.make_stages(config, env, lanes)
+    adversary = ppo.make_stages(builder, editor, DeviceLanes(builder, None))
+
+    def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
+        keys = jax.random.split(key, 3)
+        protagonist, antagonist = (student.init(key, hyperparameters) for key in keys[:2])
+        designer = adversary.init(keys[2], hyperparameters)
+        levels, regret = designer.env_state.task.level, jnp.zeros(env.num_envs, jnp.float32)
+        own = vars(protagonist)
+        return Learner(**own, antagonist=antagonist, adversary=designer, levels=levels, regret=regret)
+
+    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
+        settings = tree.rebuild(config, **learner.hyperparameters)
+        # 1. The adversary builds a level for every lane.
+        start = restart(learner.adversary, editor)
+        built, steps, last_observation = adversary.collect(start, editor)
+        levels = built.env_state.task.level
+        # 2. Both students play and learn.
+        played = env.with_level(levels)
+        own, own_rows, losses = study(settings, learner, played)
+        antagonist, its_rows = study(settings, learner.antagonist, played)[:2]
+        # 3. The adversary learns from the regret.
+        best, mean, regret = regret_of(own_rows, its_rows)
+        paid = dataclasses.replace(built, timestep=dataclasses.replace(built.timestep, reward=regret))
+        its_settings = tree.rebuild(builder, **learner.hyperparameters)
+        batch, _ = adversary.advantages(its_settings, start.memory, paid, steps, last_observation)
+        designer, its_losses = adversary.optimise(its_settings, built, batch)
+        learner = dataclasses.replace(
+            next_update(own),
+            antagonist=next_update(antagonist),
+            adversary=next_update(designer),
+            levels=levels,
+            regret=regret,
+        )
+        return learner, Losses(
+            **vars(losses),
+            regret=jnp.mean(regret),
+            protagonist_return=jnp.mean(mean),
+            antagonist_return=jnp.mean(best),
+            adversary_entropy=its_losses.entropy,
+        )
+
+    def study(settings: "Config", learner: L, played: jaxenv.Environment) -> tuple[L, Rows, ppo.Losses]:
+        """Plays the levels of an update and learns from them."""
+        start = restart(learner, played)
+        collected, rows, last_observation = student.collect(start, played)
+        batch, _ = student.advantages(settings, start.memory, collected, rows, last_observation)
+        after, losses = student.optimise(settings, collected, batch)
+        return after, (rows.timestep, collected.timestep), losses
+
+    def iteration(learner: Learner) -> tuple[Learner, Curve]:
+        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
+        return evaluation.evaluate(lanes, eval_env, ppo.make_policy, learner, jax.tree.map(jnp.mean, losses))
+
+    return lanes.train(env, Learner, Curve, init, iteration)
+
+
+def regret_of(protagonist: Rows, antagonist: Rows) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns the antagonist's highest return, the protagonist's mean return and the regret, float32 ``[B]`` each.
+
+    All are 0 in lanes in which one of the two completed no episode.
+    """
+    best = level_scores.max_return(*antagonist)
+    mean, valid = level_scores.mean_return(*protagonist)
+    valid &= jnp.isfinite(best)
+    best, mean = jnp.where(valid, best, 0), jnp.where(valid, mean, 0)
+    return best, mean, best - mean
+
+
+def restart(learner: L, env: jaxenv.Environment) -> L:
+    """Returns the learner at the start of a new episode in every lane."""
+    every_lane = jnp.ones(env.num_envs, bool)
+    env_state, timestep = jaxenv.reset_where(env, learner.env_state, learner.timestep, every_lane)
+    return dataclasses.replace(learner, env_state=env_state, timestep=timestep)
+
+
+def next_update(learner: L) -> L:
+    return dataclasses.replace(learner, update=learner.update + 1)
