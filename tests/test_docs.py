@@ -44,7 +44,10 @@ SHOWN_ONLY = {
     "suites/pgx.md": (1, "Pgx is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/playground.md": (1, "Playground is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/xminigrid.md": (2, "XLand-MiniGrid is not in the extra `test`: tests/suites/test_pages.py runs it"),
-    "guides/interop.md": (6, "torch, stable-baselines3 and Brax are not in the extra `test`: see tests/clients"),
+    "guides/interop.md": (
+        7,
+        "torch, stable-baselines3, Brax and JaxMARL are not in the extra `test`: see tests/clients",
+    ),
 }
 LANGUAGES = {"", "bash", "console", "html", "ini", "js", "json", "md", "py", "python", "text", "toml", "yaml"}
 

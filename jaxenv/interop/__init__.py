@@ -16,6 +16,8 @@ _MODULES = {
     "to_gymnasium": "jaxenv.interop.gymnasium",
     "to_gymnasium_vector": "jaxenv.interop.gymnasium",
     "to_gymnax": "jaxenv.interop.gymnax",
+    "to_jaxmarl": "jaxenv.interop.jaxmarl",
+    "to_pettingzoo": "jaxenv.interop.pettingzoo",
     "to_stable_baselines3": "jaxenv.interop.stable_baselines3",
     "to_stoa": "jaxenv.interop.stoa",
 }
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from jaxenv.interop.gymnasium import to_gymnasium as to_gymnasium
     from jaxenv.interop.gymnasium import to_gymnasium_vector as to_gymnasium_vector
     from jaxenv.interop.gymnax import to_gymnax as to_gymnax
+    from jaxenv.interop.jaxmarl import to_jaxmarl as to_jaxmarl
+    from jaxenv.interop.pettingzoo import to_pettingzoo as to_pettingzoo
     from jaxenv.interop.stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
     from jaxenv.interop.stoa import to_stoa as to_stoa
 else:

@@ -127,3 +127,21 @@ def leaf_spaces(space: Any) -> list[Any]:
         inside = [inside[name] for name in sorted(inside)] if hasattr(inside, "keys") else inside
         return [leaf for inner in inside for leaf in leaf_spaces(inner)]
     return [space]
+
+
+def sample_of(leaves: list[Any], observation: Tree) -> Tree:
+    """Returns the observation of one lane ``[1, ...]`` as a sample of a space: integers for Discrete, else arrays.
+
+    Args:
+        leaves: the array spaces in the space, as `leaf_spaces` returns them.
+        observation: a tree of arrays.
+    """
+    if isinstance(observation, np.ndarray):
+        return _sample(observation, leaves[0])
+    values, structure = tree.flatten(observation)
+    return structure.unflatten([_sample(x, space) for x, space in zip(values, leaves, strict=True)])
+
+
+def _sample(x: np.ndarray, space: Any) -> Any:
+    is_discrete = space.shape == () and hasattr(space, "n")
+    return int(x[0]) if is_discrete else np.asarray(x[0], space.dtype)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 import jax
 import numpy as np
 
-from jaxenv import tree
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
@@ -19,6 +18,7 @@ from jaxenv.interop._gymnasium_rows import (
     frames,
     leaf_spaces,
     rows_of,
+    sample_of,
     spec_of_id,
 )
 from jaxenv.interop._host_actions import HostActions
@@ -121,7 +121,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         self._ended = False
         self._times.start(True)
         self._keep_mask(row)
-        return self._observation(row), _info(row)
+        return sample_of(self._leaves, row.observation), _info(row)
 
     def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict[str, Any]]:
         """Advances by one step.
@@ -143,7 +143,7 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         if self._ended and row.episode:
             seconds = self._times.ended(row.ended)[0]
             info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0]), "t": float(seconds)}
-        return self._observation(row), float(row.reward[0]), terminated, truncated, info
+        return sample_of(self._leaves, row.observation), float(row.reward[0]), terminated, truncated, info
 
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:
@@ -190,20 +190,9 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
     def __repr__(self) -> str:
         return f"<JaxenvEnv{self.env!r}>"
 
-    def _observation(self, row: StepResult) -> Tree:
-        """Returns the observation as a sample of the space: integers for Discrete, else arrays of the space's dtype."""
-        if isinstance(row.observation, np.ndarray):
-            return _sample(row.observation, self._leaves[0])
-        leaves, structure = tree.flatten(row.observation)
-        return structure.unflatten([_sample(x, space) for x, space in zip(leaves, self._leaves, strict=True)])
-
     def _check_open(self) -> None:
         if self._closed:
             raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed, make a new one")
-
-
-def _sample(x: np.ndarray, space: Any) -> Any:
-    return int(x[0]) if isinstance(space, gymnasium.spaces.Discrete) else np.asarray(x[0], space.dtype)
 
 
 def _info(row: StepResult) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""Stacks and keys for adapters whose lanes restart outside the stack."""
+"""Stacks, keys and steps for adapters of one lane, which a trainer vmaps."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,15 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._util import xla
 from jaxenv.core._declared import declared_leaves
+from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
-from jaxenv.random import KeyWords
+from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
-from jaxenv.wrappers import BatchWrapper
+from jaxenv.wrappers import AutoReset, BatchWrapper
+from jaxenv.wrappers.episode.autoreset import AutoResetState
 
 
 def one_lane(
@@ -113,3 +118,38 @@ def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
         raise ValueError(f"{owner}: key must be one key, got {got}")
     first, second = env.lane_words(key[None], jnp.zeros(1, jnp.int32))
     return first[0], second[0]
+
+
+# --- steps of one lane, and of a batch under vmap --------------------------------------------------------------------
+
+
+@for_one_lane
+def begin(env: Environment, env_id: jax.Array, words: KeyWords) -> tuple[Tree, TimeStep]:
+    """Starts an episode with these key words."""
+    return env.begin(words, env_id, jnp.zeros_like(env_id))
+
+
+@for_one_lane
+def step(env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+    """Advances by one step; everything drawn from now on depends on these key words."""
+    return env.step(_with_words(state, words), action)
+
+
+@for_one_lane
+def step_and_restart(
+    env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree
+) -> tuple[Tree, TimeStep]:
+    """Acts as `step`, and starts the next episode where this one ends, as in mode ``"same_step"``."""
+    restarting = AutoReset(env, "same_step")
+    state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
+    return state.inner, timestep
+
+
+def _with_words(state: Tree, words: KeyWords) -> Tree:
+    """Puts other key words in the clock of a state."""
+    words = xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
+
+    def changed(node: Any) -> Any:
+        return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node
+
+    return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))

@@ -1,7 +1,6 @@
 """Spaces of other libraries from specs."""
 
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from jaxenv.specs._from_gymnasium import widest
 from jaxenv.tree import Tree
 
 
-def space_of(spec: Tree, spaces: ModuleType, owner: str) -> Any:
+def space_of(spec: Tree, spaces: Any, owner: str) -> Any:
     """Converts a tree of specs to a space.
 
     Bounded signed integers become ``Discrete``. Where the library has ``MultiDiscrete`` and ``MultiBinary``, vectors of
@@ -19,7 +18,7 @@ def space_of(spec: Tree, spaces: ModuleType, owner: str) -> Any:
 
     Args:
         spec: a spec, or a dict, tuple or list of them, nested as wanted.
-        spaces: the module with the library's classes ``Dict``, ``Tuple``, ``Discrete`` and ``Box``.
+        spaces: the library's classes ``Dict``, ``Tuple``, ``Discrete`` and ``Box``, as in its module.
         owner: the start of error messages.
 
     Raises:

@@ -16,27 +16,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util import xla
 from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
 from jaxenv._util.library import import_library
 from jaxenv._util.names import missing_attribute
 from jaxenv._util.programs import programs_of
 from jaxenv._util.source import install_command
 from jaxenv.core._declared import Declared, check_number, declared_leaves
-from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
 from jaxenv.core.registry import ids
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
+from jaxenv.interop import _lanes
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
-from jaxenv.random import Clock, KeyWords
+from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
-from jaxenv.wrappers import AutoReset, TimeLimit
-from jaxenv.wrappers.episode.autoreset import AutoResetState
+from jaxenv.wrappers import TimeLimit
 
 API = Literal["1.x", "0.x"]
 
@@ -201,8 +199,8 @@ class GymnaxEnv(Fixed):
     @_compiled
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
         """Starts an episode: the observation and the state."""
-        state, row = _begin(self._with(params), *self._lane_and_words(key))
-        return row[0], self._state(state)
+        state, timestep = _lanes.begin(self._with(params), *self._lane_and_words(key))
+        return timestep.observation, self._state(state)
 
     @_compiled
     def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
@@ -211,7 +209,7 @@ class GymnaxEnv(Fixed):
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
         trainers written for it keep every ``info``.
         """
-        inner, row = self._stepped(_step_and_restart, key, state, action, params)
+        inner, row = self._stepped(_lanes.step_and_restart, key, state, action, params)
         obs, reward, terminated, truncated, info = row
         if self._api == "0.x":
             return obs, self._state(inner), reward, terminated | truncated, {"discount": info["discount"]}
@@ -227,7 +225,7 @@ class GymnaxEnv(Fixed):
 
         With ``api="0.x"`` the fourth value includes truncation.
         """
-        inner, row = self._stepped(_step, key, state, action, params)
+        inner, row = self._stepped(_lanes.step, key, state, action, params)
         obs, reward, terminated, truncated, info = row
         ended = terminated | truncated if self._api == "0.x" else terminated
         return obs, self._state(inner), reward, ended, info
@@ -300,7 +298,8 @@ class GymnaxEnv(Fixed):
         if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
             action = action.reshape(spec.shape)  # trainers drop the axis of length 1, which gymnax allows
         check_action(str(self), spec, action)
-        inner, row = step(self._with(params), *self._lane_and_words(key), state.inner, action)
+        inner, timestep = step(self._with(params), *self._lane_and_words(key), state.inner, action)
+        row = _fields(timestep)
         if self._gradients:
             return inner, row
         obs, reward, *flags, info = row
@@ -317,44 +316,8 @@ def _spaces() -> ModuleType:
     return import_library("gymnax.environments.spaces", install_command("gymnax"))
 
 
-# --- batches of lanes -------------------------------------------------------------------------------------------------
-
-
-@for_one_lane
-def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> tuple[Tree, tuple[Any, ...]]:
-    state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
-    return state, _fields(timestep)
-
-
-@for_one_lane
-def _step(
-    env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree
-) -> tuple[Tree, tuple[Any, ...]]:
-    state, timestep = env.step(_with_words(state, words), action)
-    return state, _fields(timestep)
-
-
-@for_one_lane
-def _step_and_restart(
-    env: Environment, env_id: jax.Array, words: KeyWords, state: Tree, action: Tree
-) -> tuple[Tree, tuple[Any, ...]]:
-    restarting = AutoReset(env, "same_step")
-    state, timestep = restarting.step(AutoResetState(_with_words(state, words), ()), action)
-    return state.inner, _fields(timestep)
-
-
-def _with_words(state: Tree, words: KeyWords) -> Tree:
-    """Puts other key words in the clock of a state: everything drawn from now on depends on them."""
-    words = xla.computed_once(words)  # a trainer splits keys in the same program, and every draw reads the words
-
-    def changed(node: Any) -> Any:
-        return dataclasses.replace(node, key=words) if isinstance(node, Clock) else node
-
-    return jax.tree.map(changed, state, is_leaf=lambda node: isinstance(node, Clock))
-
-
 def _fields(timestep: TimeStep) -> tuple[Any, ...]:
-    """Returns observation, reward, terminated, truncated and info of a batch of rows."""
+    """Returns observation, reward, terminated, truncated and info of a row."""
     terminated, truncated = timestep.terminated, timestep.truncated
     own = {"terminated": terminated, "truncated": truncated, "discount": timestep.discount}
     info = {"final_observation": timestep.observation, **timestep.env_info, **own}

@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 import jaxenv.interop.gymnasium
-from jaxenv.interop import host, to_brax, to_dm_env, to_gymnasium, to_gymnasium_vector, to_gymnax, to_stoa
+from jaxenv.interop import (
+    host,
+    to_brax,
+    to_dm_env,
+    to_gymnasium,
+    to_gymnasium_vector,
+    to_gymnax,
+    to_jaxmarl,
+    to_pettingzoo,
+    to_stoa,
+)
 from tests.packages import imported, lazy
 
 gymnasium = lazy("gymnasium")
@@ -20,6 +30,10 @@ MAKERS = {
     "to_brax": (lambda: imported("brax.envs.base") and to_brax("FrozenLake-v1")),
     "to_stoa": (lambda: imported("stoa") and to_stoa("FrozenLake-v1")),
     "host": (lambda: host("FrozenLake-v1", 3)),
+}
+GAMES = {
+    "to_jaxmarl": (lambda: imported("jaxmarl") and to_jaxmarl("SimpleSpread-mpe")),
+    "to_pettingzoo": (lambda: imported("pettingzoo") and to_pettingzoo("ConnectFour-v0")),
 }
 
 
@@ -40,6 +54,14 @@ def test_a_param_is_set_where_the_environment_is_made(adapter):
         AttributeError, match=rf"{adapter}: success_rate cannot be set, .*: {adapter}\(.*success_rate=0.5"
     ):
         env.success_rate = 0.5
+
+
+@pytest.mark.parametrize("name", ["s", "observation_spaces", "possible_agents"])
+@pytest.mark.parametrize("adapter", GAMES)
+def test_neither_can_those_of_a_game(adapter, name):
+    env = GAMES[adapter]()
+    with pytest.raises(AttributeError, match=f"^{adapter}: {name} cannot be set"):
+        setattr(env, name, 3)
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,7 @@ UNBOUNDED = {
     "jaxenv.core._restart._merged_compact": "keys are numbers of lanes, values small functions",
     "jaxenv.interop._stepper._first_process": "one entry",
     "jaxenv.interop.dm_env._dm_env": "one entry",
+    "jaxenv.interop.pettingzoo._classes": "one entry",
     "jaxenv.interop.stable_baselines3._vec_env_class": "one entry",
 }
 # Tables that grow only with what a program registers.

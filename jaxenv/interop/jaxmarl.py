@@ -1,0 +1,216 @@
+"""Games whose agents act at once for trainers that were written for JaxMARL: one lane, which the trainer vmaps.
+
+Replace ``import jaxmarl`` by ``from jaxenv.interop import jaxmarl``: ``env = jaxmarl.make("SimpleSpread-mpe")``.
+"""
+
+import types
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import specs
+from jaxenv._util.library import import_library
+from jaxenv._util.programs import jitted
+from jaxenv._util.source import install_command
+from jaxenv.core._merging import for_one_lane
+from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import TimeStep
+from jaxenv.interop import _lanes
+from jaxenv.interop._agents import specs_of_agents, value_of_agent
+from jaxenv.interop._fixed import Fixed
+from jaxenv.interop._infos import check_infos, has_action_mask
+from jaxenv.interop._lanes import check_action, lane_words, one_lane
+from jaxenv.interop._spaces import space_of
+from jaxenv.tree import Tree
+
+_OWNER = "to_jaxmarl"
+# Entries of infos that JaxMARL's ``LogWrapper`` fills.
+_RESERVED = ("returned_episode", "returned_episode_lengths", "returned_episode_returns")
+
+
+def to_jaxmarl(env: Environment | str, **options: Any) -> "JaxmarlEnv":
+    """Exports one lane with the methods of JaxMARL's ``MultiAgentEnv``; ``jax.vmap`` over keys and states is a batch.
+
+    The vmapped ``reset`` and ``step`` run this library's batched code. Observations, actions, rewards and dones are
+    dicts by agent. ``step`` starts the next game in the step that ends one, by the task or by a time limit, and all
+    randomness comes from the keys that are passed in; legacy ``uint32`` keys are accepted too.
+
+    Args:
+        env: an id, or an environment without ``AutoReset`` and without batch state, whose agents act at once.
+        **options: options of `jaxenv.load`, if ``env`` is an id.
+
+    Raises:
+        ImportError: without JaxMARL.
+        ValueError: for an environment of one agent or a game of turns, one that already restarts its lanes, that
+            carries batch state or has params per lane, or for specs that JaxMARL has no spaces for.
+    """
+    env = one_lane(_OWNER, env, options, "step restarts games itself", "jax.vmap over keys makes the lanes")
+    if env.turns or env.num_agents == 1:
+        kind = "is a game of turns: see to_pettingzoo" if env.turns else "has one: see to_gymnax"
+        raise ValueError(f"{_OWNER}: env must have several agents that act at once, {env} {kind}")
+    return JaxmarlEnv(env)
+
+
+def make(id: str, **options: Any) -> "JaxmarlEnv":
+    """Makes the environment of an id, like ``jaxmarl.make``; the arguments are those of `to_jaxmarl`."""
+    return to_jaxmarl(id, **options)
+
+
+class JaxmarlEnv(Fixed):
+    """The environment that `to_jaxmarl` returns, with the methods of ``jaxmarl.environments.MultiAgentEnv``.
+
+    Attributes:
+        agents: the names of the agents.
+        num_agents: their number, A.
+        observation_spaces: the space of each agent's observations.
+        action_spaces: the space of each agent's actions.
+    """
+
+    _owner = _OWNER
+
+    def __init__(self, env: Environment):
+        check_infos(_OWNER, env, _RESERVED)
+        self._env = env
+        self.agents, self.num_agents = list(env.agent_names), env.num_agents
+        self._action_specs = specs_of_agents(_OWNER, "action", env, env.action_spec())
+        observations = specs_of_agents(_OWNER, "observation", env, env.observation_spec())
+        spaces = _spaces()
+        self.observation_spaces = {a: space_of(s, spaces, f"{_OWNER}: observation") for a, s in observations.items()}
+        self.action_spaces = {a: space_of(s, spaces, f"{_OWNER}: action") for a, s in self._action_specs.items()}
+        self._is_fixed = True
+
+    @property
+    def name(self) -> str:
+        """The id."""
+        return self._env.name
+
+    def observation_space(self, agent: str) -> Any:
+        """Returns the space of an agent's observations."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        """Returns the space of an agent's actions."""
+        return self.action_spaces[agent]
+
+    def reset(self, key: jax.Array) -> tuple[dict[str, Tree], Tree]:
+        """Starts a game: the observations and the state."""
+        state, timestep = _begin(self._env, *self._lane_and_words(key))
+        return self._by_agent(timestep.observation), state
+
+    def step(
+        self, key: jax.Array, state: Tree, actions: dict[str, Tree], reset_state: Tree = None
+    ) -> tuple[dict[str, Tree], Tree, dict[str, jax.Array], dict[str, jax.Array], dict[str, Any]]:
+        """Advances by one step, and starts the next game if this one ends.
+
+        Returns observations, state, rewards, dones and infos. An agent is done from the step on which it leaves;
+        ``dones["__all__"]`` says that the game ended.
+
+        Args:
+            key: all randomness of the step and of the next start.
+            state: as ``reset`` and ``step`` return it.
+            actions: one of each agent; those of agents that have left are ignored.
+            reset_state: the state from which the next game starts, ``None`` to draw it.
+        """
+        if reset_state is None:
+            state, timestep = _step_and_restart(self._env, *self._lane_and_words(key), state, self._joint(actions))
+            return (*self._row(state, timestep),)
+        observation, state, rewards, dones, infos = self.step_env(key, state, actions)
+        ended = dones["__all__"]
+        starting = (self.get_obs(reset_state), reset_state)
+        observation, state = jax.tree.map(lambda a, b: jnp.where(ended, a, b), starting, (observation, state))
+        return observation, state, rewards, dones, infos
+
+    def step_env(
+        self, key: jax.Array, state: Tree, actions: dict[str, Tree]
+    ) -> tuple[dict[str, Tree], Tree, dict[str, jax.Array], dict[str, jax.Array], dict[str, Any]]:
+        """Advances by one step without a restart."""
+        state, timestep = _step(self._env, *self._lane_and_words(key), state, self._joint(actions))
+        return (*self._row(state, timestep),)
+
+    def get_obs(self, state: Tree) -> dict[str, Tree]:
+        """Computes the observations of a state.
+
+        Raises:
+            ValueError: for an environment whose observations depend on more than its state.
+        """
+        if not self._env.observes_state:
+            raise ValueError(f"{self}: observations must be functions of the state for get_obs, keep those of the row")
+        return self._by_agent(_observed(self._env, self._env.clock(state).env_id, state))
+
+    def get_avail_actions(self, state: Tree) -> dict[str, jax.Array]:
+        """Returns the flags of the actions that are legal in a state, bool ``[n]``: ``env_info["action_mask"]``.
+
+        Without it all actions are legal.
+
+        Raises:
+            ValueError: for actions that are not one integer.
+        """
+        for agent, spec in self._action_specs.items():
+            if not (specs.is_spec(spec) and spec.is_discrete and spec.shape == ()):
+                raise ValueError(f"{self}: the action of {agent} must be one integer to have flags, got {spec}")
+        if not has_action_mask(self._env):
+            return {agent: jnp.ones(spec.num_values, bool) for agent, spec in self._action_specs.items()}
+        return self._by_agent(_infos(self._env, self._env.clock(state).env_id, state)["action_mask"])
+
+    def __repr__(self) -> str:
+        return f"<JaxmarlEnv{self._env!r}>"
+
+    def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Any]:
+        return jnp.int32(0), lane_words(str(self), self._env, key)
+
+    def _by_agent(self, values: Tree) -> dict[str, Any]:
+        """Splits arrays ``[A, ...]``; others hold for all agents."""
+        return {agent: value_of_agent(values, number, self.num_agents) for number, agent in enumerate(self.agents)}
+
+    def _joint(self, actions: dict[str, Tree]) -> Tree:
+        """Checks the actions of the agents and stacks them, leaves ``[A, ...]``."""
+        if not isinstance(actions, dict) or actions.keys() != set(self.agents):
+            got = ", ".join(map(str, actions)) if isinstance(actions, dict) else type(actions).__name__
+            raise ValueError(
+                f"{self}: actions must be a dict with one of each agent, {', '.join(self.agents)}, got {got}"
+            )
+        by_agent = []
+        for agent, spec in self._action_specs.items():
+            action = jax.tree.map(jnp.asarray, actions[agent])
+            if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:
+                action = action.reshape(spec.shape)  # trainers keep an axis of length 1
+            check_action(f"{self}: {agent}", spec, action)
+            by_agent.append(action)
+        return jax.tree.map(lambda *of_agents: jnp.stack(of_agents), *by_agent)
+
+    def _row(self, state: Tree, timestep: TimeStep) -> tuple[Any, ...]:
+        """Returns what ``step`` returns; infos are entries of one number per agent, ``[A]``, as trainers log them."""
+        ended, info = timestep.is_last(), timestep.env_info
+        away = info.get("agent_terminated", jnp.zeros(self.num_agents, bool))
+        away = away | ~info.get("agent_alive", jnp.ones(self.num_agents, bool))
+        infos: dict[str, Any] = {
+            name: jnp.broadcast_to(x, (self.num_agents,))
+            for name, x in info.items()
+            if isinstance(x, jax.Array) and x.shape in ((), (self.num_agents,))
+        }
+        if "shaped_reward" in infos:  # JaxMARL's Overcooked has it by agent
+            infos["shaped_reward"] = self._by_agent(infos["shaped_reward"])
+        dones = {**self._by_agent(away | ended), "__all__": ended}
+        return self._by_agent(timestep.observation), state, self._by_agent(timestep.reward), dones, infos
+
+
+def _spaces() -> types.SimpleNamespace:
+    """Returns JaxMARL's spaces. Its ``MultiDiscrete`` is left out: it has no start."""
+    found = import_library("jaxmarl.environments.spaces", install_command("jaxmarl"))
+    return types.SimpleNamespace(Dict=found.Dict, Tuple=found.Tuple, Discrete=found.Discrete, Box=found.Box)
+
+
+# --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
+
+_begin, _step, _step_and_restart = map(jitted, (_lanes.begin, _lanes.step, _lanes.step_and_restart))
+
+
+@for_one_lane
+def _observed(env: Environment, env_id: jax.Array, state: Tree) -> Tree:
+    return env.observation_of(state)
+
+
+@for_one_lane
+def _infos(env: Environment, env_id: jax.Array, state: Tree) -> dict[str, Tree]:
+    return env.env_info_of(state)
