@@ -106,7 +106,8 @@ def test_specs_and_registry_rows_equal_gymnasiums():
 @pytest.mark.slow
 def test_the_picture_shows_the_craft_at_the_top_in_the_middle():
     env = LunarLander(params=type(LunarLander().params)(start_force=0.0))
-    state = env.initial(random.stream(jax.random.split(jax.random.key(0), 1)))
+    stream = random.stream(jax.random.split(jax.random.key(0), 1))
+    state = env.initial(stream, env.sample_level(stream))
     x, y = centre(picture(env, state, 1)[0], PURPLE)
     assert abs(x - 0.5) < 0.02
     assert y < 0.3
