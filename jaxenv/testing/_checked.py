@@ -195,7 +195,7 @@ def _check_level(env: Environment, start: Start) -> None:
     _report(refused < 0, message, [refused])
 
 
-def _first_refused(env: Environment, level: Tree, used: jax.Array) -> np.ndarray:
+def _first_refused(env: Environment, level: Tree, used: jax.Array) -> np.int32:
     """Returns the first of the ``used`` lanes whose level the task refuses, or -1. Runs on the host."""
     level, lanes = jax.tree.map(np.asarray, level), np.flatnonzero(used)
 
@@ -255,12 +255,12 @@ def _check(
     _report(jnp.all(holds), message, index, **values)
 
 
-def _report(holds: jax.Array, message: str, index: list[jax.Array], **values: jax.Array) -> None:
+def _report(holds: jax.Array, message: str, index: list[Any], **values: Any) -> None:
     """Adds an error unless ``holds``.
 
     All errors have arrays of the same shapes and dtypes, so that checkify keeps the one that occurred first.
     """
-    none = {name: jnp.zeros((), jnp.int32) for name in ("episode", "step", "integer")}
+    none: dict[str, Any] = {name: jnp.zeros((), jnp.int32) for name in ("episode", "step", "integer")}
     place = jnp.stack([*index, *[np.int32(0)] * (_MAX_RANK - len(index))])
     checkify.check(holds, message, index=place, **{**none, "number": jnp.zeros((), jnp.float32), **values})
 
