@@ -53,7 +53,8 @@ def one_after_another(following: jax.Array) -> jax.Array:
 
     def hop(at: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
         index = jnp.minimum(at, np.int32(POINTS - 1))[:, None]
-        return jnp.take_along_axis(following, index, axis=1)[:, 0], at
+        after = jnp.take_along_axis(following, index, axis=1)[:, 0]
+        return jnp.where(at < POINTS, after, at), at
 
     at = lax.scan(hop, following[:, PAD], None, length=(POINTS - PAD) // FLAT[0])[1]
     index = np.arange(POINTS, dtype=np.int32)[None]

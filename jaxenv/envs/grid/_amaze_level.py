@@ -66,7 +66,7 @@ def format_levels(level: MazeLevel) -> list[str]:
 
 def _parsed(text: str, size: int, owner: str) -> MazeLevel:
     """Returns the level of one lane, without an axis for lanes."""
-    cells = read_cells(owner, text, "".join(CHARACTERS), size, size)
+    cells = read_cells(owner, text, "#.G" + AGENTS, size, size)
     goal, agent = place_of(owner, cells, "goal", "G"), place_of(owner, cells, "agent", AGENTS)
     walls = np.ones((size, size), bool)
     walls[: cells.shape[0], : cells.shape[1]] = cells == "#"

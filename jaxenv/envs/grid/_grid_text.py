@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.core import _start
 from jaxenv.core.levels import sample_level
 from jaxenv.envs._level_text import AGENT_NAMES, AGENTS, TextForm, as_text, place_of, read_cells
 from jaxenv.envs.grid._cell_set import CellSet
@@ -25,7 +24,7 @@ _ONE = np.uint32(1)
 
 def characters(task: Any) -> dict[str, str]:
     """Returns the characters of texts of a task; raises a ``ValueError`` for a task without them."""
-    level = _start.level_shapes(task)
+    level = _shapes(task)
     if not hasattr(level, "lock"):
         raise ValueError(f"{task}: its levels have no text form, which knows lava, one door and its key alone")
     found = {".": "floor", "#": "wall", "G": "goal", **AGENT_NAMES}
@@ -34,6 +33,11 @@ def characters(task: Any) -> dict[str, str]:
     if level.lock is not None:
         found |= {"K": "key", "D": "locked door", "d": "closed door", "_": "open door"}
     return found
+
+
+def _shapes(task: Any) -> Any:
+    """Returns the shapes of the levels of a task; nothing is computed."""
+    return jax.eval_shape(lambda: sample_level(task, jax.random.key(0)))
 
 
 def parse_levels(task: Any, texts: str | Sequence[str]) -> Any:
@@ -69,7 +73,7 @@ def parse_levels(task: Any, texts: str | Sequence[str]) -> Any:
     if "L" in known:
         things["lava"] = CellSet.from_plane(jnp.asarray(planes == "L"))
     if "K" in known:
-        lock = type(_start.level_shapes(task).lock)
+        lock = type(_shapes(task).lock)
         things["lock"] = lock(door=cell("door"), door_state=at("door", _DOORS), key=cell("key"))
     return task.start(CellSet.from_plane(jnp.asarray(planes != "#")), cell("goal"), agent, **things)
 
