@@ -186,7 +186,7 @@ def _check_level(env: Environment, start: Start) -> None:
     finite = jnp.ones_like(used)
     for path, x in tree.flatten_with_path(start.place)[0]:
         if jnp.issubdtype(x.dtype, jnp.inexact):
-            holds = jnp.isfinite(x) | ~tree.expand(used, x.ndim)
+            holds = jnp.isfinite(x)
             _check(env, _name("level", path), x, holds, used, None, "it must be finite")
             finite = finite & holds.reshape(*used.shape, -1).all(axis=1)
     lane = jnp.zeros((), jnp.int32)

@@ -413,7 +413,8 @@ def test_levels_of_lanes_that_start_elsewhere_are_not_checked():
     def start(level, key):
         return env._with_start(Start(level, jnp.asarray(given))).reset(key)
 
-    assert error_of(start, places(1, (np.nan, -1))) is None
+    assert error_of(start, places(1, (-1, np.nan))) is None
+    assert error_of(start, places(1, (-1, 1))) is None
     assert "at lane 2: check_level" in error_of(start, places(2, (-1, 1)))
 
 
