@@ -22,6 +22,11 @@ def add(command: Parser) -> None:
         type=integer(0),
         help="steps per second; 0 waits for a key before each step (default: the task's, 0 for games)",
     )
+    command.add_argument(
+        "--edit",
+        metavar="FILE",
+        help="edit a level as text, save it in FILE and play it; for FrozenLake, AMaze and some grid worlds",
+    )
     add_seed(command)
     add_env_settings(command)
     add_time_limit(command)
@@ -32,6 +37,6 @@ def run(args: argparse.Namespace) -> None:
     """Plays until the user quits."""
     params = settings_of(args)
     try:
-        jaxenv.play(jaxenv.load(args.id, **params), jax.random.key(args.seed), args.fps)
+        jaxenv.play(jaxenv.load(args.id, **params), jax.random.key(args.seed), args.fps, args.edit)
     except (ImportError, TypeError, ValueError) as error:
         args.parser.error(one_line(error).removeprefix("play: "))

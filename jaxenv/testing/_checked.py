@@ -1,7 +1,7 @@
 """An environment that raises on illegal actions, non-finite values and observations outside of their spec."""
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from jax.experimental import checkify
 from jaxenv import specs, tree
 from jaxenv._util.programs import jitted
 from jaxenv.core import _actions
+from jaxenv.core._start import Start
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
@@ -31,6 +32,8 @@ def checked(env: Environment) -> "Checked":
       LAST in ``next_step`` mode, and of lanes that wait in ``jaxenv.step_where``) are not checked;
     - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
+    - a level that is given inside of ``jax.jit``, where the values are not known before, holds a float that is not
+      finite, or the task refuses it by ``check_level``. Levels assigned in a ``LevelReplay`` are not checked there;
     - a lane steps past LAST, in a stack without ``AutoReset``: such a step would keep paying rewards. Restart the lane
       with ``jaxenv.reset_where``.
 
@@ -91,6 +94,11 @@ class Checked(Wrapper):
     def _step_lanes(self, state: Tree, action: Tree, mask: jax.Array) -> tuple[Tree, TimeStep]:
         ended = state.ended if self.autoreset is None else None
         return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended, mask)))
+
+    def _with_start(self, start: Start) -> Self:
+        if not start.in_state and any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(start)):
+            _check_level(self.env, start)
+        return super()._with_start(start)
 
     @property
     def _compiles_itself(self) -> bool:
@@ -172,6 +180,37 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Arr
         _check(env, "env_info.abnormal", abnormal, ~abnormal, used, clock, rule)
 
 
+def _check_level(env: Environment, start: Start) -> None:
+    """Adds errors for levels that are not finite, or that the task refuses on the host."""
+    used = jnp.ones(start.num_lanes, bool) if start.given is None else start.given
+    finite = jnp.ones_like(used)
+    for path, x in tree.flatten_with_path(start.place)[0]:
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            holds = jnp.isfinite(x)
+            _check(env, _name("level", path), x, holds, used, None, "it must be finite")
+            finite = finite & holds.reshape(*used.shape, -1).all(axis=1)
+    lane = jnp.zeros((), jnp.int32)
+    refused = jax.pure_callback(_first_refused, lane, env, start.place, used & finite, vmap_method="sequential")
+    message = f"{_escaped(env)}: level at lane {{index[0]}}: check_level refuses it, call it with this level"
+    _report(refused < 0, message, [refused])
+
+
+def _first_refused(env: Environment, level: Tree, used: jax.Array) -> np.int32:
+    """Returns the first of the ``used`` lanes whose level the task refuses, or -1. Runs on the host."""
+    level, lanes = jax.tree.map(np.asarray, level), np.flatnonzero(used)
+
+    def refuses(lanes: np.ndarray) -> bool:
+        try:
+            env._check_level(jax.tree.map(lambda x: x[lanes], level))
+        except ValueError:
+            return True
+        return False
+
+    if lanes.size == 0 or not refuses(lanes):
+        return np.int32(-1)
+    return np.int32(next((lane for lane in lanes if refuses(np.array([lane]))), lanes[0]))
+
+
 def _within(spec: specs.Array, x: jax.Array) -> jax.Array:
     """Returns where ``x`` (``[B, ...]``, in the dtype of the spec) is finite and within bounds, in its shape."""
     holds = jnp.isfinite(x) if spec.is_continuous else jnp.ones(x.shape, bool)
@@ -191,12 +230,11 @@ def _name(root: str, path: tuple[Any, ...]) -> str:
 
 
 def _check(
-    env: Environment, name: str, x: jax.Array, holds: jax.Array, used: jax.Array, clock: Clock, rule: str
+    env: Environment, name: str, x: jax.Array, holds: jax.Array, used: jax.Array, clock: Clock | None, rule: str
 ) -> None:
     """Adds an error for the first element of ``x`` (in lane order) at which ``holds`` is false; both are ``[B, ...]``.
 
-    Lanes outside of ``used`` (bool ``[B]``) have no errors.
-    All errors have arrays of the same shapes and dtypes, so that checkify keeps the one that occurred first.
+    Lanes outside of ``used`` (bool ``[B]``) have no errors. Without a ``clock`` the message names no step.
     """
     if x.size == 0:
         return
@@ -207,18 +245,24 @@ def _check(
     is_float = jnp.issubdtype(x.dtype, jnp.inexact)
     element = ", ".join(f"{{index[{i}]}}" for i in range(1, x.ndim))
     message = (
-        f"{_escaped(env)}: {_escaped(name)}{f'[{element}]' if element else ''} at lane {{index[0]}}, "
-        f"episode {{episode}}, step {{step}} is {'{number}' if is_float else '{integer}'}: {_escaped(rule)}"
+        f"{_escaped(env)}: {_escaped(name)}{f'[{element}]' if element else ''} at lane {{index[0]}}"
+        f"{'' if clock is None else ', episode {episode}, step {step}'} is {'{number}' if is_float else '{integer}'}: "
+        f"{_escaped(rule)}"
     )
-    checkify.check(
-        jnp.all(holds),
-        message,
-        index=jnp.stack([*index, *[np.int32(0)] * (_MAX_RANK - len(index))]),
-        episode=clock.episode[lane],
-        step=clock.step[lane],
-        number=value.astype(jnp.float32) if is_float else jnp.float32(0),
-        integer=jnp.int32(0) if is_float else value.astype(jnp.int32),
-    )
+    values = {"number": value.astype(jnp.float32)} if is_float else {"integer": value.astype(jnp.int32)}
+    if clock is not None:
+        values |= {"episode": clock.episode[lane], "step": clock.step[lane]}
+    _report(jnp.all(holds), message, index, **values)
+
+
+def _report(holds: jax.Array, message: str, index: list[Any], **values: Any) -> None:
+    """Adds an error unless ``holds``.
+
+    All errors have arrays of the same shapes and dtypes, so that checkify keeps the one that occurred first.
+    """
+    none: dict[str, Any] = {name: jnp.zeros((), jnp.int32) for name in ("episode", "step", "integer")}
+    place = jnp.stack([*index, *[np.int32(0)] * (_MAX_RANK - len(index))])
+    checkify.check(holds, message, index=place, **{**none, "number": jnp.zeros((), jnp.float32), **values})
 
 
 def _escaped(part: object) -> str:

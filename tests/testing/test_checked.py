@@ -11,6 +11,7 @@ from jax.experimental import checkify
 
 import jaxenv
 from jaxenv import specs, tree
+from jaxenv.core._start import Start
 from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._checked import checked
@@ -350,3 +351,74 @@ def test_compiling_a_step_without_checkify_is_refused(key):
     env = checked(Chain(num_envs=2))
     with pytest.raises(ValueError, match="without functionalizing it"):
         jax.jit(env.step)(env.reset(key)[0], lanes(0, 0))
+
+
+# --- levels that are given inside of jit ------------------------------------------------------------------------------
+
+
+@tree.struct
+class Place:
+    """``at``: float32 ``[B, 2]``."""
+
+    at: jax.Array
+
+
+class FromPlace(Counting):
+    """Counts on, whatever its level, of which the first number must be positive."""
+
+    Level = Place
+
+    def sample_level(self, stream):
+        return Place(jnp.ones((*stream.shape, 2), jnp.float32))
+
+    def check_level(self, level):
+        if np.any(np.asarray(level.at)[:, 0] <= 0):
+            raise ValueError("FromPlace: level.at must be positive")
+
+    def initial(self, stream, level):
+        return super().initial(stream)
+
+
+def places(lane, value):
+    at = np.ones((LANES, 2), np.float32)
+    at[lane] = value
+    return Place(at)
+
+
+def error_of(call, level):
+    return jax.jit(checkify.checkify(call))(level, jax.random.key(0))[0].get()
+
+
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        (places(1, (1, 5)), None),
+        (places(1, (1, np.nan)), r"^FromPlace: level\.at\[1\] at lane 1 is nan: it must be finite"),
+        (places(2, (np.inf, 1)), r"level\.at\[0\] at lane 2 is inf"),
+        (places(2, (-3, 1)), r"level at lane 2: check_level refuses it"),
+    ],
+)
+def test_levels_that_are_not_known_before_the_program_runs_are_checked(level, message):
+    env = checked(FromPlace(np.array([2]), num_envs=LANES))
+    calls = [lambda level, key: env.reset(key, level=level), lambda level, key: env.with_level(level).reset(key)]
+    for call in calls:
+        found = error_of(call, level) or ""
+        assert re.search(message, found) if message else not found
+
+
+def test_levels_of_lanes_that_start_elsewhere_are_not_checked():
+    env = checked(FromPlace(np.array([2]), num_envs=LANES))
+    given = np.arange(LANES) != 1
+
+    def start(level, key):
+        return env._with_start(Start(level, jnp.asarray(given))).reset(key)
+
+    assert error_of(start, places(1, (-1, np.nan))) is None
+    assert error_of(start, places(1, (-1, 1))) is None
+    assert "at lane 2: check_level" in error_of(start, places(2, (-1, 1)))
+
+
+def test_the_first_of_several_faults_is_reported():
+    env = checked(FromPlace(np.array([2]), num_envs=LANES))
+    level = Place(np.array([[1, 1], [-1, 1], [-1, np.nan]], np.float32))
+    assert "level.at[1] at lane 2 is nan" in error_of(lambda level, key: env.reset(key, level=level), level)

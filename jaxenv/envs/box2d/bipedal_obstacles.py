@@ -13,13 +13,13 @@ from jax import lax
 
 from jaxenv import random, tree
 from jaxenv.core import in_one_kernel
-from jaxenv.envs.box2d.bipedal_terrain import DIRECTIONS, FLAT, LEVEL, PAD, POINTS, SPACING, turned
+from jaxenv.envs.box2d.bipedal_terrain import DIRECTIONS, FLAT, LEVEL, POINTS, SPACING, one_after_another, turned
 from jaxenv.envs.physics2d import Blocks, Box
 
 MOST = 38  # blocks for which the ground has room; tests/envs/box2d/test_hardcore.py counts them
 NEAR = 5  # blocks for which there is room near a walker
 BEHIND, AHEAD = np.float32(3.5), np.float32(5.3)  # metres from the walker that count as near
-GRASS, STUMP, STAIRS, PIT = range(4)
+GRASS, STUMP, STAIRS, PIT = range(4)  # kinds of obstacles; none begins on grass
 
 _WIDTH = 4  # points from a step of stairs to the next
 _DEPTH = np.float32(4 * SPACING)  # of pits
@@ -44,28 +44,51 @@ class _Walk:
 
     slope: Any
     height: Any
-    left: Any  # points up to the next obstacle or to its end
-    first: Any  # whether the point is the first of its kind
+    left: Any  # points up to the end of the obstacle
+    first: Any  # whether the point is the first one of grass after an obstacle
     kind: Any
     size: Any  # of the obstacle: points of a stump or between the blocks of a pit, steps of stairs
     rise: Any  # of stairs per step, 1 or -1
     base: Any  # height before the obstacle
 
 
-def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array]:
-    """Draws new ground: heights and blocks, as `ground` returns them."""
+def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Draws bumps, obstacles and their sizes for new ground, as `ground` takes them."""
     bump = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
     low, high = FLAT
     number = random.integers(random.fold_in(stream, "obstacles"), (POINTS,), 0, 2 * 2 * 3 * (high - low))
     rest = number // 4
-    return ground(Draws(bump, low + rest // 3, 1 + rest % 3, number % 2 == 0, number // 2 % 2 == 0))
+    return placed(Draws(bump, low + rest // 3, 1 + rest % 3, number % 2 == 0, number // 2 % 2 == 0))
 
 
-def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
-    """Returns heights ``[B, 200]`` and blocks ``[B, 4, 38]`` for given draws, float32 in metres.
+def placed(draws: Draws) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns bumps, obstacles and their sizes for given draws, as `ground` takes them."""
+    kind = jnp.roll(draws.kind, 1, axis=1)
+    size = jnp.where(kind == STUMP, np.int32(1), np.int32(3)) + draws.long.astype(jnp.int32)
+    end = np.arange(POINTS, dtype=np.int32)[None] + length(kind, size)
+    gap = jnp.take_along_axis(draws.gap, jnp.clip(end - 1, 0, POINTS - 1), axis=1)
+    begins = one_after_another(end + gap)
+    size = jnp.where((kind == STAIRS) & ~draws.up, -size, size)
+    return draws.bump, *(jnp.where(begins, x, np.int32(0)).astype(jnp.int8) for x in (kind, size))
+
+
+def length(kind: Any, size: Any) -> Any:
+    """Returns the number of points of an obstacle, int32. Elementwise, for NumPy or for JAX."""
+    stump, stairs, pit = ((kind == k).astype(np.int32) for k in (STUMP, STAIRS, PIT))
+    return stump * size + stairs * _WIDTH * size + pit * (size + 2)
+
+
+def ground(bumps: jax.Array, obstacles: jax.Array, sizes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns heights ``[B, 200]`` and blocks ``[B, 4, 38]``, float32 in metres.
 
     The rows of blocks are their left, lower, right and upper sides. They are in order from left to right; missing ones
     are far away.
+
+    Args:
+        bumps: float32 ``[B, 200]``. They change the slope of grass, for new ground in [-1, 1].
+        obstacles: int8 ``[B, 200]``, the kind of the obstacle that begins at a point, or 0.
+        sizes: int8 ``[B, 200]``, its size: points of a stump or between the blocks of a pit, steps of stairs, which
+            lead down if it is negative.
     """
 
     def advance(carry: Any, point: Any) -> Any:
@@ -74,13 +97,13 @@ def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
         count = count + exists.astype(jnp.int32)
         return (walk, count), (walk.height, count, jnp.stack(block))
 
-    zero = jnp.zeros(draws.bump.shape[0], jnp.float32)
+    zero = jnp.zeros(bumps.shape[0], jnp.float32)
     none = zero.astype(jnp.int32)
-    no = none > 0
-    start = _Walk(zero, zero + np.float32(LEVEL), none + PAD, no, none, none, none, zero)
-    points = jax.tree.map(lambda x: jnp.pad(x.T, ((0, _BEYOND), (0, 0))), draws)
+    start = _Walk(zero, zero + np.float32(LEVEL), none, none > 0, none, none, none, zero)
+    given = (bumps, obstacles.astype(jnp.int32), sizes.astype(jnp.int32))
+    points = [jnp.pad(x.T, ((0, _BEYOND), (0, 0))) for x in given]
     index = jnp.arange(POINTS + _BEYOND, dtype=jnp.int32)
-    heights, count, blocks = lax.scan(advance, (start, none), (index, points))[1]
+    heights, count, blocks = lax.scan(advance, (start, none), (index, *points))[1]
     wanted = np.arange(MOST, dtype=np.int32)[:, None]
     place = jnp.sum(count[None] <= wanted[:, None], axis=1, dtype=jnp.int32)
     found = jnp.take_along_axis(blocks, jnp.minimum(place, np.int32(POINTS + _BEYOND - 1))[:, None], axis=0)
@@ -89,20 +112,20 @@ def ground(draws: Draws) -> tuple[jax.Array, jax.Array]:
     return heights[:POINTS].T, jnp.transpose(blocks, (2, 1, 0))
 
 
-def _next_point(walk: _Walk, index: Any, draws: Draws) -> Any:
+def _next_point(walk: _Walk, index: Any, bump: Any, obstacle: Any, given: Any) -> Any:
     """Returns the walk at the next point, whether a block begins there, and its sides. Elementwise."""
     spacing, one = np.float32(SPACING), np.int32(1)
-    stump, stairs, pit = (walk.kind == kind for kind in (STUMP, STAIRS, PIT))
-    grass = walk.kind == GRASS
-    starts = walk.first & ~grass
-    size = jnp.where(starts, jnp.where(stump, one, np.int32(3)) + draws.long.astype(jnp.int32), walk.size)
-    length = jnp.where(stump, size, jnp.where(stairs, _WIDTH * size, size + 2))
-    left = jnp.where(starts, length, walk.left)
-    rise = jnp.where(starts, jnp.where(draws.up, one, -one), walk.rise)
+    starts = (walk.kind == GRASS) & (obstacle != GRASS)
+    kind = jnp.where(starts, obstacle, walk.kind)
+    grass, stump, stairs, pit = (kind == k for k in (GRASS, STUMP, STAIRS, PIT))
+    size = jnp.where(starts, jnp.abs(given), walk.size)
+    points = length(kind, size)
+    left = jnp.where(starts, points, walk.left)
+    rise = jnp.where(starts, jnp.where(given > 0, one, -one), walk.rise)
     base = jnp.where(starts, walk.height, walk.base)
-    slope = jnp.where(grass & ~walk.first, turned(walk.slope, walk.height, index, draws.bump), walk.slope)
+    slope = jnp.where(grass & ~walk.first, turned(walk.slope, walk.height, index, bump), walk.slope)
 
-    done = length - left
+    done = points - left
     steps = rise.astype(jnp.float32) * (done - rise).astype(jnp.float32) / np.float32(_WIDTH)
     height = jnp.where(grass & ~walk.first, walk.height + slope, walk.height)
     height = jnp.where(stairs & ~starts, base + steps * spacing, height)
@@ -116,11 +139,9 @@ def _next_point(walk: _Walk, index: Any, draws: Draws) -> Any:
     at = index.astype(jnp.float32) * spacing
     begins = starts | (stairs & (done % _WIDTH == 0)) | (pit & (left == 2))
 
-    last = left == 1
-    # No obstacle begins beyond the ground.
-    kind = jnp.where(last, jnp.where(grass & (index < POINTS - 1), draws.kind, np.int32(GRASS)), walk.kind)
-    left = jnp.where(last, draws.gap, left - 1)
-    return _Walk(slope, height, left, last, kind, size, rise, base), begins, (at, low, at + wide, high)
+    last = ~grass & (left <= 1)
+    kind = jnp.where(last, np.int32(GRASS), kind)
+    return _Walk(slope, height, left - 1, last, kind, size, rise, base), begins, (at, low, at + wide, high)
 
 
 def near(blocks: jax.Array, x: jax.Array) -> Blocks:

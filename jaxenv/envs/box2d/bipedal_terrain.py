@@ -26,47 +26,67 @@ _ANGLES = 1.5 * np.arange(RAYS)[:, None] / RAYS  # from straight down to almost 
 DIRECTIONS = tuple((RANGE * x).astype(np.float32) for x in (np.sin(_ANGLES), -np.cos(_ANGLES)))  # of rays, in metres
 
 
-def draw(stream: random.Stream) -> jax.Array:
-    """Draws the heights of new ground, float32 ``[B, 200]`` in metres."""
+def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array]:
+    """Draws bumps and flat edges of new ground, as `heights` takes them."""
     bumps = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
     gaps = random.integers(random.fold_in(stream, "gaps"), (POINTS,), *FLAT)
-    return heights(bumps, gaps)
+    return bumps, flat_edges(gaps)
 
 
-def heights(bumps: jax.Array, gaps: jax.Array) -> jax.Array:
-    """Returns the ground for given draws: a bump in [-1, 1] per point, and edges up to the next flat one.
+def flat_edges(gaps: jax.Array) -> jax.Array:
+    """Returns the points before which edges are flat, bool ``[B, 200]``.
 
-    A bump changes the slope, which otherwise decays and turns towards the level of the start. ``gaps`` is int32
-    ``[B, 200]`` of which the entries at the points before flat edges count.
+    ``gaps`` is int32 ``[B, 200]``, of which the entries at the points before flat edges count.
+    """
+    return one_after_another(jnp.arange(POINTS, dtype=jnp.int32)[None] + jnp.roll(gaps, 1, axis=1))
+
+
+def one_after_another(following: jax.Array) -> jax.Array:
+    """Returns the points at which something begins: ``PAD``, and after each of them the one ``following`` names.
+
+    Args:
+        following: int32 ``[B, 200]``, at least five points on.
+
+    Returns:
+        bool ``[B, 200]``.
+    """
+
+    def hop(at: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        index = jnp.minimum(at, np.int32(POINTS - 1))[:, None]
+        after = jnp.take_along_axis(following, index, axis=1)[:, 0]
+        return jnp.where(at < POINTS, after, at), at
+
+    at = lax.scan(hop, following[:, PAD], None, length=(POINTS - PAD) // FLAT[0])[1]
+    index = np.arange(POINTS, dtype=np.int32)[None]
+    return jnp.any(at[..., None] == index[None], axis=0) | (index == PAD)
+
+
+def heights(bumps: jax.Array, flat: jax.Array) -> jax.Array:
+    """Returns the heights of the ground, float32 ``[B, 200]`` in metres.
+
+    Args:
+        bumps: float32 ``[B, 200]``. They change the slope, which otherwise decays and turns towards the level of the
+            start; new ground has them in [-1, 1].
+        flat: bool ``[B, 200]``, whether the edge before a point is flat.
     """
 
     def advance(
-        carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array], point: tuple[jax.Array, jax.Array, jax.Array]
-    ) -> tuple[tuple[jax.Array, jax.Array, jax.Array, jax.Array], jax.Array]:
+        carry: tuple[jax.Array, jax.Array], point: tuple[jax.Array, jax.Array, jax.Array]
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         carry = in_one_kernel(_next_point, *carry, *point)
         return carry, carry[1]
 
-    lanes = bumps.shape[0]
-    slope = jnp.zeros(lanes, jnp.float32)
-    start = slope, slope + np.float32(LEVEL), jnp.full(lanes, PAD, jnp.int32), jnp.zeros(lanes, bool)
+    slope = jnp.zeros(bumps.shape[0], jnp.float32)
     count = jnp.arange(POINTS, dtype=jnp.int32)
-    return lax.scan(advance, start, (count, bumps.T, gaps.T))[1].T
+    return lax.scan(advance, (slope, slope + np.float32(LEVEL)), (count, bumps.T, flat.T))[1].T
 
 
 def _next_point(
-    slope: jax.Array,
-    height: jax.Array,
-    left: jax.Array,
-    flat: jax.Array,
-    index: jax.Array,
-    bump: jax.Array,
-    gap: jax.Array,
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Returns slope, height, points left up to a flat edge, and whether the next edge is flat. Elementwise."""
+    slope: jax.Array, height: jax.Array, index: jax.Array, bump: jax.Array, flat: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Returns slope and height at the next point. Elementwise."""
     slope = jnp.where(flat, slope, turned(slope, height, index, bump))
-    height = jnp.where(flat, height, height + slope)
-    flat = left == 1
-    return slope, height, jnp.where(flat, gap, left - 1), flat
+    return slope, jnp.where(flat, height, height + slope)
 
 
 def turned(slope: jax.Array, height: jax.Array, index: jax.Array, bump: jax.Array) -> jax.Array:

@@ -15,7 +15,8 @@ Reward        increase of the shaping term 4.33 x - 5 |angle of the hull|, minus
 Starts        standing at x = 4.67 m with both legs together, pushed by a force uniform in [-5, 5] N for one step;
               the ground is flat up to x = 9.33 m, then its slope is a random walk that returns to the level of the
               start, with a flat edge after 5 to 9 others. With ``hardcore`` there is an obstacle instead of the flat
-              edge: a stump 0.47 or 0.93 m high, three or four steps of 0.47 m up or down, or a pit 0.93 or 1.4 m wide
+              edge: a stump 0.47 or 0.93 m high, three or four steps of 0.47 m up or down, or a pit 0.93 or 1.4 m wide.
+              A level is this ground and the force
 Terminates    the hull touches the ground, x < 0, or x > 88.67 m, the far end
 Time limit    1600, hardcore 2000 (registry)
 
@@ -35,7 +36,8 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, Canvas, mix
 from jaxenv.core import Task, Transition, sin_cos
 from jaxenv.envs import physics2d
-from jaxenv.envs.box2d import bipedal_obstacles, bipedal_terrain
+from jaxenv.envs.box2d import bipedal_level, bipedal_obstacles, bipedal_terrain
+from jaxenv.envs.box2d.bipedal_level import WalkerLevel
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RAYS, SPACING
 from jaxenv.envs.physics2d import Body, Packed, RevoluteJoint, Scene, World, corners
 
@@ -48,7 +50,6 @@ END = (POINTS - 10) * SPACING
 _HULL = [(-30, 9), (-30, -8), (34, -8), (34, 1), (6, 9)]
 _DOWN, _LEG_WIDTH, _LEG = -8 / SCALE, 8 / SCALE, 34 / SCALE
 _TORQUE, _HIP_SPEED, _KNEE_SPEED = 80.0, 4.0, 6.0
-_PUSH = 5.0
 _COST = 0.00035 * _TORQUE
 _SIDES = (-1, 1)  # of the first and the second leg, which start at angles of 0.05 rad
 _JOINTS = (2, 3, 1, 0)  # hip and knee of the first leg and of the second, among the joints of the scene
@@ -97,11 +98,27 @@ class BipedalWalker(Task):
     play_fps = 25
     hardcore: bool = tree.static(default=False, doc="whether there are stumps, stairs and pits on the way")
 
-    def initial(self, stream: random.Stream) -> State:
-        ground = random.fold_in(stream, "ground")
-        heights, blocks = bipedal_obstacles.draw(ground) if self.hardcore else (bipedal_terrain.draw(ground), None)
-        force = random.uniform(random.fold_in(stream, "force"), (), -_PUSH, _PUSH)
-        return self._started(heights, force, blocks)
+    Level = WalkerLevel
+
+    def sample_level(self, stream: random.Stream) -> WalkerLevel:
+        return bipedal_level.sample(stream, self.hardcore)
+
+    def mutate_level(self, level: WalkerLevel, stream: random.Stream) -> WalkerLevel:
+        """Edits the ground of every lane once at random, as POET and ACCEL do.
+
+        An edit redraws the bumps of 20 points with a roughness uniform in [0, 3]. With ``hardcore`` it does this, or
+        makes one obstacle larger or smaller by one, or places one of uniform kind and size, or removes one, with equal
+        probability. An obstacle that would be too close to another one, or have a size beyond the limits of
+        `WalkerLevel`, leaves the level unchanged.
+        """
+        return bipedal_level.mutated(level, stream)
+
+    def check_level(self, level: WalkerLevel) -> None:
+        bipedal_level.check(f"{self}", level)
+
+    def initial(self, stream: random.Stream, level: WalkerLevel) -> State:
+        heights, blocks = bipedal_level.ground(level)
+        return self._started(heights, level.force, blocks)
 
     def _started(self, heights: jax.Array, force: jax.Array, blocks: Any = None) -> State:
         """Returns the state after the first step, which the original takes in ``reset``, with idle motors."""

@@ -12,7 +12,7 @@ Action        float32[3]: steering (-1 is left, 1 is right), gas and brake (0 to
               nothing, 1 right, 2 left, 3 gas, 4 brake
 Reward        1000 / N for each of the N tiles that a wheel touches for the first time, minus 0.1 in every step; -100
               in place of both outside the playfield
-Starts        at rest on the first tile of a random track, after one step
+Starts        at rest on the first tile of a random track, after one step; a level is the track with its colours
 Terminates    all tiles have been visited; or the first one after more than lap_complete_percent of them; or the car is
               more than 333 m from the centre along x or y
 Time limit    1000 (registry)
@@ -29,11 +29,12 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core import Task, Transition, clip, sin_cos
+from jaxenv.core import Range, Task, Transition, clip, sin_cos
 from jaxenv.envs.box2d import _car_pixels
 from jaxenv.envs.box2d._car_dynamics import DT, SCENE, Car, drive, parked
 from jaxenv.envs.box2d._car_pixels import GROUND, PATCH, PLAYFIELD, ROAD, Colours
 from jaxenv.envs.box2d._car_track import MOST, Track, random_track, touching
+from jaxenv.envs.box2d._car_track import track_through as track_through
 
 _PLACES, _APART = 12, 3  # of the road in the observation of the state: their number, and tiles between them
 _STEERING = np.array([0, -0.6, 0.6, 0, 0], np.float32)  # of the discrete actions, in rad
@@ -46,6 +47,21 @@ class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
     lap_complete_percent: float = tree.leaf(default=0.95, low=0, high=1, doc="a fraction, named as in Gymnasium")
+
+
+@tree.struct
+class CarLevel:
+    """A track, the direction of the car on its first tile, and the colours.
+
+    Attributes:
+        track: its lines are in the order in which they are driven; ``track_through`` makes one from its middle.
+        angle: float32 ``[B]``, of the first line across the road, in rad.
+        colours: those of the original unless ``domain_randomize``.
+    """
+
+    track: Track
+    angle: jax.Array
+    colours: Colours
 
 
 @tree.struct
@@ -80,9 +96,22 @@ class CarRacing(Task):
     def action_names(self) -> tuple[str, ...]:
         return ("steering", "gas", "brake") if self.continuous else ("nothing", "right", "left", "gas", "brake")
 
-    def initial(self, stream: random.Stream) -> State:
+    Level = CarLevel
+
+    def sample_level(self, stream: random.Stream) -> CarLevel:
         track, angle = random_track(random.fold_in(stream, "track"))
-        return self._started(track, angle, self._colours(random.fold_in(stream, "colours")))
+        return CarLevel(track, angle, self._colours(random.fold_in(stream, "colours")))
+
+    def check_level(self, level: CarLevel) -> None:
+        """Raises a ``ValueError`` for tracks without tiles or with too many, and for other sides or colours."""
+        Range(1, MOST).check(f"{self}", "level.track.length", np.asarray(level.track.length))
+        Range(-1, 1).check(f"{self}", "level.track.side", np.asarray(level.track.side), rank=1)
+        for name in ("road", "ground", "patch"):
+            values = np.asarray(getattr(level.colours, name))
+            Range(0, 255).check(f"{self}", f"level.colours.{name}", values, rank=1)
+
+    def initial(self, stream: random.Stream, level: CarLevel) -> State:
+        return self._started(level.track, level.angle, level.colours)
 
     def _started(self, track: Track, angle: jax.Array, colours: Colours) -> State:
         """Returns the state after the first step, which the original takes in ``reset``, without an action."""

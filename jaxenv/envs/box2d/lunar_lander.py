@@ -12,7 +12,7 @@ Reward        increase of the shaping term -100 distance - 100 speed - 100 |angl
               for the main and 0.03 for a side engine at full throttle; -100 for a crash, +100 for a landing instead
 Starts        at the top in the middle, pushed by a force uniform in [-start_force, start_force] along x and y for one
               step; heights of 12 points uniform in [0, 6.67) m, the five in the middle replaced by the pad,
-              smoothed over three points; wind_index and torque_index uniform in [-9999, 9999)
+              smoothed over three points; wind_index and torque_index uniform in [-9999, 9999). A level holds these
 Terminates    the hull touches the ground, |x| >= 1, or the craft falls asleep: it has not moved for half a second
 Time limit    1000 (registry)
 
@@ -31,7 +31,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, Canvas, mix
-from jaxenv.core import Task, Transition, clip, sin_cos
+from jaxenv.core import Range, Task, Transition, clip, sin_cos
 from jaxenv.envs import physics2d
 from jaxenv.envs.physics2d import Body, Chain, Packed, RevoluteJoint, Scene, World, corners
 
@@ -82,6 +82,22 @@ class Params:
 
 
 @tree.struct
+class LanderLevel:
+    """The ground, the push at the start and the indices of the weather.
+
+    Attributes:
+        heights: float32 ``[B, 11]``, of the ground in m, in [0, 6.67]; it is straight between its points, 2 m apart.
+            The pad is at 3.3 m, between points 4 and 6, and episodes are judged by the distance from it.
+        force: float32 ``[B, 2]``, the push along x and y in units of ``start_force``, in [-1, 1].
+        weather: int32 ``[B, 2]``, the first index of the wind and of the torque.
+    """
+
+    heights: jax.Array
+    force: jax.Array
+    weather: jax.Array
+
+
+@tree.struct
 class State:
     """The craft, the ground, the last shaping term and the indices of wind and torque."""
 
@@ -108,14 +124,38 @@ class LunarLander(Task):
 
     play_fps = 25
 
-    def initial(self, stream: random.Stream) -> State:
+    Level = LanderLevel
+
+    def sample_level(self, stream: random.Stream) -> LanderLevel:
         heights = random.uniform(random.fold_in(stream, "ground"), (EDGES + 2,), 0.0, HEIGHT / 2)
         force = random.uniform(random.fold_in(stream, "force"), (2,), -1.0, 1.0)
         indices = random.integers(random.fold_in(stream, "wind"), (2,), -9999, 9999)
-        noise = random.uniform(stream, (2,), -1.0, 1.0)
-        return self._started(smoothed(heights), force, indices, noise)
+        return LanderLevel(smoothed(heights), force, indices)
 
-    def _started(self, heights: jax.Array, force: jax.Array, indices: jax.Array, noise: jax.Array) -> State:
+    def mutate_level(self, level: LanderLevel, stream: random.Stream) -> LanderLevel:
+        """Edits the level of every lane once at random.
+
+        An edit moves one of the eight points outside of the pad up or down by up to 2 m, or redraws the push at the
+        start, with equal probability.
+        """
+        points = jnp.asarray(np.array([0, 1, 2, 3, 7, 8, 9, 10], np.int32))
+        point = points[random.integers(random.fold_in(stream, "point"), (), 0, len(points))]
+        pushes = random.bernoulli(random.fold_in(stream, "edit"))[:, None]
+        change = random.uniform(random.fold_in(stream, "change"), (1,), -2.0, 2.0)
+        here = (point[:, None] == np.arange(EDGES + 1, dtype=np.int32)[None]) & ~pushes
+        heights = jnp.where(here, clip(level.heights + change, 0, HEIGHT / 2), level.heights)
+        force = random.uniform(random.fold_in(stream, "force"), (2,), -1.0, 1.0)
+        return tree.rebuild(level, heights=heights, force=jnp.where(pushes, force, level.force))
+
+    def check_level(self, level: LanderLevel) -> None:
+        """Raises a ``ValueError`` for heights or forces out of range."""
+        for name, values, low, high in (("heights", level.heights, 0, HEIGHT / 2), ("force", level.force, -1, 1)):
+            Range(low, high).check(f"{self}", f"level.{name}", np.asarray(values), rank=1)
+
+    def initial(self, stream: random.Stream, level: LanderLevel) -> State:
+        return self._started(level.heights, level.force, level.weather)
+
+    def _started(self, heights: jax.Array, force: jax.Array, indices: jax.Array) -> State:
         """Returns the state after the first step, which the original takes in ``reset``, with idle engines."""
         lanes = heights.shape[0]
         strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))

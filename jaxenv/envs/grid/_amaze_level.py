@@ -13,9 +13,10 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core import check_integer
+from jaxenv.envs._level_text import AGENT_NAMES, AGENTS, as_text, place_of, read_cells
 
 LARGEST = 24  # a row of cells is a word of 32 bits, and the view extends 4 cells beyond the grid on either side
-_AGENTS = ">v<^"
+CHARACTERS = {".": "free", "#": "wall", "G": "goal", **AGENT_NAMES}
 
 
 @tree.struct
@@ -57,39 +58,18 @@ def format_levels(level: MazeLevel) -> list[str]:
         level.wall_map, level.goal_pos, level.agent_pos, level.agent_dir, strict=True
     ):
         cells = np.where(walls, "#", ".")
-        cells[y, x] = _AGENTS[direction]
+        cells[y, x] = AGENTS[direction]
         cells[goal_y, goal_x] = "G"
-        texts.append("\n".join("".join(row) for row in cells))
+        texts.append(as_text(cells))
     return texts
 
 
 def _parsed(text: str, size: int, owner: str) -> MazeLevel:
     """Returns the level of one lane, without an axis for lanes."""
-    lines = text.strip().splitlines()
+    cells = read_cells(owner, text, "#.G" + AGENTS, size, size)
+    goal, agent = place_of(owner, cells, "goal", "G"), place_of(owner, cells, "agent", AGENTS)
     walls = np.ones((size, size), bool)
-    found: dict[str, tuple[int, int]] = {}  # goal and agent
-    direction = 0
-    if not 1 <= len(lines) <= size:
-        raise ValueError(f"{owner} must have 1 to {size} lines, got {len(lines)}")
-    for y, line in enumerate(lines):
-        if len(line) != len(lines[0]) or len(line) > size:
-            rule = f"have as many characters as line 1 and at most {size}"
-            raise ValueError(f"{owner}, line {y + 1} must {rule}, got {len(line)}: {line!r}")
-        for x, character in enumerate(line):
-            place = f"{owner}, line {y + 1}, column {x + 1}"
-            if character not in "#.G" + _AGENTS:
-                raise ValueError(f"{place} must be one of # . G {' '.join(_AGENTS)}, got {character!r}")
-            walls[y, x] = character == "#"
-            if character in "#.":
-                continue
-            kind = "goal" if character == "G" else "agent"
-            if kind in found:
-                first = f"line {found[kind][1] + 1}, column {found[kind][0] + 1}"
-                raise ValueError(f"{place} must not be a second {kind} after that of {first}, got {character!r}")
-            found[kind] = (x, y)
-            direction = direction if kind == "goal" else _AGENTS.index(character)
-    for kind, characters in (("goal", "G"), ("agent", " ".join(_AGENTS))):
-        if kind not in found:
-            raise ValueError(f"{owner} must have one {kind}, {characters}, got none")
-    fields: list[Any] = [walls, *(np.array(x, np.int32) for x in (found["goal"], found["agent"], direction))]
+    walls[: cells.shape[0], : cells.shape[1]] = cells == "#"
+    direction = AGENTS.index(cells[agent[::-1]])
+    fields: list[Any] = [walls, *(np.array(x, np.int32) for x in (goal, agent, direction))]
     return MazeLevel(*fields)

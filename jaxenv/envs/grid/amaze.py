@@ -21,7 +21,7 @@ Objects and colours are MiniGrid's: empty cells (1, 0, 0), walls and everything 
 (8, 1, 0). Without walls around it the maze has size by size cells.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,12 +30,13 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels
+from jaxenv.core.levels import sample_level
 from jaxenv.envs import _maze_tiles
 from jaxenv.envs._drawing import floor, goal
+from jaxenv.envs._level_text import AGENTS, TextForm
 from jaxenv.envs.grid import _amaze_view, _picture
 from jaxenv.envs.grid._amaze_held_out import TEXTS
-from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel, parse_levels
-from jaxenv.envs.grid._amaze_level import format_levels as format_levels
+from jaxenv.envs.grid._amaze_level import CHARACTERS, LARGEST, MazeLevel, format_levels, parse_levels
 from jaxenv.envs.grid._cell_set import nth_cell
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.amaze_editor import AMazeEditor
@@ -82,6 +83,12 @@ class AMaze(Task):
 
     Level = MazeLevel
     action_names = ACTIONS
+    text_form: ClassVar[TextForm] = TextForm(
+        characters=lambda task: CHARACTERS,
+        single=("G", AGENTS),
+        text=lambda task, key: format_levels(sample_level(task, key))[0],
+        with_text=lambda task, text: task.with_level(parse_levels(text, task.size)),
+    )
 
     def check(self) -> None:
         # Agent and goal need a free cell each.

@@ -18,6 +18,7 @@ MiniGrid's observation also contains the mission as text. It is constant in thes
 here. With observe_mission=True the observation has it as mission: uint8[20], a token per word.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -27,7 +28,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels, is_concrete, toward
-from jaxenv.envs.grid import _mission, _picture, _view, _whole_grid
+from jaxenv.envs.grid import _grid_text, _mission, _picture, _view, _whole_grid
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.tree import Tree
@@ -111,6 +112,7 @@ class GridWorld(Task):
     largest: ClassVar[int] = LARGEST  # largest size of the level
     odd: ClassVar[bool] = False  # whether sizes must be odd
     sized_by: ClassVar[str] = ""  # the option that the smallest size depends on
+    text_form: ClassVar[Any] = _grid_text.TEXT_FORM
     steps_per_cell: ClassVar[int] = 4  # default of max_steps, divided by the square of the size
     action_names = ACTIONS
 
@@ -183,6 +185,18 @@ class GridWorld(Task):
     ) -> State:
         """Returns the state at the start of an episode."""
         return State(floor, lava, lock, goal, agent, step=jnp.zeros_like(goal))
+
+    def parse_levels(self, texts: str | Sequence[str]) -> State:
+        """Reads levels from text, one per lane: ``#``, ``.``, ``>v<^``, ``G``, in some tasks ``L``, or ``K`` and ``D``.
+
+        Grids that are smaller than ``max_size`` are filled up with walls on the right and below. Raises a
+        ``ValueError`` that names text, line, column, rule and character, or for a task with other things in its cells.
+        """
+        return _grid_text.parse_levels(self, texts)
+
+    def format_levels(self, level: State) -> list[str]:
+        """Returns the levels of all lanes as text, which `parse_levels` reads."""
+        return _grid_text.format_levels(self, level)
 
     # --- the task ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ On slippery ice the agent moves as intended with probability success_rate, other
 probability.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import check_choice, check_integer, toward
 from jaxenv.envs import _drawing
 from jaxenv.envs._bitmap import lookup
+from jaxenv.envs._level_text import TextForm, read_cells
 from jaxenv.envs.toy_text import _sprites
 from jaxenv.envs.toy_text.tabular import Outcome, State, Tabular, div_mod, slip
 
@@ -50,11 +51,18 @@ class FrozenLake(Tabular):
     params: Params = Params()
     desc: Any = tree.static(
         default=None,
-        doc="the map as one string of the letters S, F, H and G per row, or as Gymnasium's array of single "
-        "bytes; ``None`` for the map called ``map_name``",
+        doc="the map as text of the letters S, F, H and G with a line per row, as one string per row, or as "
+        "Gymnasium's array of single bytes; ``None`` for the map called ``map_name``",
     )
     map_name: str = tree.static(default="4x4", doc='``"4x4"`` or ``"8x8"``')
     is_slippery: bool = tree.static(default=True, doc="whether the agent may move to the side")
+
+    text_form: ClassVar[TextForm] = TextForm(
+        characters=lambda task: {"F": "frozen", "H": "hole", "G": "goal", "S": "start"},
+        single=(),
+        text=lambda task, key: "\n".join(task.rows),
+        with_text=lambda task, text: _with_map(task, text),
+    )
 
     # On CPU `cond` keeps XLA from repeating the draw in every fusion.
     reset_strategy = {"cpu": "cond", "default": "select"}
@@ -63,6 +71,8 @@ class FrozenLake(Tabular):
     def check(self) -> None:
         if self.desc is None:
             check_choice(f"{self}", "map_name", self.map_name, tuple(MAPS))
+        if isinstance(self.desc, str):
+            read_cells(f"{self}: desc", self.desc, "SFHG")
         _check_rows(f"{self}", self.rows)
         schedule = self.params.reward_schedule
         if hasattr(schedule, "shape") and schedule.shape[-1] != 3:
@@ -73,6 +83,8 @@ class FrozenLake(Tabular):
         """The map in use."""
         if self.desc is None:
             return MAPS[self.map_name]
+        if isinstance(self.desc, str):
+            return tuple(self.desc.split())
         return tuple(map(_as_text, self.desc)) if isinstance(self.desc, tuple) else self.desc
 
     def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
@@ -137,6 +149,12 @@ class FrozenLake(Tabular):
         return canvas.tiles(
             _drawing.place(state.index, tiles.shape, 1 + in_hole), [None, _sprites.walker, _sprites.sunk]
         )
+
+
+def _with_map(task: FrozenLake, text: str) -> FrozenLake:
+    changed = tree.rebuild(task, desc=text.strip())
+    changed.check()
+    return changed
 
 
 def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) -> tuple[str, ...]:

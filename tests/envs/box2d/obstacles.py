@@ -30,6 +30,11 @@ ORDINALS = (1, 5, 15, 22)  # blocks whose places are compared
 SEEN = 202.5 * SPACING  # where rays end that begin within the ground
 
 
+def ground(draws):
+    """Heights and blocks for the numbers that Gymnasium draws."""
+    return bipedal_obstacles.ground(*bipedal_obstacles.placed(draws))
+
+
 def draws(seed):
     """Numbers that Gymnasium draws for a seed: those of the ground, ``[200]`` each, and the force at the start."""
     rng = np.random.default_rng(seed)
@@ -107,7 +112,7 @@ def compare(num):
     """Prints the largest differences between grounds for the same draws."""
     import gymnasium
 
-    heights, blocks = (np.asarray(x) for x in jax.jit(bipedal_obstacles.ground)(drawn(range(num))[0]))
+    heights, blocks = (np.asarray(x) for x in jax.jit(ground)(drawn(range(num))[0]))
     env = gymnasium.make(ID)
     errors = []
     for seed in range(num):
@@ -136,7 +141,7 @@ def episodes(num, limit=2000):
             lost = lost | (on & out.terminated & (out.reward == -100))
             return t + 1, out.state, memory, ended | out.terminated, length, total, lost
 
-        heights, blocks = bipedal_obstacles.ground(draws)
+        heights, blocks = ground(draws)
         no = jnp.zeros(num, bool)
         count = no.astype(jnp.int32)
         memory = count + 1, count, jnp.full(num, 0.1)

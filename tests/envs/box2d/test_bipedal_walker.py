@@ -45,6 +45,11 @@ def data():
     return steps.load("walker_steps.npz")
 
 
+def ground(bumps, gaps):
+    """Heights for the numbers that Gymnasium draws."""
+    return bipedal_terrain.heights(jnp.array(bumps), bipedal_terrain.flat_edges(jnp.array(gaps)))
+
+
 def state_before(data):
     """States from which recorded steps start; the ground is known near the walker only."""
     heights = np.zeros((len(data["first"]), POINTS), np.float32)
@@ -78,13 +83,13 @@ def test_rays_that_look_through_the_ground_are_found():
 
 def test_the_ground_follows_from_gymnasiums_draws(recorded):
     bumps, gaps, _ = zip(*(walks.draws(seed) for seed in range(walks.SEEDS)), strict=True)
-    found = bipedal_terrain.heights(jnp.array(bumps), jnp.array(gaps))
+    found = ground(bumps, gaps)
     np.testing.assert_allclose(found, recorded["ground"], atol=2e-5)
 
 
 def test_heights_have_gymnasiums_distribution(recorded):
     stream = random.stream(jax.random.split(jax.random.key(0), 4000))
-    ground = np.asarray(jax.jit(bipedal_terrain.draw)(stream))
+    ground = np.asarray(jax.jit(lambda stream: bipedal_terrain.heights(*bipedal_terrain.draw(stream)))(stream))
     np.testing.assert_array_equal(ground[:, : PAD + 1], np.float32(bipedal_terrain.LEVEL))
     for column, percentiles in zip(walks.COLUMNS, recorded["percentiles"].T, strict=True):
         share = (ground[:, column, None] < percentiles).mean(axis=0)
@@ -96,7 +101,7 @@ def test_heights_have_gymnasiums_distribution(recorded):
 def test_the_first_steps_of_episodes_equal_gymnasiums(recorded, advance):
     # Later ones do not: rounding grows with each step on the ground, and most with each impact.
     bumps, gaps, force = zip(*(walks.draws(seed) for seed in range(walks.SEEDS)), strict=True)
-    heights = bipedal_terrain.heights(jnp.array(bumps), jnp.array(gaps))
+    heights = ground(bumps, gaps)
     state = jax.jit(ENV._started, compiler_options=QUICK)(heights, jnp.array(force))
     actions = np.stack([walks.actions(seed, walks.STEPS) for seed in range(walks.SEEDS)])
     observations, rewards = [ENV.observe(state)], []

@@ -15,7 +15,7 @@ import jaxenv
 from jaxenv import random
 from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_obstacles
-from jaxenv.envs.box2d.bipedal_obstacles import AHEAD, BEHIND, MOST, NEAR, Draws
+from jaxenv.envs.box2d.bipedal_obstacles import AHEAD, BEHIND, MOST, NEAR, Draws, draw, ground
 from jaxenv.envs.box2d.bipedal_terrain import LEVEL, PAD, POINTS, RANGE, SPACING
 from jaxenv.envs.box2d.bipedal_walker import END, BipedalWalker, State
 from jaxenv.envs.box2d.bipedal_walker import HARDCORE as SCENE
@@ -38,14 +38,14 @@ def recorded():
 def grounds():
     """Heights and blocks for the seeds of the recorded grounds."""
     draws, _ = obstacles.drawn(range(obstacles.SEEDS))
-    return [np.asarray(x) for x in jax.jit(bipedal_obstacles.ground)(draws)]
+    return [np.asarray(x) for x in jax.jit(obstacles.ground)(draws)]
 
 
 @pytest.fixture(scope="module")
 def many():
     """Heights and blocks of grounds with own draws."""
     stream = random.stream(jax.random.split(jax.random.key(0), 3000))
-    return [np.asarray(x) for x in jax.jit(bipedal_obstacles.draw)(stream)]
+    return [np.asarray(x) for x in jax.jit(lambda stream: ground(*draw(stream)))(stream)]
 
 
 def state_before(data):
@@ -110,7 +110,7 @@ def ground_of(kinds, long=False, gap=5):
         at += lengths[k] + gap
     fill = [np.zeros(POINTS, np.float32), np.full(POINTS, gap, np.int32), kind]
     flags = np.full(POINTS, long), np.zeros(POINTS, bool)
-    return [np.asarray(x)[0] for x in bipedal_obstacles.ground(Draws(*(jnp.array(x)[None] for x in (*fill, *flags))))]
+    return [np.asarray(x)[0] for x in obstacles.ground(Draws(*(jnp.array(x)[None] for x in (*fill, *flags))))]
 
 
 def most_blocks(first=PAD, seen=POINTS + 2):

@@ -70,14 +70,14 @@ def test_the_ground_is_flat_around_the_pad_and_smoothed_over_three_points_elsewh
 @pytest.mark.slow
 def test_heights_and_winds_are_uniform():
     env = LunarLander(enable_wind=True)
-    state = jax.jit(env.initial)(random.stream(jax.random.split(jax.random.key(0), 4000)))
+    level = jax.jit(env.sample_level)(random.stream(jax.random.split(jax.random.key(0), 4000)))
     # The sum of three independent uniform heights, at the left end of the ground.
-    for column in (state.heights[:, 1], state.heights[:, 9]):
+    for column in (level.heights[:, 1], level.heights[:, 9]):
         column = np.asarray(column) / 0.33
         assert column.min() >= 0
         assert column.max() <= 1.5 * HEIGHT
         assert abs(column.mean() / (0.75 * HEIGHT) - 1) < 0.03
-    for index in (state.wind_index, state.torque_index):
+    for index in level.weather.T:
         assert -9999 <= np.min(index) < -9900
         assert 9900 < np.max(index) - 1 < 9999
 
@@ -106,7 +106,8 @@ def test_specs_and_registry_rows_equal_gymnasiums():
 @pytest.mark.slow
 def test_the_picture_shows_the_craft_at_the_top_in_the_middle():
     env = LunarLander(params=type(LunarLander().params)(start_force=0.0))
-    state = env.initial(random.stream(jax.random.split(jax.random.key(0), 1)))
+    stream = random.stream(jax.random.split(jax.random.key(0), 1))
+    state = env.initial(stream, env.sample_level(stream))
     x, y = centre(picture(env, state, 1)[0], PURPLE)
     assert abs(x - 0.5) < 0.02
     assert y < 0.3

@@ -146,3 +146,24 @@ def test_the_picture_shows_the_agent_and_the_goal_in_their_cells():
     agent, goal = (cells(shows(picture, colour), 5, 5).reshape(4, 25) for colour in (ORANGE, GREEN))
     np.testing.assert_array_equal(agent, np.arange(25) == index[:, None])
     np.testing.assert_array_equal(goal, np.tile(np.arange(25) == 24, (4, 1)))
+
+
+def test_the_map_may_be_text_with_a_line_per_row():
+    env = reference.bare(ID, desc="\nSFH\nFFG\n")
+    assert env.rows == ("SFH", "FFG")
+    assert env.observation_spec().num_values == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("SFH\nFxG", r"desc, line 2, column 2 .*S F H G, got 'x'"),
+        ("SFH\nFG", r"desc, line 2 .*got 2: 'FG'"),
+        ("SFH\n\nFFG", r"desc, line 2 .*got 0"),
+        ("FFH\nFFG", "a start S"),
+        ("", "at least 1 lines, got 0"),
+    ],
+)
+def test_text_that_is_no_map_is_refused(text, rule):
+    with pytest.raises(ValueError, match=rule):
+        reference.bare(ID, desc=text)

@@ -1,0 +1,79 @@
+"""Levels as text: one character per cell, one line per row.
+
+A task with a text form declares ``text_form = TextForm(...)``, by which ``jaxenv play --edit`` edits its levels.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+AGENTS = ">v<^"  # by their direction, from right clockwise
+AGENT_NAMES = dict(zip(AGENTS, ("agent, right", "agent, down", "agent, left", "agent, up"), strict=True))
+
+
+class TextForm(NamedTuple):
+    """How levels of a task are written.
+
+    Attributes:
+        characters: returns, for a task, what its characters stand for; the first one is an empty cell.
+        single: groups of characters of which a text has one.
+        text: returns the text of the level in which a task with one lane starts, given a key.
+        with_text: returns the task that plays a text; raises a ``ValueError`` that names line, column, rule and
+            character for a text that is not a level.
+    """
+
+    characters: Callable[[Any], Mapping[str, str]]
+    single: tuple[str, ...]
+    text: Callable[[Any, Any], str]
+    with_text: Callable[[Any, str], Any]
+
+
+def read_cells(owner: str, text: str, characters: str, columns: int | None = None, rows: int | None = None) -> Any:
+    """Returns the characters of a text by row and column, ``str[rows, columns]``.
+
+    Args:
+        owner: begins the error messages.
+        text: white space around it is left out.
+        characters: those that a text may have.
+        columns: the most characters per line; ``None`` for no limit.
+        rows: the most lines.
+
+    Raises:
+        ValueError: naming line, column, rule and character.
+    """
+    lines = text.strip().splitlines()
+    if not lines or (rows is not None and len(lines) > rows):
+        raise ValueError(
+            f"{owner} must have {'at least 1' if rows is None else f'1 to {rows}'} lines, got {len(lines)}"
+        )
+    for y, line in enumerate(lines):
+        if len(line) != len(lines[0]) or (columns is not None and len(line) > columns):
+            most = "" if columns is None else f" and at most {columns}"
+            rule = f"have as many characters as line 1{most}"
+            raise ValueError(f"{owner}, line {y + 1} must {rule}, got {len(line)}: {line!r}")
+        for x, character in enumerate(line):
+            if character not in characters:
+                rule = f"be one of {' '.join(characters)}"
+                raise ValueError(f"{owner}, line {y + 1}, column {x + 1} must {rule}, got {character!r}")
+    return np.array([list(line) for line in lines])
+
+
+def place_of(owner: str, cells: Any, kind: str, characters: str) -> tuple[int, int]:
+    """Returns x and y of the one cell with one of the ``characters``; raises a ``ValueError`` unless there is one."""
+    found = np.argwhere(np.isin(cells, list(characters))).tolist()
+    if not found:
+        raise ValueError(f"{owner} must have one {kind}, {' '.join(characters)}, got none")
+    if len(found) > 1:
+        (first_y, first_x), (y, x) = found[:2]
+        first = f"line {first_y + 1}, column {first_x + 1}"
+        raise ValueError(
+            f"{owner}, line {y + 1}, column {x + 1} must not be a second {kind} after that of {first}, "
+            f"got {str(cells[y, x])!r}"
+        )
+    return found[0][1], found[0][0]
+
+
+def as_text(cells: Any) -> str:
+    """Returns characters by row and column as text."""
+    return "\n".join("".join(row) for row in cells.tolist())

@@ -1,0 +1,127 @@
+"""Levels of MiniGrid's grid worlds as text, for those of walls, lava, one locked door with its key, agent and goal.
+
+    #  wall      .  floor     > v < ^  the agent, by its direction     G  the goal
+    L  lava      K  the key   D  the door, locked     d  closed        _  open
+
+Lava is in texts of tasks with lava, door and key in those of tasks with a door.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.core.levels import sample_level
+from jaxenv.envs._level_text import AGENT_NAMES, AGENTS, TextForm, as_text, place_of, read_cells
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._view import Pose
+
+_DOORS = "_dD"  # open, closed, locked
+_ONE = np.uint32(1)
+
+
+def characters(task: Any) -> dict[str, str]:
+    """Returns the characters of texts of a task; raises a ``ValueError`` for a task without them."""
+    level = _shapes(task)
+    if not hasattr(level, "lock"):
+        raise ValueError(f"{task}: its levels have no text form, which knows lava, one door and its key alone")
+    found = {".": "floor", "#": "wall", "G": "goal", **AGENT_NAMES}
+    if level.lava is not None:
+        found["L"] = "lava"
+    if level.lock is not None:
+        found |= {"K": "key", "D": "locked door", "d": "closed door", "_": "open door"}
+    return found
+
+
+def _shapes(task: Any) -> Any:
+    """Returns the shapes of the levels of a task; nothing is computed."""
+    return jax.eval_shape(lambda: sample_level(task, jax.random.key(0)))
+
+
+def parse_levels(task: Any, texts: str | Sequence[str]) -> Any:
+    """Reads start states of a task from texts, one per lane; `GridWorld.parse_levels` describes it."""
+    known = "".join(characters(task))
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    if not texts:
+        raise ValueError("parse_levels: texts must hold at least one grid, got none")
+    size, parsed = task.max_size, []
+    for i, text in enumerate(texts):
+        owner = f"parse_levels: text {i}"
+        cells = read_cells(owner, text, known, size, size)
+        _check_border(owner, cells)
+        pads = [(0, size - n) for n in cells.shape]
+        places = {"goal": place_of(owner, cells, "goal", "G"), "agent": place_of(owner, cells, "agent", AGENTS)}
+        if "K" in known:
+            places |= {"key": place_of(owner, cells, "key", "K"), "door": place_of(owner, cells, "door", _DOORS)}
+        parsed.append((np.pad(cells, pads, constant_values="#"), places))
+
+    def numbers(of: Callable[[Any, Any], int]) -> jax.Array:
+        return jnp.array([of(cells, places) for cells, places in parsed], jnp.int32)
+
+    def cell(thing: str) -> jax.Array:
+        return numbers(lambda _, places: places[thing][0] + 32 * places[thing][1])
+
+    def at(thing: str, kinds: str) -> jax.Array:
+        return numbers(lambda cells, places: kinds.index(cells[places[thing][::-1]]))
+
+    planes = np.stack([cells for cells, _ in parsed])
+    x, y = (numbers(lambda _, places, axis=axis: places["agent"][axis]) for axis in (0, 1))  # type: ignore[misc]
+    agent = Pose(x, y, at("agent", AGENTS))
+    things = {}
+    if "L" in known:
+        things["lava"] = CellSet.from_plane(jnp.asarray(planes == "L"))
+    if "K" in known:
+        lock = type(_shapes(task).lock)
+        things["lock"] = lock(door=cell("door"), door_state=at("door", _DOORS), key=cell("key"))
+    return task.start(CellSet.from_plane(jnp.asarray(planes != "#")), cell("goal"), agent, **things)
+
+
+def _check_border(owner: str, cells: Any) -> None:
+    inner = np.zeros(cells.shape, bool)
+    inner[1:-1, 1:-1] = True
+    if (wrong := np.argwhere(~inner & (cells != "#"))).size:
+        y, x = wrong[0]
+        place = f"{owner}, line {y + 1}, column {x + 1}"
+        raise ValueError(f"{place} must be a wall, #, as all cells at the border, got {str(cells[y, x])!r}")
+
+
+def format_levels(task: Any, level: Any) -> list[str]:
+    """Returns start states as text; `GridWorld.format_levels` describes it."""
+    characters(task)  # raises for a task without texts
+    size = task.max_size
+    level = jax.tree.map(np.asarray, level)
+    texts = []
+    for lane in range(level.goal.shape[0]):
+        here = jax.tree.map(lambda x, lane=lane: x[lane], level)
+        cells = np.where(_plane(here.floor.rows, size), ".", "#")
+        if here.lava is not None:
+            cells[_plane(here.lava.rows, size)] = "L"
+        things = [(here.goal, "G", "goal"), (here.agent.x + 32 * here.agent.y, AGENTS[here.agent.direction], "agent")]
+        if here.lock is not None:
+            if here.lock.key < 0:
+                raise ValueError(f"format_levels: the key must lie in a cell, in lane {lane} the agent carries it")
+            things += [(here.lock.key, "K", "key"), (here.lock.door, _DOORS[here.lock.door_state], "door")]
+        for number, character, name in things:
+            y, x = divmod(int(number), 32)
+            if cells[y, x] != ".":
+                raise ValueError(
+                    f"format_levels: the {name} must have a cell of its own, in lane {lane} it is with {cells[y, x]!s}"
+                )
+            cells[y, x] = character
+        texts.append(as_text(cells))
+    return texts
+
+
+def _plane(rows: Any, size: int) -> Any:
+    """Returns the map of a set of cells, bool ``[N, N]``, row by row."""
+    return (rows[:size, None] >> np.arange(size, dtype=np.uint32)) & _ONE == _ONE
+
+
+TEXT_FORM = TextForm(
+    characters=characters,
+    single=("G", AGENTS, "K", _DOORS),
+    text=lambda task, key: format_levels(task, sample_level(task, key))[0],
+    with_text=lambda task, text: task.with_level(parse_levels(task, text)),
+)
