@@ -31,6 +31,9 @@ from jaxenv.wrappers import Opponent
 class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others. ``env_id`` names a game of turns.
 
+    Advantages are not normalised: among equal players who know how their game ends they are noise, which would be
+    scaled up until the policy plays one line only.
+
     Attributes:
         league: number of opponents, the learner itself and its snapshots.
         snapshot_interval: number of updates between two snapshots. Each replaces the oldest one.
@@ -44,14 +47,15 @@ class Config(ppo.Config):
     num_minibatches: int = 4
     learning_rate: float = 1e-3
     gamma: float = 1.0
-    lambda_: float = 0.9
-    entropy_cost: float = 0.01
+    lambda_: float = 0.95
+    entropy_cost: float = 0.05
+    normalize_advantage: bool = False
     hidden: tuple[int, ...] = (128, 128)
     num_evaluations: int = 20
     num_eval_episodes: int = 256
     eval_explore: bool = True
-    league: int = tree.static(default=4, low=1)
-    snapshot_interval: int = tree.static(default=50, low=1)
+    league: int = tree.static(default=8, low=1)
+    snapshot_interval: int = tree.static(default=20, low=1)
 
     def check(self) -> None:
         super().check()
