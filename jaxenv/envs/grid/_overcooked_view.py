@@ -44,7 +44,9 @@ def sources(
     """Returns the bytes on which an observation depends, uint8 ``[B]`` each, in the order of `_tables`.
 
     Args:
-        cells: int32 ``[B]`` of each cook; likewise ``directions`` and the ``items`` that they carry.
+        cells: int32 ``[B]`` of each cook.
+        directions: int32 ``[B]`` of each cook.
+        items: int32 ``[B]``, what each cook carries.
         counters: uint32 ``[B]`` for each 16 counters.
         pots: int32 ``[B]`` of each pot, its status.
         urgent: bool ``[B]``.

@@ -4,27 +4,29 @@ Reference: JaxMARL 0.2.0, ``Overcooked`` (tests/envs/grid/test_overcooked.py), a
 Papers: Carroll et al. (2019), "On the Utility of Learning about Humans for Human-AI Coordination", arXiv:1910.05789;
 Rutherford et al. (2023), "JaxMARL: Multi-Agent RL Environments in JAX", arXiv:2311.10090.
 
-Agents        cook_0, cook_1, both in every step; what follows leads with this axis
-Observation   uint8[2, height, width, 26], for each cook the layers of each cell, its own before those of the other cook:
-              0 cook, 1 other cook, 2 to 5 cook by direction, 6 to 9 other cook by direction, 10 pot, 11 free counter,
-              12 onions, 14 plates, 15 delivery, 16 onions in a pot that does not cook (0 to 3), 18 onions in soup (3), 20
-              remaining cooking time (0 to 19), 21 soup that is ready, 22 plate, 23 onion, 25 fewer than 40 steps remain,
-              in every cell; 13, 17, 19 and 24 are tomatoes, always 0. Plates, onions and soups are shown on counters
-              and where a cook carries them
-Action        int32[2]     0 up, 1 down, 2 right, 3 left, 4 stays, 5 interacts
-Reward        float32[2]   delivery_reward for each delivered soup, a team reward: both cooks get it
+Agents        cook_0, cook_1, both in every step: observation, action, reward and env_info lead with them
+Observation   uint8[2, height, width, 26]   the layers of each cell, for each cook its own before those of the other:
+              0 the cook, 1 the other cook, 2 to 5 the cook by direction, 6 to 9 the other cook by direction, 10 pot,
+              11 free counter, 12 onion pile, 14 plate pile, 15 delivery, 16 onions in a pot that is not cooking (0 to
+              3), 18 onions in soup (3), 20 cooking time that remains (0 to 19), 21 soup that is ready, 22 plate, 23
+              onion, 25 in every cell, fewer than 40 steps remain; 13, 17, 19 and 24 are tomatoes, always 0. Plates,
+              onions and soups are shown on counters and in the cell of a cook who carries them
+Action        int32[2]                      0 up, 1 down, 2 right, 3 left, 4 stays, 5 interacts
+Reward        float32[2]                    delivery_reward for each delivered soup, a team reward: both cooks get it
 Starts        with empty pots, hands and counters; the cooks in the cells of the layout, facing random directions; with
-              random_start in two random cells, each with nothing, an onion, a plate or a soup, and pots of any status
+              random_start in two random cells, each with nothing, an onion, a plate or a soup, and with pots of any
+              status, all uniformly random
 Terminates    never
 Time limit    max_steps, 400 (registry), a truncation
-env_info      shaped_reward: float32[2], the cook's own: onion_reward for an onion that it puts into a pot, soup_reward for
-              a soup that it takes from one, and plate_reward for a plate that it takes from the pile while no plate is on
-              a counter and more pots are not empty than cooks carry a plate
+env_info      shaped_reward: float32[2], each cook's own: onion_reward for an onion put into a pot, soup_reward for a
+              soup taken from a pot, and plate_reward for a plate taken from the pile if no plate is on a counter and
+              more pots are in use than cooks carry a plate
 
-A move turns the cook and takes it to the next cell if that is floor. Where both would enter one cell, or swap cells, both
-stay. A cook interacts with the cell that it faces. At a counter it puts down or takes an item. It takes an onion or a
-plate from a pile, puts an onion into a pot, takes the soup of a ready pot into its plate, and delivers a soup. Cook 0
-interacts first. The third onion starts a pot, which is ready 20 steps later, the step of that onion included.
+A move turns the cook and takes it to the next cell if that is floor. If both would enter one cell, or swap cells, both
+stay. A cook interacts with the cell that it faces: it puts an item on a free counter or takes one from it, takes an
+onion or a plate from a pile, puts an onion into a pot, takes the soup of a ready pot with its plate, or delivers a
+soup. Cook 0 interacts before cook 1. The third onion starts a pot, which is ready after 20 steps; the first is the one
+that adds the onion.
 """
 
 from functools import partial
@@ -35,8 +37,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import Canvas
 from jaxenv.core import Task, Transition, in_one_kernel, in_own_kernels, take_rows
-from jaxenv.envs.grid import _overcooked_view
+from jaxenv.envs.grid import _overcooked_picture, _overcooked_view
 from jaxenv.envs.grid._overcooked_layout import COUNTER, DELIVERY, FLOOR, ONIONS, PLATES, POT, parse
 from jaxenv.envs.grid._overcooked_view import EMPTY_POT, FULL_POT, NUM_LAYERS, URGENT_STEPS
 from jaxenv.envs.grid.grid_world import choice
@@ -51,7 +54,7 @@ _ODD_BITS, _ITEM = np.uint32(0x55555555), np.uint32(3)
 class Params:
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    max_steps: int = tree.leaf(default=400, unit="steps", low=1, doc="time limit, of which an observation shows the end")
+    max_steps: int = tree.leaf(default=400, unit="steps", low=1, doc="time limit; the cooks observe when it is near")
     delivery_reward: float = tree.leaf(default=20.0, doc="reward of both cooks for a delivered soup")
     onion_reward: float = tree.leaf(default=3.0, doc="shaped reward for an onion that is put into a pot")
     plate_reward: float = tree.leaf(default=3.0, doc="shaped reward for a plate that is taken when a pot needs it")
@@ -72,8 +75,8 @@ class State:
     """The kitchen."""
 
     cooks: tuple[Cook, Cook]
-    counters: tuple[jax.Array, ...]  # uint32[B] for each 16 counters, the item of counter i in bits 2 * i and 2 * i + 1
-    pots: tuple[jax.Array, ...]  # int32[B] for each pot: 23 - onions for 0 to 2 onions, then the remaining steps from 20
+    counters: tuple[jax.Array, ...]  # uint32[B] for each 16 counters, two bits for what lies on one
+    pots: tuple[jax.Array, ...]  # int32[B] for each pot: 23 minus its onions, then the cooking time that remains
     step: jax.Array  # int32[B]
 
 
@@ -83,9 +86,9 @@ class Overcooked(Task):
     params: Params = Params()
     layout: str = tree.static(
         default="cramped_room",
-        doc='``"cramped_room"``, ``"asymm_advantages"``, ``"coord_ring"``, ``"forced_coord"``, ``"counter_circuit"``, or '
-        "a text with a line per row: W counter, O onions, B plates, P pot, X delivery, a space for floor, 0 and 1 where "
-        "the cooks start",
+        doc='``"cramped_room"``, ``"asymm_advantages"``, ``"coord_ring"``, ``"forced_coord"``, ``"counter_circuit"``, '
+        "or a text with a line per row: W counter, O onion pile, B plate pile, P pot, X delivery, a space for floor, "
+        "and 0 and 1 where the cooks start",
     )
     random_start: bool = tree.static(default=False, doc="whether cooks, what they carry, and pots start at random")
 
@@ -138,9 +141,7 @@ class Overcooked(Task):
     def observe(self, state: State) -> jax.Array:
         cells, directions, items = zip(*((c.cell, c.direction, c.item) for c in state.cooks), strict=True)
         urgent = self.params.max_steps - state.step < URGENT_STEPS
-        sources = in_one_kernel(
-            _overcooked_view.sources, cells, directions, items, state.counters, state.pots, urgent
-        )
+        sources = in_one_kernel(_overcooked_view.sources, cells, directions, items, state.counters, state.pots, urgent)
         image = in_own_kernels(partial(_overcooked_view.layers, self.layout), *(x[:, None] for x in sources))
         return image.reshape(-1, *self.observation_spec().shape)
 
@@ -153,6 +154,11 @@ class Overcooked(Task):
 
     def reward_spec(self) -> specs.Array:
         return specs.Array((2,), np.float32, "reward")
+
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        return _overcooked_picture.draw(state, parse(self.layout), canvas)
 
 
 def _offset(direction: jax.Array, width: Any) -> jax.Array:
@@ -183,11 +189,10 @@ def _stepped(
     """
     moved = _moved(state.cooks, actions, ahead, width)
     items, counters, pots = [cook.item for cook in state.cooks], state.counters, state.pots
-    soups, shaped = jnp.zeros_like(state.step), []
+    soups, shaped = jnp.zeros_like(state.step), list[jax.Array]()
     for i in range(2):
-        acts = actions[i] == _INTERACT
         items[i], counters, pots, delivers, bonus = _interacted(
-            acts, facing[i], items[i], items[1 - i], counters, pots, params
+            actions[i] == _INTERACT, facing[i], items[i], items[1 - i], counters, pots, params
         )
         soups, shaped = soups + delivers.astype(jnp.int32), [*shaped, bonus]
     pots = tuple(jnp.where((pot > 0) & (pot <= FULL_POT), pot - 1, pot) for pot in pots)
