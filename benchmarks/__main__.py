@@ -35,7 +35,8 @@ PARTS = {
     "libraries": "environments of other libraries, compared with their own wrappers and with native ids",
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
-    "suite": "all but launches, device, devices, model, training, mazes, boards, bsuite, suites, libraries, into files",
+    "agents": "tasks of several agents that act at the same time, compared with JaxMARL",
+    "suite": "all but the parts that need further packages, a GPU or hours, into files",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.

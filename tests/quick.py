@@ -23,6 +23,7 @@ FILES = {
     "tests/envs/grid/objects": "object_world",
     "tests/envs/minatar": "breakout freeway",
     "tests/envs/misc": "swimmer",
+    "tests/envs/particle": "mpe2",
     "tests/envs/physics2d": "world",
     "tests/envs/probes": "risky_branch masked_cart_pole",
     "tests/envs/toy_text": "blackjack",

@@ -28,6 +28,7 @@ FAMILY_PAGES = {
     "MinAtar": "minatar",
     "bsuite": "bsuite",
     "Tasks from papers": "misc",
+    "Multi-agent particles": "particle",
     "Probes of learners": "probes",
 }
 

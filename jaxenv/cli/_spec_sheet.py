@@ -27,6 +27,7 @@ FAMILIES = {
     "bsuite": "bsuite",
     "misc": "Tasks from papers",
     "games": "Games",
+    "particle": "Multi-agent particles",
     "probes": "Probes of learners",
 }
 REGISTERED = "Registered by you"  # the family of environments that are not defined in this library

@@ -1,6 +1,6 @@
 """Two agents tell each other which landmark to go to.
 
-Reference: mpe2's ``simple_reference_v3`` (tests/envs/particle/test_simple_reference.py), with discrete actions. Each
+Reference: mpe2's ``simple_reference_v3`` (tests/envs/particle/test_mpe2.py), with discrete actions. Each
 agent has a landmark to go to, and only the other agent sees which one. Both speak and move at the same time.
 Paper: Lowe, Wu, Tamar, Harb, Abbeel and Mordatch (2017), "Multi-agent actor-critic for mixed cooperative-competitive
 environments", arXiv:1706.02275; Mordatch and Abbeel (2018), arXiv:1703.04908.

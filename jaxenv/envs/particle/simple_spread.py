@@ -1,6 +1,6 @@
 """Agents spread over landmarks without bumping into each other.
 
-Reference: mpe2's ``simple_spread_v3`` (tests/envs/particle/test_simple_spread.py), with discrete actions. The agents
+Reference: mpe2's ``simple_spread_v3`` (tests/envs/particle/test_mpe2.py), with discrete actions. The agents
 are discs that push each other away; landmarks are points. The agents act at the same time.
 Paper: Lowe, Wu, Tamar, Harb, Abbeel and Mordatch (2017), "Multi-agent actor-critic for mixed cooperative-competitive
 environments", arXiv:1706.02275.
@@ -71,7 +71,9 @@ class SimpleSpread(Task):
         return particles.stacked([[*particles.seen(state, i), *nothing] for i in range(self.agents)])
 
     def observation_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.agents, 6 * self.agents), np.float32, -np.inf, np.inf, "observation")
+        high = np.full((self.agents, 6 * self.agents), np.inf, np.float32)
+        high[:, 4 * self.agents + 2 :] = 0  # words
+        return specs.Bounded(high.shape, np.float32, -high, high, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.agents,), np.int32, 0, 4, "action")

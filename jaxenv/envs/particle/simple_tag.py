@@ -1,6 +1,6 @@
 """Adversaries chase faster prey around obstacles.
 
-Reference: mpe2's ``simple_tag_v3`` (tests/envs/particle/test_simple_tag.py), with discrete actions. Agents and
+Reference: mpe2's ``simple_tag_v3`` (tests/envs/particle/test_mpe2.py), with discrete actions. Agents and
 obstacles are discs; agents are pushed away by all discs that they touch. The agents act at the same time.
 Paper: Lowe, Wu, Tamar, Harb, Abbeel and Mordatch (2017), "Multi-agent actor-critic for mixed cooperative-competitive
 environments", arXiv:1706.02275.
@@ -93,7 +93,9 @@ class SimpleTag(Task):
 
     def observation_spec(self) -> specs.Bounded:
         size = 2 + 2 * self.num_agents + 2 * self.obstacles + 2 * self.prey
-        return specs.Bounded((self.num_agents, size), np.float32, -np.inf, np.inf, "observation")
+        high = np.full((self.num_agents, size), np.inf, np.float32)
+        high[self.adversaries :, -2:] = 0  # padding
+        return specs.Bounded(high.shape, np.float32, -high, high, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.num_agents,), np.int32, 0, 4, "action")

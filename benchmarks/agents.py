@@ -1,0 +1,130 @@
+"""Tasks of several agents that act at the same time, compared with JaxMARL: steps per second of random policies.
+
+``python -m benchmarks agents --ids SimpleSpread-mpe --num-envs 2048 --json PATH``. See README.md.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import jaxenv
+from benchmarks import command, measure, ours
+from benchmarks.measure import Contestant, Row, jax_contestant
+from benchmarks.peers import Unavailable
+from jaxenv.cli._arguments import one_line
+
+PEERS = {
+    "SimpleSpread-mpe": "MPE_simple_spread_v3",
+    "SimpleTag-mpe": "MPE_simple_tag_v3",
+    "SimpleReference-mpe": "MPE_simple_reference_v3",
+}
+LOOPS = ("sums", "stored")  # of `ours.LOOPS`
+
+
+def jaxmarl(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
+    """Runs JaxMARL as its users do: its ``step``, which restarts games, under ``vmap``.
+
+    Raises:
+        Unavailable: If JaxMARL is not installed.
+    """
+    try:
+        import jaxmarl
+    except ImportError as error:
+        raise Unavailable(f"jaxmarl cannot be imported: {one_line(error)}") from None
+    env = jaxmarl.make(PEERS[id])
+
+    def act(key):
+        keys = jax.random.split(key, (len(env.agents), num_envs))
+        return {a: jax.vmap(env.action_space(a).sample)(k) for a, k in zip(env.agents, keys, strict=True)}
+
+    def start(key):
+        key, key_reset, key_action = jax.random.split(key, 3)
+        _, state = jax.vmap(env.reset)(jax.random.split(key_reset, num_envs))
+        return state, key, act(key_action)
+
+    def step(carry):
+        # The actions are carried, as in the rollout of this library.
+        state, key, actions = carry
+        key, key_step, key_action = jax.random.split(key, 3)
+        keys = jax.random.split(key_step, num_envs)
+        observations, state, rewards, ends, _ = jax.vmap(env.step)(keys, state, actions)
+        rewards = jnp.stack([rewards[a] for a in env.agents], axis=1)
+        every = jnp.ones(num_envs, bool)  # a lane restarts in the step that ends its game
+        row = Row(observations, actions, rewards, ~every, ends["__all__"], every)
+        return (state, key, act(key_action)), row
+
+    return jax_contestant("jaxmarl", start, step, num_envs, num_steps, loop == "stored")
+
+
+def compare(id: str, num_envs: int, num_steps: int, repeats: int, loop: str) -> dict[str, Any]:
+    """Runs both sides, interleaved, and returns a row of the result file."""
+    contestants = [ours.rollout_of_id(id, num_envs, num_steps, loop), jaxmarl(id, num_envs, num_steps, loop)]
+    samples = measure.sample_interleaved(contestants, repeats)
+    found = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
+    ratio = found["jaxenv"]["steps_per_second"] / found["jaxmarl"]["steps_per_second"]
+    sizes = {"id": id, "loop": loop, "num_envs": num_envs, "num_steps": num_steps}
+    return {**sizes, "agents": jaxenv.make(id).num_agents, "contestants": found, "ratios": {"jaxmarl": ratio}}
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the results as an aligned table."""
+    header = ["id", "agents", "observations", "lanes", "jaxenv", "jaxmarl", "ratio", "compile s", "jaxmarl"]
+    lines = []
+    for row in rows:
+        both = [row["contestants"][name] for name in ("jaxenv", "jaxmarl")]
+        speeds = [measure.millions(side["steps_per_second"]) for side in both]
+        seconds = [f"{side['compile_seconds']:.1f}" for side in both]
+        sizes = [str(row["agents"]), row["loop"], str(row["num_envs"])]
+        lines.append([row["id"], *sizes, *speeds, f"{row['ratios']['jaxmarl']:.1f}x", *seconds])
+    title = "Million steps of a lane, with all its agents, per second; ratio: how many times faster jaxenv is."
+    return "\n".join([title, measure.table(header, lines)])
+
+
+def task(text: str) -> str:
+    """Checks that an id is a task of both libraries."""
+    if text not in PEERS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(PEERS)}, got {text!r}")
+    return text
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("agents", __doc__ or "")
+    parser.add_argument("--ids", nargs="+", type=task, default=list(PEERS), metavar="ID", help="tasks to run")
+    loops = "; ".join(f"{name} {ours.LOOPS[name]}" for name in LOOPS)
+    parser.add_argument(
+        "--loops",
+        nargs="+",
+        choices=LOOPS,
+        default=list(LOOPS),
+        help=f"what a rollout does with its observations: {loops}",
+    )
+    parser.add_sizes(num_envs=[2048], num_steps=256)
+    parser.add_update()
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the comparison, prints the table and writes the file."""
+    args, rows = parse(arguments), []
+    for id in args.ids:
+        for loop in args.loops:
+            for num_envs in args.num_envs:
+                print(f"{id}, {loop}, {num_envs} lanes ...", file=sys.stderr)
+                try:
+                    rows.append(compare(id, num_envs, args.num_steps, args.repeats, loop))
+                except Unavailable as error:
+                    print(f"jaxenv bench agents: {error}", file=sys.stderr)
+                    return 1
+    names = ("id", "loop", "num_envs", "num_steps")
+    return command.finish("agents", args, rows, report, names=names, repeats=args.repeats, policy="random")
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import main as run_part
+
+    sys.exit(run_part(["agents", *sys.argv[1:]]))
