@@ -139,7 +139,7 @@ def test_the_usual_start_is_that_of_jaxmarl_and_only_directions_vary(layout):
 
 # Cells are numbered row by row, six a row.
 BENCH = """
-WXWWWW
+WXWBWW
 W0P1 B
 X    O
 WWWWWW
@@ -208,6 +208,13 @@ def test_a_plate_is_worth_a_reward_while_a_pot_needs_it():
     state, row = advance(env, state, np.array([[INTERACT, STAY]] * 5, np.int32))
     assert state.task.cooks[0].item.tolist() == [PLATE] * 5
     assert row.env_info["shaped_reward"].tolist() == [[2, 0], [0, 0], [0, 0], [2, 0], [0, 0]]
+
+
+def test_cook_1_sees_the_plate_that_cook_0_takes_in_the_same_step():
+    env = bench()
+    state, row = advance(env, kitchen(env, [9, 10], [UP, RIGHT], pots=22), np.full((1, 2), INTERACT, np.int32))
+    assert [int(cook.item[0]) for cook in state.task.cooks] == [PLATE, PLATE]
+    assert row.env_info["shaped_reward"].tolist() == [[3, 0]]
 
 
 def test_every_counter_of_a_large_kitchen_holds_every_item():
