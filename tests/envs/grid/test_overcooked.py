@@ -4,7 +4,6 @@ import functools
 import pathlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -283,8 +282,6 @@ def test_the_last_steps_are_observed_as_urgent_and_end_in_a_truncation():
         ("WWWW\nW01WW\nWWWW", "Overcooked: layout ...rows of the same length...got"),
         ("WWWW\nW01Z\nWWWW", "Overcooked: layout ...' '...got"),
         ("WWWW\nW0 W\nWWWW", "Overcooked: layout ...one cook 0 and one cook 1...got"),
-        ("WWWW\nW011\nWWWW", "Overcooked: layout ...one cook 0 and one cook 1...got"),
-        ("WWWW\nW01 W\nWWWWW", "Overcooked: layout ...rows of the same length...got"),
         ("WW W\nW01W\nWWWW", "Overcooked: layout ...no floor...got"),
         ("\n".join(["W" * 13, "W0" + "1" + "W" * 10, *["W" * 13] * 3]), "Overcooked: layout ...at most 64 cells...got"),
     ],
@@ -306,13 +303,3 @@ def test_the_picture_shows_the_cooks_in_their_cells():
     for i, colour in enumerate((BLUE, RED)):
         found = cells(shows(image, colour), 4, 6).reshape(3, -1)
         assert [np.flatnonzero(lane).tolist() for lane in found] == [[place] for place in places[:, i]]
-
-
-def test_specs_are_of_both_cooks():
-    env = jaxenv.make(IDS["asymm_advantages"], num_envs=2)
-    assert env.agent_names == ("cook_0", "cook_1")
-    spec = env.observation_spec()
-    assert (spec.shape, spec.dtype) == ((2, 5, 9, 26), np.uint8)
-    assert jnp.max(spec.maximum) == 19
-    assert env.action_spec() == jaxenv.specs.Bounded((2,), np.int32, 0, 5)
-    assert env.reward_spec().shape == (2,)
