@@ -16,13 +16,8 @@ from tests.errors import like
 from tests.parity import certify
 from tests.pictures import cells, picture, shows
 
-IDS = {
-    "cramped_room": "Overcooked-CrampedRoom-v1",
-    "asymm_advantages": "Overcooked-AsymmAdvantages-v1",
-    "coord_ring": "Overcooked-CoordRing-v1",
-    "forced_coord": "Overcooked-ForcedCoord-v1",
-    "counter_circuit": "Overcooked-CounterCircuit-v1",
-}
+LAYOUTS = ("cramped_room", "asymm_advantages", "coord_ring", "forced_coord", "counter_circuit")
+IDS = {name: f"Overcooked-{name.title().replace('_', '')}-v1" for name in LAYOUTS}
 NOTHING, ONION, PLATE, SOUP = range(4)
 UP, DOWN, RIGHT, LEFT, STAY, INTERACT = range(6)
 FIELDS = ("cells", "directions", "items", "pots")
