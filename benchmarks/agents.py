@@ -21,6 +21,12 @@ PEERS = {
     "SimpleSpread-mpe": "MPE_simple_spread_v3",
     "SimpleTag-mpe": "MPE_simple_tag_v3",
     "SimpleReference-mpe": "MPE_simple_reference_v3",
+    # with the layout
+    "Overcooked-CrampedRoom-v1": "overcooked:cramped_room",
+    "Overcooked-AsymmAdvantages-v1": "overcooked:asymm_advantages",
+    "Overcooked-CoordRing-v1": "overcooked:coord_ring",
+    "Overcooked-ForcedCoord-v1": "overcooked:forced_coord",
+    "Overcooked-CounterCircuit-v1": "overcooked:counter_circuit",
 }
 LOOPS = ("sums", "stored")  # of `ours.LOOPS`
 
@@ -33,9 +39,11 @@ def jaxmarl(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
     """
     try:
         import jaxmarl
+        from jaxmarl.environments.overcooked import overcooked_layouts
     except ImportError as error:
         raise Unavailable(f"jaxmarl cannot be imported: {one_line(error)}") from None
-    env = jaxmarl.make(PEERS[id])
+    name, _, layout = PEERS[id].partition(":")
+    env = jaxmarl.make(name, **({"layout": overcooked_layouts[layout]} if layout else {}))
 
     def act(key):
         keys = jax.random.split(key, (len(env.agents), num_envs))

@@ -58,3 +58,6 @@ _register("MiniGrid-ObstructedMaze-1Dlhb-v0", "obstructed_maze:ObstructedMaze1D"
 _register("MiniGrid-ObstructedMaze-2Dlh-v0", "obstructed_maze:ObstructedMaze2D", 576)
 _register("Maze-13x13-v0", "maze:Maze", 676)
 _register("AMaze-13x13-v0", "amaze:AMaze", 250)
+
+for _layout in ("cramped_room", "asymm_advantages", "coord_ring", "forced_coord", "counter_circuit"):
+    _register(f"Overcooked-{_layout.title().replace('_', '')}-v1", "overcooked:Overcooked", 400, layout=_layout)
