@@ -155,6 +155,30 @@ def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) ->
         raise ValueError(f"{task}.transition: env_info['abnormal'] must be bool{list(batch)}, got {found}")
 
 
+def check_agents(task: "Task", timestep: TimeStep) -> None:
+    """Raises a ``ValueError`` unless the first rows of a task of several agents lead with ``[B, A]`` where they must.
+
+    That is the reward and, if all agents act at once, observation, action and info. Games of turns name the player.
+    """
+    count = f"{task.num_agents} agents ({', '.join(task.agent_names)})"
+    if (shape := jnp.shape(timestep.reward)[1:]) != (task.num_agents,):
+        raise ValueError(f"{task}.transition: the reward must have one column for each of {count}, got {list(shape)}")
+    if task.turns:
+        player = timestep.env_info.get("player")
+        if player is None or (jnp.shape(player)[1:], jnp.result_type(player)) != ((), jnp.int32):
+            found = "none" if player is None else f"{jnp.result_type(player)}{list(jnp.shape(player))}"
+            rule = "with turns = True env_info['player'] must be int32 [B], the number of the agent to move"
+            raise ValueError(f"{task}.state_info: {rule}, got {found}")
+        return
+    rows = {"observe": timestep.observation, "action_spec": timestep.prev_action, "env_info": timestep.env_info}
+    for method, values in rows.items():
+        for path, x in jax.tree_util.tree_leaves_with_path(values):
+            if jnp.shape(x)[1:2] != (task.num_agents,):
+                where = tree.path_name(path) or "it"
+                rule = f"every array must lead with the lanes and {count}, {where} has shape {jnp.shape(x)}"
+                raise ValueError(f"{task}.{method}: {rule}")
+
+
 def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
     """Returns the new state without weak types; raises a ``ValueError`` if structure, a shape or a dtype changed."""
     if (fault := mismatch(old, new, "state")) is None:

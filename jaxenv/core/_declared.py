@@ -27,11 +27,11 @@ class Declared:
     range: Range = Range()
     unit: str = ""
     doc: str = ""
-    in_lanes: bool = False  # part of a tree whose arrays all lead with the lanes
+    in_lanes: bool | None = None  # part of a tree, whose arrays all lead with the lanes or not at all
 
     @property
     def per_lane(self) -> bool:
-        return self.in_lanes or np.ndim(self.value) == self.rank + 1
+        return np.ndim(self.value) == self.rank + 1 if self.in_lanes is None else self.in_lanes
 
 
 def _declaration(field: dataclasses.Field[Any]) -> Mapping[str, Any] | None:
@@ -53,8 +53,8 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
             continue
         value, path = getattr(obj, field.name), prefix + field.name
         declared = _declaration(field)
-        if field.metadata.get("lanes"):
-            changes[field.name] = _map_lanes(fn, value, path)
+        if "lanes" in field.metadata:
+            changes[field.name] = _map_tree(fn, value, path, field.metadata["lanes"])
         elif declared is not None:
             changes[field.name] = fn(Declared(path, value, **declared))
         elif dataclasses.is_dataclass(value):
@@ -71,10 +71,10 @@ def map_declared(fn: Callable[[Declared], Any], obj: T, prefix: str = "") -> T:
     return rebuild(obj, **changes) if changes else obj
 
 
-def _map_lanes(fn: Callable[[Declared], Any], values: Any, prefix: str) -> Any:
+def _map_tree(fn: Callable[[Declared], Any], values: Any, prefix: str, in_lanes: bool) -> Any:
     leaves, structure = jax.tree_util.tree_flatten_with_path(values)
     new = [
-        fn(Declared(f"{prefix}.{path_name(path)}", x, max(np.ndim(x) - 1, 0), None, in_lanes=True))
+        fn(Declared(f"{prefix}.{path_name(path)}", x, max(np.ndim(x) - in_lanes, 0), None, in_lanes=in_lanes))
         for path, x in leaves
     ]
     same = all(a is b for a, (_, b) in zip(new, leaves, strict=True))
@@ -162,7 +162,7 @@ def check_number(owner: str, declared: Declared) -> Any:
             neither the declared one nor one more, or out of its range. The message names owner, argument and value.
     """
     value, rank, dtype = declared.value, declared.rank, declared.dtype
-    if declared.in_lanes:  # checked where they were given
+    if declared.in_lanes is not None:  # checked where they were given
         return value
     argument = declared.path.split(".")[-1]
     name = f"{owner}: {argument}"

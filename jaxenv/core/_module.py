@@ -14,7 +14,9 @@ from jaxenv.core._declared import check_number, check_static, hashable, map_decl
 
 
 @dataclass_transform(
-    frozen_default=True, eq_default=False, field_specifiers=(tree.static, tree.leaf, tree.key_leaf, tree.lanes_leaf)
+    frozen_default=True,
+    eq_default=False,
+    field_specifiers=(tree.static, tree.leaf, tree.key_leaf, tree.lanes_leaf, tree.shared_leaf),
 )
 class Module:
     """A frozen dataclass with identity equality, registered as a pytree.

@@ -230,7 +230,6 @@ class Environment(Module, abc.ABC):
         return TimeStep(**fields)
 
     @property
-    @final
     def spec_lanes(self) -> int:
         """The number of lanes for which specs are derived: that of per-lane leaves (in a shard), else ``num_envs``."""
         per_lane = [np.shape(d.value)[0] for d in declared_leaves(self) if d.per_lane]
@@ -328,7 +327,6 @@ class Environment(Module, abc.ABC):
         """The salt of the lanes' streams: the name, or the class of an unnamed task."""
         return self.name or type(self).__name__
 
-    @final
     def check_lanes(self, num_lanes: int) -> None:
         """Raises a ``ValueError`` unless every per-lane leaf of the stack holds ``num_lanes`` lanes, at least 1."""
         if not jax.export.is_symbolic_dim(num_lanes):
@@ -341,11 +339,10 @@ class Environment(Module, abc.ABC):
 
     # --- other versions of the environment ---------------------------------------------------------------------------
 
-    @final
     def take(self, index: jax.Array) -> Self:
         """Returns the environment of lanes ``index`` (int32 ``[K]``): per-lane leaves are gathered, others untouched.
 
-        It reaches all layers of a stack, so a subclass cannot override it. Indices are clamped to the range.
+        It reaches all layers of a stack. Indices are clamped to the range.
 
         Raises:
             ValueError: at trace time, if ``index`` is not ``[K]`` integers.
@@ -404,6 +401,28 @@ class Environment(Module, abc.ABC):
     def num_tasks(self) -> int:
         """The number of tasks: 1 unless it is a `Multitask`."""
         return len(self.task_names)
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """The names of the agents of a lane. With several, rewards lead with ``[B, A]``, one column per agent.
+
+        Observations, actions and the entries of ``env_info`` lead with ``[B, A]``, too, unless the agents take `turns`.
+        """
+        return ("agent",)
+
+    @property
+    @final
+    def num_agents(self) -> int:
+        """The number of agents of a lane, A."""
+        return len(self.agent_names)
+
+    @property
+    def turns(self) -> bool:
+        """Whether the agents move in turns: ``env_info["player"]`` (int32 ``[B]``) says whose move the row shows.
+
+        Observation and action are then those of the agent to move, and have no axis of agents.
+        """
+        return False
 
     @property
     @abc.abstractmethod

@@ -142,7 +142,7 @@ def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
             leaves, structure = tree.flatten(node)
             assert len(per_lane) == len(leaves), "every leaf of an environment is declared"
             return jax.tree.unflatten(structure, [P(axis_name) if x else P() for x in per_lane])
-        spec = P() if tree.is_shared(node) else P(axis_name)
+        spec = P() if tree.is_shared(node) and not isinstance(node, tree.Grouped) else P(axis_name)
         return jax.tree.map(lambda _: spec, node)
 
     return jax.tree.map(of_node, values, is_leaf=lambda node: isinstance(node, Environment) or tree.is_shared(node))

@@ -88,6 +88,9 @@ class Multitask(Environment):
                 raise ValueError(f"Multitask: put AutoReset and batch state outside, task {number} is {env}")
             if env.num_envs != first.num_envs:
                 raise ValueError(f"Multitask: task 0 has {first.num_envs} lanes and task {number} {env.num_envs}")
+            if (env.agent_names, env.turns) != (first.agent_names, first.turns):
+                rule = f"agents of all tasks must be those of task {self._label(0)}, {first.agent_names}"
+                raise ValueError(f"Multitask: {rule}, got {env.agent_names} of task {self._label(number)}")
             for what in ("observation", "action", "reward", "env_info"):
                 a, b = (getattr(one, f"{what}_spec")() for one in (first, env))
                 specs.require_equal(
@@ -110,6 +113,14 @@ class Multitask(Environment):
     @property
     def task_names(self) -> tuple[str, ...]:
         return tuple(self.names)
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        return self.envs[0].agent_names
+
+    @property
+    def turns(self) -> bool:
+        return self.envs[0].turns
 
     def _label(self, number: int) -> str:
         """Returns the number of a task, with its name if that says more."""

@@ -29,7 +29,7 @@ class Transition:
 
     Attributes:
         state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
-        reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward.
+        reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward; ``[B, A]`` for a task of A agents.
         terminated: bool ``[B]``, whether the task itself ended. A task does not implement time limits.
         env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
             ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its
@@ -203,6 +203,8 @@ class Task(Environment):
             env_id=jnp.copy(env_id),
             env_info=self._env_info(tree.zeros(shapes.env_info), task),
         )
+        if self.num_agents > 1:
+            _checks.check_agents(self, timestep)
         return TaskState(clock, task), timestep
 
     def _begun(self, stream: Stream) -> Tree:

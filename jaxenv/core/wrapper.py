@@ -187,6 +187,14 @@ class Wrapper(Environment):
         return self.env.task_names
 
     @property
+    def agent_names(self) -> tuple[str, ...]:
+        return self.env.agent_names
+
+    @property
+    def turns(self) -> bool:
+        return self.env.turns
+
+    @property
     def unwrapped(self) -> Environment:
         return self.env.unwrapped
 

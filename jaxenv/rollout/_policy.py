@@ -49,7 +49,8 @@ def random_policy(env: Environment) -> Policy:
     """
     check_environment("random_policy", env)
     spec = env.action_spec()
-    maskable = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()
+    agents = () if env.num_agents == 1 or env.turns else (env.num_agents,)
+    maskable = isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == agents
 
     def policy(timestep: TimeStep, stream: Stream) -> Tree:
         mask = timestep.env_info.get("action_mask") if maskable else None

@@ -27,7 +27,7 @@ def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
         key: a stream (values lead with ``[B]``) or a typed JAX key.
         outer: axes between the axes of the key and of the spec.
         mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
-            and the minimum where none is marked.
+            and the minimum where none is marked. ``[..., A, n]`` for shape ``(A,)``, a mask for each of A agents.
     """
     if mask is not None:
         return _sample_masked(spec, _stream("sample", spec, key), outer, mask)
@@ -69,13 +69,19 @@ def _drawn(owner: str, spec: Tree, key: Any, draw: Callable[[Array, random.Strea
 
 
 def _sample_masked(spec: Tree, stream: random.Stream, outer: Outer, mask: Any) -> jax.Array:
-    if not (isinstance(spec, Bounded) and spec.is_discrete and spec.shape == () and outer == ()):
+    if not (isinstance(spec, Bounded) and spec.is_discrete and len(spec.shape) < 2 and outer == ()):
         raise ValueError(
-            f"sample: mask needs a single discrete spec of shape () and no outer axes, got {spec}, {outer}"
+            f"sample: mask needs a single discrete spec of shape () or (A,) and no outer axes, got {spec}, {outer}"
         )
-    if jnp.shape(mask)[-1:] != (spec.num_values,):
+    if jnp.shape(mask)[len(stream.shape) :] != (*spec.shape, spec.num_values):
         raise ValueError(f"sample: mask has shape {jnp.shape(mask)}, the spec has {spec.num_values} values: {spec}")
-    return random.categorical(stream, weights=mask).astype(spec.dtype) + spec.minimum
+    if spec.shape == ():
+        value = random.categorical(stream, weights=mask)
+    else:
+        agents = range(spec.shape[0])
+        drawn = [random.categorical(random.fold_in(stream, i), weights=mask[..., i, :]) for i in agents]
+        value = jnp.stack(drawn, axis=-1)
+    return value.astype(spec.dtype) + spec.minimum
 
 
 def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:

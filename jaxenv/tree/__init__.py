@@ -124,6 +124,11 @@ def lanes_leaf(**kwargs: Any) -> Any:
     return dataclasses.field(metadata={"lanes": True}, **kwargs)
 
 
+def shared_leaf(**kwargs: Any) -> Any:
+    """Declares a field of an environment that holds ``None``, or a tree of arrays that all lanes share: weights."""
+    return dataclasses.field(metadata={"lanes": False}, **kwargs)
+
+
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(static, leaf, dataclasses.field))
 def struct(cls: C) -> C:
     """Makes a class a frozen dataclass with identity equality and registers it as a pytree.
@@ -223,8 +228,16 @@ class Shared:
     value: Tree
 
 
+@struct
+class Grouped(Shared):
+    """Marks a subtree whose arrays lead with groups of neighbouring lanes, such as the agents of one game.
+
+    A mask over lanes cannot select them. Over a mesh they are sharded as the lanes are.
+    """
+
+
 def is_shared(node: Any) -> bool:
-    """Returns whether a node of a tree is `Shared`."""
+    """Returns whether a node of a tree is `Shared` (or `Grouped`)."""
     return isinstance(node, Shared)
 
 

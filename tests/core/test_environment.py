@@ -103,7 +103,7 @@ def test_traced_lane_numbers_are_checked_by_dtype_only():
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("take", ""), ("reset", ": override begin"), ("step", ": override proceed")]
+    ("name", "hint"), [("render", ""), ("reset", ": override begin"), ("step", ": override proceed")]
 )
 def test_final_methods_cannot_be_overridden_since_a_stack_would_not_call_them(name, hint):
     with pytest.raises(TypeError, match=rf"^Mine: {name} is final, a.*{hint}"):

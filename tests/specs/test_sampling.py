@@ -208,6 +208,18 @@ def test_a_mask_that_allows_nothing_gives_the_minimum():
     assert sample(specs.discrete(3, start=-1), keys(4), mask=jnp.zeros((4, 3), bool)).tolist() == [-1] * 4
 
 
+def test_every_agent_draws_from_its_own_mask():
+    mask = jnp.array([[[True, False, True], [False, False, True]]] * 500)
+    drawn = sample(Bounded((2,), np.int32, 5, 7), keys(500), mask=mask)
+    assert set(drawn[:, 0].tolist()) == {5, 7}
+    assert set(drawn[:, 1].tolist()) == {7}
+
+
+def test_agents_with_equal_masks_draw_different_values():
+    drawn = sample(Bounded((2,), np.int32, 0, 9), keys(500), mask=jnp.ones((500, 2, 10), bool))
+    assert 0.05 < jnp.mean(drawn[:, 0] == drawn[:, 1]) < 0.2
+
+
 def test_a_single_key_takes_a_single_mask():
     assert sample(specs.discrete(3), jax.random.key(0), mask=jnp.array([False, False, True])) == 2
 
@@ -217,7 +229,8 @@ def test_a_single_key_takes_a_single_mask():
     [
         (specs.discrete(3), (2, 4), (), r"mask has shape \(2, 4\), the spec has 3 values"),
         (specs.discrete(3), (), (), r"mask has shape \(\), the spec has 3 values"),
-        (Bounded((2,), np.int32, 0, 2), (2, 3), (), "mask needs a single discrete spec"),
+        (Bounded((2,), np.int32, 0, 2), (2, 3), (), r"mask has shape \(2, 3\), the spec has 3 values"),
+        (Bounded((2, 2), np.int32, 0, 2), (2, 2, 3), (), "mask needs a single discrete spec"),
         (Bounded((), np.float32, 0, 2), (2, 3), (), "mask needs a single discrete spec"),
         ({"a": specs.discrete(3)}, (2, 3), (), "mask needs a single discrete spec"),
         (specs.discrete(3), (2, 3), (5,), "no outer axes"),
