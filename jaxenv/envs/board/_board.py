@@ -1,0 +1,94 @@
+"""What the games share: sets of cells, one bit per cell, and the rewards of two players.
+
+Cell ``i`` is bit ``i % 32`` of word ``i // 32``. Intersecting or moving a set then takes a few integer operations for
+each word, independent of the number of cells. The words are separate ``[B]`` arrays rather than one ``[B, n]`` array
+because XLA compiles elementwise operations on ``[B]`` arrays into simple vectorized loops.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+
+_BITS = 32
+_ZERO, _ONE = np.uint32(0), np.uint32(1)
+
+
+@tree.struct
+class Cells:
+    """A set of cells: words, each uint32 ``[B]``, laid out as the module docstring says."""
+
+    words: tuple[Any, ...]
+
+    @staticmethod
+    def of(numbers: Any, num_words: int) -> "Cells":
+        """Returns a constant set without a lane axis, which broadcasts over all lanes."""
+        bits = sum(1 << int(number) for number in set(np.ravel(numbers).tolist()))
+        return Cells(tuple(np.uint32(bits >> (_BITS * k) & 0xFFFFFFFF) for k in range(num_words)))
+
+    @staticmethod
+    def cell(number: jax.Array, num_words: int) -> "Cells":
+        """Returns the set of one cell, int32 ``[B]``; the empty set for a number beyond the words."""
+        # A shift by 32 or more bits gives 0, and a negative one wraps to a large shift.
+        offset = number.astype(jnp.uint32)
+        return Cells(tuple(_ONE << (offset - np.uint32(_BITS * k)) for k in range(num_words)))
+
+    def full(self, lanes: tuple[int, ...]) -> "Cells":
+        """Returns a constant set in lanes of this shape."""
+        return Cells(tuple(jnp.full(lanes, word) for word in self.words))
+
+    def __and__(self, other: "Cells") -> "Cells":
+        return _map_words(lambda a, b: a & b, self, other)
+
+    def __or__(self, other: "Cells") -> "Cells":
+        return _map_words(lambda a, b: a | b, self, other)
+
+    def __sub__(self, other: "Cells") -> "Cells":
+        return _map_words(lambda a, b: a & ~b, self, other)
+
+    def where(self, mask: Any) -> "Cells":
+        """Returns this set in the lanes of ``mask`` (bool ``[B]``) and the empty set in the others."""
+        return _map_words(lambda a: jnp.where(mask, a, _ZERO), self)
+
+    def any(self) -> Any:
+        """Returns whether the set is not empty, bool ``[B]``."""
+        found = self.words[0]
+        for word in self.words[1:]:
+            found = found | word
+        return found != _ZERO
+
+    def count(self) -> Any:
+        """Returns the number of cells in the set, int32 ``[B]``."""
+        return sum(jax.lax.population_count(word) for word in self.words).astype(jnp.int32)
+
+    def moved(self, distance: int) -> "Cells":
+        """Adds ``distance`` (-31 to 31) to the number of every cell; cells beyond the words drop out."""
+        words, far = self.words, np.uint32(_BITS - abs(distance))
+        near = np.uint32(abs(distance))
+        if distance > 0:
+            below = (_ZERO, *words[:-1])
+            return Cells(tuple((a << near) | (b >> far) for a, b in zip(words, below, strict=True)))
+        above = (*words[1:], _ZERO)
+        return Cells(tuple((a >> near) | (b << far) for a, b in zip(words, above, strict=True)))
+
+    def at(self, numbers: np.ndarray) -> jax.Array:
+        """Returns whether the set contains each of the cells ``numbers`` (constants ``[n]``): bool ``[B, n]``."""
+        which, bit = numbers // _BITS, _ONE << (numbers % _BITS).astype(np.uint32)
+        found = jnp.zeros((), bool)
+        for k, word in enumerate(self.words):
+            found = found | ((word[:, None] & np.where(which == k, bit, _ZERO)[None]) != _ZERO)
+        return found
+
+
+def _map_words(fn: Callable[..., Any], *sets: Cells) -> Cells:
+    return Cells(tuple(fn(*words) for words in zip(*(s.words for s in sets), strict=True)))
+
+
+def two_rewards(reward: jax.Array, player: jax.Array) -> jax.Array:
+    """Returns the rewards of both players, ``[B, 2]``: ``reward`` for ``player`` and its negative for the other one."""
+    own = np.arange(2, dtype=np.int32)[None] == player[:, None]
+    return jnp.where(own, reward[:, None], -reward[:, None])
