@@ -1,11 +1,13 @@
 """What the games share: sets of cells, one bit per cell, and the rewards of two players.
 
-Cell ``i`` is bit ``i % 32`` of word ``i // 32``. Intersecting or moving a set then takes a few integer operations for
-each word, independent of the number of cells. The words are separate ``[B]`` arrays rather than one ``[B, n]`` array
-because XLA compiles elementwise operations on ``[B]`` arrays into simple vectorized loops.
+Cell ``i`` is bit ``i % 32`` of word ``i // 32``. Intersecting or moving a set takes a few integer operations for each
+word, whatever the number of cells. The words are separate ``[B]`` arrays, whose operations `in_one_kernel` compiles
+into one vectorised loop over the lanes.
 """
 
-from collections.abc import Callable
+import functools
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -37,6 +39,11 @@ class Cells:
         offset = number.astype(jnp.uint32)
         return Cells(tuple(_ONE << (offset - np.uint32(_BITS * k)) for k in range(num_words)))
 
+    @staticmethod
+    def union(sets: Iterable["Cells"]) -> "Cells":
+        """Returns the cells that are in at least one of the sets."""
+        return functools.reduce(operator.or_, sets)
+
     def full(self, lanes: tuple[int, ...]) -> "Cells":
         """Returns a constant set in lanes of this shape."""
         return Cells(tuple(jnp.full(lanes, word) for word in self.words))
@@ -56,19 +63,15 @@ class Cells:
 
     def any(self) -> Any:
         """Returns whether the set is not empty, bool ``[B]``."""
-        found = self.words[0]
-        for word in self.words[1:]:
-            found = found | word
-        return found != _ZERO
+        return functools.reduce(operator.or_, self.words) != _ZERO
 
     def count(self) -> Any:
         """Returns the number of cells in the set, int32 ``[B]``."""
         return sum(jax.lax.population_count(word) for word in self.words).astype(jnp.int32)
 
     def moved(self, distance: int) -> "Cells":
-        """Adds ``distance`` (-31 to 31) to the number of every cell; cells beyond the words drop out."""
-        words, far = self.words, np.uint32(_BITS - abs(distance))
-        near = np.uint32(abs(distance))
+        """Adds ``distance`` (-31 to 31, not 0) to the number of every cell; cells beyond the words drop out."""
+        words, near, far = self.words, np.uint32(abs(distance)), np.uint32(_BITS - abs(distance))
         if distance > 0:
             below = (_ZERO, *words[:-1])
             return Cells(tuple((a << near) | (b >> far) for a, b in zip(words, below, strict=True)))
@@ -88,7 +91,7 @@ def _map_words(fn: Callable[..., Any], *sets: Cells) -> Cells:
     return Cells(tuple(fn(*words) for words in zip(*(s.words for s in sets), strict=True)))
 
 
-def two_rewards(reward: jax.Array, player: jax.Array) -> jax.Array:
-    """Returns the rewards of both players, ``[B, 2]``: ``reward`` for ``player`` and its negative for the other one."""
+def two_rewards(result: jax.Array, player: jax.Array) -> jax.Array:
+    """Returns the rewards float32 ``[B, 2]`` of both players for a result of ``player``: 1 for a win, -1 for a loss."""
     own = np.arange(2, dtype=np.int32)[None] == player[:, None]
-    return jnp.where(own, reward[:, None], -reward[:, None])
+    return jnp.where(own, result[:, None], -result[:, None]).astype(jnp.float32)  # integers have no -0

@@ -12,10 +12,7 @@ _ROUNDS = 4
 
 def around(cells: Cells, steps: tuple[int, ...]) -> Cells:
     """Returns the cells that one of the ``steps`` leads to from one of the cells."""
-    found = cells.moved(steps[0])
-    for step in steps[1:]:
-        found = found | cells.moved(step)
-    return found
+    return Cells.union(cells.moved(step) for step in steps)
 
 
 def connected(seeds: Cells, inside: Cells, steps: tuple[int, ...]) -> Cells:

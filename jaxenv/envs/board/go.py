@@ -29,7 +29,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells
+from jaxenv.envs.board._board import Cells, two_rewards
 from jaxenv.envs.board._connected import around, connected
 from jaxenv.tree import Tree
 
@@ -94,12 +94,12 @@ class Go(Task):
         black, white = in_one_kernel(_by_colour, own, other, state.moves)
         repeats, digests = _recorded(state, black, white)
         repeats &= stone.any()
-        moves = state.moves + 1
+        moves, player = state.moves + 1, state.moves % 2
         scored = ((passes & state.passed) | (moves == MOST_MOVES)) & ~repeats & ~illegal
         over = scored | repeats | illegal
-        # After a repetition and an illegal move, the player who moves next wins.
-        black_wins = jnp.where(scored, _lead(black, white, scored) > self.params.komi, moves % 2 == 0)
-        reward = jnp.where(over, jnp.where(black_wins, np.float32(1), np.float32(-1)), np.float32(0))
+        # Who repeats a position or makes an illegal move loses.
+        black_wins = jnp.where(scored, _lead(black, white, scored) > self.params.komi, player == 1)
+        result = jnp.where(over, 2 * black_wins.astype(jnp.int32) - 1, 0)
         after = State(
             own=other,
             other=own,
@@ -110,7 +110,7 @@ class Go(Task):
             moves=moves,
             passed=passes,
         )
-        return Transition(after, jnp.stack([reward, -reward], axis=-1), over, {"invalid_move": illegal})
+        return Transition(after, two_rewards(result, jnp.zeros_like(player)), over, {"invalid_move": illegal})
 
     def observe(self, state: State) -> jax.Array:
         white = (state.moves % 2).astype(jnp.uint32) << np.uint32(2 * _POSITIONS)
@@ -128,9 +128,6 @@ class Go(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_PASS + 1, name="action")
-
-    def reward_spec(self) -> specs.Bounded:
-        return specs.Bounded((2,), np.float32, -1, 1, "reward")
 
 
 def _move(legal: Cells, action: jax.Array) -> tuple[Cells, jax.Array, jax.Array]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells
+from jaxenv.envs.board._board import Cells, two_rewards
 from jaxenv.envs.board._connected import connected
 from jaxenv.tree import Tree
 
@@ -67,9 +67,10 @@ class Hex(Task):
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         own, other, stone, last = in_one_kernel(_placed, state, action)
         group = connected(stone, own, _STEPS)
-        rewards, over, illegal = in_one_kernel(_judged, group, state.moves)
-        after = State(other, own, last, state.moves + 1, over)
-        return Transition(after, jnp.stack(rewards, axis=-1), over, {"invalid_move": illegal})
+        player = state.moves % 2
+        result, illegal = in_one_kernel(_judged, group, player)
+        after = State(other, own, last, state.moves + 1, over=result != 0)
+        return Transition(after, two_rewards(result, player), after.over, {"invalid_move": illegal})
 
     def observe(self, state: State) -> jax.Array:
         cells = _NUMBER.reshape(-1)
@@ -89,9 +90,6 @@ class Hex(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_SWAP + 1, name="action")
 
-    def reward_spec(self) -> specs.Bounded:
-        return specs.Bounded((2,), np.float32, -1, 1, "reward")
-
 
 def _placed(state: State, action: jax.Array) -> tuple[Cells, Cells, Cells, jax.Array]:
     """Returns the stones of the player and of its opponent after the move, the new stone, and its cell.
@@ -105,14 +103,11 @@ def _placed(state: State, action: jax.Array) -> tuple[Cells, Cells, Cells, jax.A
     return state.own | stone, other, stone, jnp.where(stone.any(), cell, state.last)
 
 
-def _judged(group: Cells, moves: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array, jax.Array]:
-    """Returns the rewards of both players, whether the game is over, and whether the move was illegal.
+def _judged(group: Cells, player: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns the result of the player, 1 for a win, and whether the move was illegal.
 
     ``group`` contains the new stone and those connected with it; it is empty after an illegal move.
     """
-    is_black, illegal = moves % 2 == 0, ~group.any()
     rows, columns = (((group & first).any() & (group & last).any()) for first, last in (_ROW_EDGES, _COLUMN_EDGES))
-    wins = jnp.where(is_black, rows, columns)
-    black = jnp.where(is_black == wins, np.float32(1), np.float32(-1))
-    black = jnp.where(wins | illegal, black, np.float32(0))
-    return (black, -black), wins | illegal, illegal
+    wins, illegal = jnp.where(player == 0, rows, columns), ~group.any()
+    return wins.astype(jnp.int32) - illegal.astype(jnp.int32), illegal
