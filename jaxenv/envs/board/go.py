@@ -23,11 +23,14 @@ env_info      player: int32, the player to move, 0 for black and 1 for white; ac
               actions, all of them when the game is over; invalid_move: bool, whether an illegal move ended the game
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import BLACK, GREY, INK, ORANGE, SAND, WHITE, Canvas, mix
 from jaxenv.core import Task, Transition, in_one_kernel
 from jaxenv.envs.board._board import Cells, two_rewards
 from jaxenv.envs.board._connected import around, connected
@@ -129,6 +132,18 @@ class Go(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_PASS + 1, name="action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = canvas.fill(_WOOD).view_cells(SIZE, SIZE)
+        for at in np.arange(SIZE) + 0.5:
+            canvas = canvas.line(at, 0.5, at, SIZE - 0.5, 0.04, INK).line(0.5, at, SIZE - 0.5, at, 0.04, INK)
+        for x, y in ((2.5, 2.5), (2.5, 6.5), (4.5, 4.5), (6.5, 2.5), (6.5, 6.5)):
+            canvas = canvas.disc(x, y, 0.11, INK)
+        black, white = (stones.at(_NUMBER) for stones in _by_colour(state.own, state.other, state.moves))
+        kinds = black.astype(jnp.int32) + 2 * white.astype(jnp.int32)
+        return canvas.tiles(kinds.reshape(-1, SIZE, SIZE), [None, _black, _white])
+
 
 def _move(legal: Cells, action: jax.Array) -> tuple[Cells, jax.Array, jax.Array]:
     """Returns the new stone, empty for a pass and an illegal move, and whether the move is a pass and illegal."""
@@ -199,11 +214,11 @@ def _recorded(state: State, black: Cells, white: Cells) -> tuple[jax.Array, jax.
     return before, jnp.where(now, digest, state.digests)
 
 
-def _digest(black: Cells, white: Cells) -> tuple[jax.Array, jax.Array]:
-    """Returns two words that differ between positions: those that two positions share by chance have 2^-64."""
-    found = []
+def _digest(black: Cells, white: Cells) -> list[jax.Array]:
+    """Returns two words; two different positions have the same ones with a probability of 2^-64."""
+    found: list[jax.Array] = []
     for start in (np.uint32(0x9E3779B9), np.uint32(0x7F4A7C15)):
-        digest = start
+        digest: Any = start
         for word in (*black.words, *white.words):
             digest = digest ^ word
             # The finalizer of MurmurHash3.
@@ -211,7 +226,7 @@ def _digest(black: Cells, white: Cells) -> tuple[jax.Array, jax.Array]:
             digest = (digest ^ (digest >> np.uint32(13))) * np.uint32(0xC2B2AE35)
             digest = digest ^ (digest >> np.uint32(16))
         found.append(digest)
-    return found[0], found[1]
+    return found
 
 
 def _remembered(recent: jax.Array, own: Cells, other: Cells) -> jax.Array:
@@ -228,3 +243,16 @@ def _stacked(sets: list[Cells]) -> Cells:
 
 def _unstacked(sets: Cells) -> list[Cells]:
     return [Cells(words) for words in zip(*sets.words, strict=True)]
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_WOOD = mix(SAND, ORANGE, 0.25)
+
+
+def _black(canvas: Canvas) -> Canvas:
+    return canvas.disc(0.5, 0.5, 0.44, BLACK)
+
+
+def _white(canvas: Canvas) -> Canvas:
+    return canvas.disc(0.5, 0.5, 0.44, GREY).disc(0.5, 0.5, 0.41, WHITE)

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv.canvas import BLACK, GREY, SAND, WHITE, Canvas
 from jaxenv.core import Task, Transition, in_one_kernel
 from jaxenv.envs.board._board import Cells, two_rewards
 from jaxenv.envs.board._connected import connected
@@ -90,6 +91,25 @@ class Hex(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_SWAP + 1, name="action")
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
+    def draw(self, state: State, canvas: Canvas) -> Canvas:
+        canvas = canvas.fill(GREY).view((-1.6, 16.6), (-10.2, 1.6))
+        cell, x, y = _nearest(canvas.x[0], canvas.y[0])
+        # All cells are painted at once: each pixel has the coordinates that it has within its cell.
+        local = tree.rebuild(canvas, x=x[None], y=y[None])
+        corners = [(0.53 * np.sin(angle), 0.53 * np.cos(angle)) for angle in np.arange(6) * np.pi / 3]
+        free = local.polygon(corners, SAND)
+        kinds = [free, free.disc(0, 0, 0.37, BLACK), free.disc(0, 0, 0.37, WHITE)]
+        kinds += [local.polygon(corners, BLACK), local.polygon(corners, WHITE), local]
+        own, other = (stones.at(_NUMBER.reshape(-1)) for stones in (state.own, state.other))
+        is_white = (state.moves % 2 == 1)[:, None]
+        stones = jnp.where(own, 1 + is_white, jnp.where(other, 2 - is_white, 0)).reshape(-1, SIZE, SIZE)
+        board = jnp.pad(stones, ((0, 0), (1, 1), (1, 1))) + _EDGES[None]
+        shown = board.reshape(-1, (SIZE + 2) ** 2)[:, cell]
+        planes = (sum(jnp.where(shown == i, kind.planes[c], 0) for i, kind in enumerate(kinds)) for c in range(3))
+        return tree.rebuild(canvas, planes=tuple(planes))
+
 
 def _placed(state: State, action: jax.Array) -> tuple[Cells, Cells, Cells, jax.Array]:
     """Returns the stones of the player and of its opponent after the move, the new stone, and its cell.
@@ -111,3 +131,29 @@ def _judged(group: Cells, player: jax.Array) -> tuple[jax.Array, jax.Array]:
     rows, columns = (((group & first).any() & (group & last).any()) for first, last in (_ROW_EDGES, _COLUMN_EDGES))
     wins, illegal = jnp.where(player == 0, rows, columns), ~group.any()
     return wins.astype(jnp.int32) - illegal.astype(jnp.int32), illegal
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+# Around the board, black's edges are 3, white's 4 and the corners 5.
+_EDGES = np.zeros((SIZE + 2, SIZE + 2), np.int32)
+_EDGES[[0, -1]], _EDGES[:, [0, -1]] = 3, 4
+_EDGES[[0, 0, -1, -1], [0, -1, 0, -1]] = 5
+
+
+def _nearest(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the cell of each pixel, numbered with the edges, and the pixel's coordinates from the middle of its cell.
+
+    The middle of cell ``(row, column)`` is at x = column + row / 2 and y = -row * sqrt(3) / 2.
+    """
+    pitch = np.float32(np.sqrt(0.75))
+
+    def in_row(row: np.ndarray) -> tuple[np.ndarray, ...]:
+        column = np.round(x - row / 2)
+        return row, column, x - column - row / 2, y + row * pitch
+
+    above, below = in_row(np.floor(-y / pitch)), in_row(np.floor(-y / pitch) + 1)
+    is_above = np.hypot(above[2], above[3]) < np.hypot(below[2], below[3])
+    row, column, right, up = (np.where(is_above, a, b) for a, b in zip(above, below, strict=True))
+    outside = (np.minimum(row, column) < -1) | (np.maximum(row, column) > SIZE)
+    return np.where(outside, 0, (row + 1) * (SIZE + 2) + column + 1).astype(np.int32), right, up
