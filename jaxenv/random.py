@@ -485,8 +485,8 @@ def _drawn_flag(stream: Stream, mask: jax.Array) -> jax.Array:
     words = []
     for start in range(0, mask.shape[-1], 32):
         flags = mask[..., start : start + 32]
-        bit = np.uint32(1) << np.arange(flags.shape[-1], dtype=np.uint32)
-        words.append(jnp.sum(jnp.where(flags, bit, np.uint32(0)), axis=-1, dtype=jnp.uint32))
+        bits_of_word = jnp.broadcast_to(np.uint32(1) << np.arange(flags.shape[-1], dtype=np.uint32), flags.shape)
+        words.append(jnp.sum(jnp.where(flags, bits_of_word, np.uint32(0)), axis=-1, dtype=jnp.uint32))
     counts = [jax.lax.population_count(word) for word in words]
     total = functools.reduce(jnp.add, counts)
     rank = jnp.floor(uniform(stream) * total.astype(jnp.float32)).astype(jnp.uint32)  # of the drawn flag, from 0

@@ -173,6 +173,27 @@ def test_categorical_without_positive_weights_returns_0(dtype):
     assert jax.jit(random.categorical)(lanes(3), weights=np.zeros((3, 4), dtype)).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("count", [1, 7, 32, 33, 65, 121, 1024, 1025])
+def test_categorical_draws_from_flags_what_it_draws_from_numbers(count):
+    rng, streams = np.random.default_rng(count), lanes(2000)
+    flags = rng.random((2000, count)) < rng.choice([0, 0.02, 0.5, 1], (2000, 1))
+    draws = jax.jit(random.categorical)
+    expected = draws(streams, weights=flags.astype(np.float32))
+    np.testing.assert_array_equal(draws(streams, weights=flags), expected)
+    np.testing.assert_array_equal(
+        draws(streams, weights=flags[-1]), draws(streams, weights=flags[-1].astype(np.float32))
+    )
+
+
+@pytest.mark.parametrize("word", [0, 2**32 - 1])
+def test_categorical_draws_a_flag_at_extreme_words(monkeypatch, word):
+    monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
+    flags = np.zeros((1, 65), bool)
+    flags[0, [3, 31, 32, 64]] = True
+    index = jax.jit(lambda s, w: random.categorical(s, weights=w))(lanes(1), flags)
+    assert index.tolist() == [64 if word else 3]
+
+
 def test_categorical_takes_weights_or_logits_by_name():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(100, 3)).astype(np.float32) - 5

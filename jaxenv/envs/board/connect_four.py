@@ -122,7 +122,7 @@ def _cell(stone: Colour | None, in_line: bool = False) -> Callable[[Canvas], Can
         if stone is None:
             return canvas.disc(0.5, 0.5, 0.38, NIGHT)
         canvas = canvas.disc(0.5, 0.5, 0.4, stone)
-        return canvas.ring(0.5, 0.5, 0.24, 0.1, WHITE) if in_line else canvas
+        return canvas.disc(0.5, 0.5, 0.18, WHITE) if in_line else canvas
 
     return paint
 

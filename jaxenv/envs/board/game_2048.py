@@ -74,7 +74,7 @@ class Game2048(Task):
         return jax.lax.bitcast_convert_type(jnp.stack(state.rows, axis=-1), jnp.int8)
 
     def state_info(self, state: State) -> dict[str, Tree]:
-        return {"action_mask": (state.moves[:, None] & _BITS) != 0}
+        return {"action_mask": (state.moves[:, None] & _BITS[None]) != _U(0)}
 
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((_SIZE, _SIZE), np.int8, 0, _LARGEST, "observation")
