@@ -101,7 +101,8 @@ class Go(Task):
         scored = ((passes & state.passed) | (moves == MOST_MOVES)) & ~repeats & ~illegal
         over = scored | repeats | illegal
         # Who repeats a position or makes an illegal move loses.
-        black_wins = jnp.where(scored, _lead(black, white, scored) > self.params.komi, player == 1)
+        lead = _lead(black, white, scored).astype(jnp.float32)
+        black_wins = jnp.where(scored, lead > self.params.komi, player == 1)
         result = jnp.where(over, 2 * black_wins.astype(jnp.int32) - 1, 0)
         after = State(
             own=other,

@@ -104,7 +104,8 @@ class Hex(Task):
         kinds += [local.polygon(corners, BLACK), local.polygon(corners, WHITE), local]
         own, other = (stones.at(_NUMBER.reshape(-1)) for stones in (state.own, state.other))
         is_white = (state.moves % 2 == 1)[:, None]
-        stones = jnp.where(own, 1 + is_white, jnp.where(other, 2 - is_white, 0)).reshape(-1, SIZE, SIZE)
+        black, white = jnp.where(is_white, other, own), jnp.where(is_white, own, other)
+        stones = (black.astype(jnp.int32) + 2 * white.astype(jnp.int32)).reshape(-1, SIZE, SIZE)
         board = jnp.pad(stones, ((0, 0), (1, 1), (1, 1))) + _EDGES[None]
         shown = board.reshape(-1, (SIZE + 2) ** 2)[:, cell]
         planes = (sum(jnp.where(shown == i, kind.planes[c], 0) for i, kind in enumerate(kinds)) for c in range(3))
