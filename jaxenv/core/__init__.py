@@ -24,6 +24,7 @@ from jaxenv._util.xla import take_rows as take_rows
 from jaxenv._util.xla import unshare as unshare
 from jaxenv.core import _moments as moments  # noqa: F401
 from jaxenv.core._actions import clip_discrete as clip_discrete
+from jaxenv.core._actions import conform as conform
 from jaxenv.core._actions import toward as toward
 from jaxenv.core._count import Count as Count
 from jaxenv.core._observation import checked_observation as checked_observation

@@ -141,7 +141,8 @@ def _holds_environments(value: Any) -> bool:
 def state_bytes(env: "Environment") -> tuple[int, int]:
     """Returns the bytes of state per lane, and bytes that all lanes share."""
     state, _ = env.start_shapes()
-    shared = [x for x in jax.tree.leaves(state, is_leaf=tree.is_shared) if tree.is_shared(x)]
+    nodes = jax.tree.leaves(state, is_leaf=tree.is_shared)
+    shared = [x for x in nodes if tree.is_shared(x) and not isinstance(x, tree.Grouped)]
     total, together = (sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(t)) for t in (state, shared))
     return (total - together) // env.spec_lanes, together
 

@@ -41,16 +41,21 @@ def merging_leaves(function: Callable[..., Any], structure: Any) -> Callable[...
     the result: each call of `merging_leaves` starts another cache of traces.
     """
 
-    @jax.custom_batching.custom_vmap
-    @jax.jit
-    def on_leaves(leaves: list[jax.Array], *values: Any) -> tuple[Any, ...]:
+    def unmerged(leaves: list[jax.Array], *values: Any) -> tuple[Any, ...]:
         return function(structure.unflatten(leaves), *values)
+
+    on_leaves = jax.custom_batching.custom_vmap(jax.jit(unmerged))
 
     @on_leaves.def_vmap
     def merge(size: int, batched: Any, leaves: Any, *values: Any) -> Any:
         lanes = values[0].shape[-1]
         env, batched_env = structure.unflatten(leaves), structure.unflatten(batched[0])
-        is_batched = {flag.path: flag.value for flag in declared_leaves(batched_env)}
+        flags = declared_leaves(batched_env)
+        is_batched = {flag.path: flag.value for flag in flags}
+        if any(flag.value and flag.in_lanes is False for flag in flags):  # weights per batch fit no merged batch
+            axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(batched))
+            out = jax.vmap(unmerged, in_axes=axes, axis_size=size)(leaves, *values)
+            return out, jax.tree.map(lambda _: True, out)
 
         def merged(x: Any, batched: Any) -> Any:
             x = x if batched else jnp.broadcast_to(x, (size, *x.shape))

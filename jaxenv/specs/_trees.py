@@ -81,7 +81,7 @@ def _sample_masked(spec: Tree, stream: random.Stream, outer: Outer, mask: Any) -
         agents = range(spec.shape[0])
         drawn = [random.categorical(random.fold_in(stream, i), weights=mask[..., i, :]) for i in agents]
         value = jnp.stack(drawn, axis=-1)
-    return value.astype(spec.dtype) + spec.minimum
+    return value.astype(spec.dtype) + jnp.broadcast_to(spec.minimum, value.shape)
 
 
 def validate(spec: Tree, value: Tree, outer: Outer = ()) -> None:

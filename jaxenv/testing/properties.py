@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from jaxenv._util.names import did_you_mean
 from jaxenv.testing._properties import (
+    agents,
     batch,
     episodes,
     gradients,
@@ -109,6 +110,8 @@ _ALL = (
     Property(54, "repeated actions stop at the end", wrapping.repeat_stops_at_end),
     # Rollouts
     Property(55, "one unroll equals two half unrolls", transformations.unroll_in_halves),
+    # Agents
+    Property(56, "agents are lanes of their own", agents.agents_agree),
 )
 
 PROPERTIES: dict[str, Property] = {p.name: p for p in _ALL}

@@ -71,6 +71,10 @@ def environments(
         if ours != theirs:
             raise ValueError(f"{name}: env and eval_env must have the same {spec}, got {ours} and {theirs}")
     for made in (env, eval_env):
+        if made.num_agents > 1:
+            wrapper = "Opponent" if made.turns else "AgentsAsLanes"
+            rule = f"env must have one agent, {made} has {made.num_agents} agents: put {wrapper} in wrappers"
+            raise ValueError(f"{name}: {rule}")
         if made.reward_spec().shape != ():
             raise ValueError(f"{name}: the reward must be one number per lane, got {made.reward_spec()} of {made}")
     for level in layers(eval_env):

@@ -261,6 +261,8 @@ def where(mask: jax.Array, new: T, old: T) -> T:
         raise ValueError(f"tree.where: mask must be bool [B], got {described(mask)}")
 
     def select(b: Any, a: Any) -> Any:
+        if isinstance(b, Grouped):
+            raise ValueError
         if a is b or is_shared(b):
             return b
         return jnp.where(expand(mask, jnp.ndim(b)), a, b)
@@ -275,6 +277,8 @@ def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
     """Explains why `where` cannot take lanes of these trees; ``None`` if structure and shapes fit."""
     check_arrays("tree.where", "new", new)
     check_arrays("tree.where", "old", old)
+    if any(isinstance(node, Grouped) for node in jax.tree.leaves(old, is_leaf=is_shared)):
+        return "old holds groups of lanes (tree.Grouped), such as games of several agents; a mask cannot divide them"
     if structure(new) != structure(old):
         return f"new must have the structure of old, {structure(old)}, got {structure(new)}"
     for (path, x), y in zip(flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
@@ -301,6 +305,8 @@ def gather(tree: T, index: jax.Array) -> T:
     check_arrays("tree.gather", "tree", tree)
 
     def lanes(x: Any) -> Any:
+        if isinstance(x, Grouped):
+            raise ValueError("tree.gather: tree holds groups of lanes (tree.Grouped), which lanes cannot leave")
         if is_shared(x):
             return x
         if not jnp.ndim(x):

@@ -27,6 +27,8 @@ from jaxenv.wrappers.action.one_hot_action import OneHotAction as OneHotAction
 from jaxenv.wrappers.action.rescale_action import RescaleAction as RescaleAction
 from jaxenv.wrappers.action.sticky_action import StickyAction as StickyAction
 from jaxenv.wrappers.action.transform_action import TransformAction as TransformAction
+from jaxenv.wrappers.agents.agents_as_lanes import AgentsAsLanes as AgentsAsLanes
+from jaxenv.wrappers.agents.opponent import Opponent as Opponent
 from jaxenv.wrappers.episode.autoreset import AutoReset as AutoReset
 from jaxenv.wrappers.episode.discount import Discount as Discount
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey as FixedResetKey

@@ -15,6 +15,7 @@ from jaxenv import random, specs, wrappers
 from jaxenv.core.environment import Environment
 from jaxenv.testing import Counting, check_wrapper, random_environment
 from jaxenv.testing.report import Status
+from tests.games import Nim, best_move
 from tests.testing.twins import Walk
 from tests.wrappers.paying import paying
 
@@ -143,6 +144,7 @@ WRAPPERS: dict[str, Entry] = {
     "LevelReplay": Entry(bound("LevelReplay")),
     "GoalConditioned": Entry(bound("GoalConditioned", *goal_of_walk)),
     "Multitask": Entry(lambda env: jaxenv.Multitask((env, wrappers.TransformReward(env, lambda reward: -reward)))),
+    "Opponent": Entry(bound("Opponent", best_move, "drawn"), Nim),
     # --- statistics and structure ---
     "EpisodeStatistics": Entry(bound("EpisodeStatistics")),
     "EvalReturn": Entry(bound("EvalReturn")),

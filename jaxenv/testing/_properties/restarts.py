@@ -35,7 +35,7 @@ def restart_is_reset(subject: Subject) -> str:
     """
     _require_levels(subject)
     level = _frozen(subject.stack)
-    rollout = _next_step_rollout(subject, level)
+    rollout = next_step_rollout(subject, level)
     level = in_mode(level, "next_step")
     restarted = rollout.step_type[1:] == StepType.FIRST
     if not restarted.any():
@@ -106,7 +106,7 @@ def _frozen(env: Environment) -> Environment:
     return tree.rebuild(env, env=_frozen(env.env), **changes)
 
 
-def _next_step_rollout(subject: Subject, env: Environment) -> Rollout:
+def next_step_rollout(subject: Subject, env: Environment) -> Rollout:
     """Returns a rollout of ``env`` with FIRST rows: the shared one if possible."""
     if env is subject.stack and env.autoreset == "next_step":
         return subject.rollout

@@ -80,6 +80,8 @@ def make(
     if limit is None:
         limit = _own_limit(spec, env) if follows_params else spec.max_episode_steps
     env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy, follows_params)
+    if env.num_envs != num_envs:  # games of several lanes: num_envs counts lanes
+        env = env._with_num_envs(num_envs)
     env.check_lanes(num_envs)
     return env
 

@@ -3,7 +3,7 @@
 ``TWINS`` names the properties of ``check_env`` that reject each of them. The modules mirror the properties of the kit.
 """
 
-from tests.testing.twins import batch, episodes, randomness, structure, transformations, values, wrapping
+from tests.testing.twins import agents, batch, episodes, randomness, structure, transformations, values, wrapping
 from tests.testing.twins.twin import Twin as Twin
 from tests.testing.twins.walk import Walk as Walk
 
@@ -15,4 +15,5 @@ TWINS: dict[str, Twin] = {
     **values.TWINS,
     **episodes.TWINS,
     **wrapping.TWINS,
+    **agents.TWINS,
 }

@@ -1,0 +1,1 @@
+"""Wrappers of environments with several agents."""

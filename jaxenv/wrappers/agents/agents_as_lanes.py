@@ -1,0 +1,236 @@
+"""Show every agent of a game as a lane of its own."""
+
+import dataclasses
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import specs, tree
+from jaxenv.core import BatchWrapper, StepType, TimeStep, Wrapper, conform
+from jaxenv.random import Clock, KeyWords
+from jaxenv.tree import Tree
+
+
+@tree.struct
+class AgentLanes:
+    """State of the games, and of the lanes that are their agents.
+
+    Attributes:
+        games: the state of ``env``, leaves ``[B, ...]``.
+        keys: the key words of the lanes, two ``uint32[B * A]``.
+        env_id: int32 ``[B * A]``.
+        waiting: bool ``[B * A]``, whether the agent has left and waits for the end of its game.
+    """
+
+    games: tree.Grouped
+    keys: KeyWords
+    env_id: jax.Array
+    waiting: jax.Array
+
+
+class AgentsAsLanes(Wrapper):
+    """Folds the A agents of each of B games into lanes: arrays ``[B, A, ...]`` become ``[B * A, ...]``.
+
+    Lane ``A * i + a`` is agent a of game i. A learner of single agents then trains one policy for all agents (parameter
+    sharing), and every wrapper outside works for each agent. ``num_envs`` counts lanes, so it is a multiple of A, also
+    in ``make(id, num_envs, wrappers=["AgentsAsLanes"])``. The games are those that lanes 0, A, 2A, ... of ``env`` play.
+
+    An agent that leaves before the end of its game, as ``env_info["agent_terminated"]`` reports, has a LAST row with
+    discount 0 there. Its lane then waits: it repeats FIRST rows without a reward until the next game starts, so the
+    masks of every learner leave the wait out.
+
+    The wrapper goes outside ``AutoReset``. A game cannot restart, wait or move to another batch for one of its agents
+    alone, so ``reset_where`` and ``step_where`` refuse it. Owns all fields of a TimeStep.
+
+    Args:
+        env: an environment whose agents act at once, with equal actions and with observations of one shape. Bounds of
+            observations are the widest of all agents.
+        agent_id: add the number of the agent: the observation is then ``{"observation", "agent_id"}`` with
+            ``agent_id`` int32 ``[B * A]``, 0 to A - 1.
+
+    Raises:
+        ValueError: for one agent, for a game of turns, for agents whose actions differ, or for a number of lanes that
+            is not a multiple of A.
+    """
+
+    agent_id: bool = tree.static(default=False)
+
+    owns: ClassVar[frozenset[str]] = frozenset(field.name for field in dataclasses.fields(TimeStep))
+    in_evaluation = "kept"
+    place = "batch"
+    opt_outs = dict.fromkeys(BatchWrapper.opt_outs, "the agents of a game share its state")
+
+    def check(self) -> None:
+        if self.env.turns:
+            rule = "env must be a game whose agents act at once"
+            raise ValueError(f"AgentsAsLanes: {rule}, {self.env} is a game of turns: see jaxenv.wrappers.Opponent")
+        if self.env.num_agents < 2:
+            raise ValueError(f"AgentsAsLanes: env must have two or more agents, {self.env} has one")
+        self.action_spec()  # raises for agents that differ
+
+    # --- specs -------------------------------------------------------------------------------------------------------
+
+    def observation_spec(self) -> Tree:
+        observation = jax.tree.map(_of_any_agent, self.env.observation_spec())
+        if not self.agent_id:
+            return observation
+        return {"observation": observation, "agent_id": specs.discrete(self.env.num_agents, name="agent_id")}
+
+    def action_spec(self) -> Tree:
+        def of_each_agent(spec: specs.Array) -> specs.Array:
+            of_one = _of_any_agent(spec)
+            if isinstance(spec, specs.Bounded) and (
+                np.any(spec.minimum != of_one.minimum) or np.any(spec.maximum != of_one.maximum)
+            ):
+                rule = "all agents must have the same actions to be lanes of one policy"
+                raise ValueError(f"AgentsAsLanes: {rule}, got {spec} of {self.env}")
+            return of_one
+
+        return jax.tree.map(of_each_agent, self.env.action_spec())
+
+    def reward_spec(self) -> specs.Array:
+        return _of_any_agent(self.env.reward_spec())
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        return ("agent",)
+
+    # --- lanes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def num_envs(self) -> int:
+        return self.env.num_envs * self.env.num_agents
+
+    @property
+    def spec_lanes(self) -> int:
+        return self.env.spec_lanes * self.env.num_agents
+
+    def check_lanes(self, num_lanes: int) -> None:
+        self.env.check_lanes(self._num_games(num_lanes))
+
+    def _with_num_envs(self, num_envs: int) -> Self:
+        return tree.rebuild(self, env=self.env._with_num_envs(self._num_games(num_envs)))
+
+    def take(self, index: jax.Array) -> Self:
+        self._num_games(index.shape[0])
+        return tree.rebuild(self, env=self.env.take(index[:: self.env.num_agents] // self.env.num_agents))
+
+    def _num_games(self, num_lanes: int) -> int:
+        if num_lanes % (count := self.env.num_agents):
+            rule = f"num_envs must be a multiple of the {count} agents of a game"
+            raise ValueError(f"AgentsAsLanes: {rule}, got {num_lanes} lanes of {self.env}")
+        return num_lanes // count
+
+    def _folded(self, values: Tree) -> Tree:
+        """Folds arrays ``[B, A, ...]`` into ``[B * A, ...]`` and repeats ``[B, ...]`` for each agent."""
+        count = self.env.num_agents
+
+        def fold(x: jax.Array) -> jax.Array:
+            if x.shape[1:2] != (count,):
+                x = jnp.broadcast_to(x[:, None], (x.shape[0], count, *x.shape[1:]))
+            return x.reshape(-1, *x.shape[2:])
+
+        return jax.tree.map(fold, values)
+
+    def _unfolded(self, values: Tree) -> Tree:
+        return jax.tree.map(lambda x: x.reshape(-1, self.env.num_agents, *x.shape[1:]), values)
+
+    def _observed(self, observation: Tree, num_lanes: int) -> Tree:
+        observation = self._folded(observation)
+        if not self.agent_id:
+            return observation
+        number = jnp.arange(num_lanes, dtype=jnp.int32) % np.int32(self.env.num_agents)
+        return {"observation": observation, "agent_id": tree.vary_like(jax.tree.leaves(observation)[0], number)}
+
+    def _row(self, timestep: TimeStep, env_id: jax.Array) -> TimeStep:
+        env_info = self._folded(timestep.env_info)
+        if "final_observation" in env_info:
+            final = self._observed(timestep.env_info["final_observation"], env_id.shape[0])
+            env_info = {**env_info, "final_observation": final}
+        return TimeStep(
+            step_type=self._folded(timestep.step_type),
+            reward=self._folded(timestep.reward),
+            discount=self._folded(timestep.discount),
+            observation=self._observed(timestep.observation, env_id.shape[0]),
+            prev_action=self._folded(timestep.prev_action),
+            env_id=env_id,
+            env_info=env_info,
+        )
+
+    # --- episodes ----------------------------------------------------------------------------------------------------
+
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
+        if previous is not None:
+            rule = "the agents of a game restart together: restart games inside AgentsAsLanes"
+            raise ValueError(f"AgentsAsLanes: {rule}, by AutoReset or reset_where")
+        self._num_games(env_id.shape[0])
+        of_game = jax.tree.map(lambda x: x[:: self.env.num_agents], (keys, env_id, episode))
+        games, timestep = self.env.begin(*of_game)
+        state = AgentLanes(tree.Grouped(games), keys, env_id, jnp.zeros_like(env_id, bool))
+        return state, self._row(timestep, jnp.copy(env_id))
+
+    def proceed(self, state: AgentLanes, action: Tree) -> tuple[Tree, TimeStep]:
+        action = conform(self.action_spec(), action, state.env_id.shape[0], str(self))
+        games, timestep = self.env.proceed(state.games.value, self._unfolded(action))
+        row = self._row(timestep, state.env_id)
+        waiting = state.waiting
+        if (ended := row.env_info.get("agent_terminated")) is not None:
+            row, waiting = self._with_waits(games, row, waiting, ended & ~waiting)
+        return AgentLanes(tree.Grouped(games), state.keys, state.env_id, waiting), row
+
+    def _with_waits(
+        self, games: Tree, row: TimeStep, waiting: jax.Array, ended: jax.Array
+    ) -> tuple[TimeStep, jax.Array]:
+        """Ends the episodes of agents that leave, and lets those that have left wait: FIRST rows without a reward."""
+        if self.autoreset == "same_step":
+            rule = "agents that leave before the end of a game wait on FIRST rows"
+            raise ValueError(f"AgentsAsLanes: {rule}, which 'same_step' has not: make {self.env} with 'next_step'")
+        quiet = waiting & ~row.is_first()
+        of_state = jax.eval_shape(self.env.env_info_of, games)
+        of_step = {name: x for name, x in row.env_info.items() if name not in of_state}
+        zeros = tree.zeros((row.reward, row.prev_action, of_step))
+        reward, prev_action, of_step = tree.where(quiet, zeros, (row.reward, row.prev_action, of_step))
+        step_type = jnp.where(ended, np.int32(StepType.LAST), row.step_type)
+        discount = jnp.where(ended, np.float32(0), row.discount)
+        row = dataclasses.replace(
+            row,
+            step_type=jnp.where(quiet, np.int32(StepType.FIRST), step_type),
+            reward=reward,
+            discount=jnp.where(quiet, np.float32(1), discount),
+            prev_action=prev_action,
+            env_info={**row.env_info, **of_step},
+        )
+        starts = row.is_first() & ~quiet
+        return row, (waiting | ended) & ~starts
+
+    def inner(self, state: AgentLanes) -> Tree:
+        return state.games.value
+
+    def clock(self, state: AgentLanes) -> Clock:
+        clock = self.env.clock(state.games.value)
+        return Clock(state.keys, state.env_id, self._folded(clock.episode), self._folded(clock.step))
+
+    @property
+    def observes_state(self) -> bool:
+        return self.env.observes_state
+
+    def observation_of(self, state: AgentLanes) -> Tree:
+        return self._observed(self.env.observation_of(state.games.value), state.env_id.shape[0])
+
+    def env_info_of(self, state: AgentLanes) -> dict[str, Tree]:
+        return self._folded(self.env.env_info_of(state.games.value))
+
+    def picture_of(self, state: AgentLanes, size: tuple[int, int]) -> jax.Array:
+        pictures = self.env.picture_of(state.games.value, size)
+        return jnp.repeat(pictures, self.env.num_agents, axis=0)
+
+
+def _of_any_agent(spec: Any) -> Any:
+    """Returns the spec of one agent ``[...]`` from that of all ``[A, ...]``, with bounds that hold for each."""
+    if isinstance(spec, specs.Bounded):
+        return spec.replace(shape=spec.shape[1:], minimum=spec.minimum.min(axis=0), maximum=spec.maximum.max(axis=0))
+    return spec.replace(shape=spec.shape[1:])

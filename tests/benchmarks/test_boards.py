@@ -1,0 +1,31 @@
+"""Board games: both sides play whole games of the same length."""
+
+import pytest
+
+from benchmarks import boards
+from tests.benchmarks.sizes import LANES, STEPS
+
+
+@pytest.mark.parametrize("id", boards.PEERS)
+def test_both_sides_play_games_of_the_same_length(run, id, capsys):
+    pytest.importorskip("pgx")
+    (row,) = run("boards", "--ids", id, "--num-steps", "400")["rows"]
+    sides = row["contestants"]
+    assert sides.keys() == {"jaxenv", "pgx"}
+    assert sides["pgx"]["steps"][0] == LANES * 400
+    assert 0 <= LANES * 400 - sides["jaxenv"]["steps"][0] - sides["jaxenv"]["episodes"][0] <= LANES
+    ours, theirs = (side["steps"][0] / side["episodes"][0] for side in sides.values())
+    assert ours == pytest.approx(theirs, rel=0.3)
+    assert id in capsys.readouterr().out
+
+
+def test_without_pgx_a_message_says_so(capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pgx", None)
+    assert boards.main(["--num-envs", str(LANES), "--num-steps", str(STEPS)]) == 1
+    assert "pgx cannot be imported" in capsys.readouterr().err
+
+
+def test_other_ids_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        boards.parse(["--ids", "TicTacToe-v0"])
+    assert "got 'TicTacToe-v0'" in capsys.readouterr().err
