@@ -409,6 +409,39 @@ def levels():
     return picture
 
 
+def agents():
+    """Three games of two agents as an array of games by agents; the same agents as six lanes; a game of turns."""
+    picture = Picture(388, "Agents are an axis after the lanes, or lanes of their own", agents.__doc__)
+    colours, height, step = (BLUE, ORANGE), 34, 38
+    top = 116
+    picture.text(28, 84, "at once: [B, A]", 16, bold=True)
+    picture.text(28, 104, "reward float32 [3, 2]", 13, DARK, mono=True)
+    picture.text(268, 84, "AgentsAsLanes: [B * A]", 16, bold=True)
+    picture.text(268, 104, "reward float32 [6]", 13, DARK, mono=True)
+    picture.text(528, 84, "in turns: Opponent", 16, bold=True)
+    picture.text(528, 104, "a move and its answer are one step", 13, DARK)
+    for game in range(3):
+        y = top + 18 + game * 2 * step
+        picture.text(28, y + 23, f"game {game}", 14)
+        for agent, colour in enumerate(colours):
+            x, lane = 92 + agent * 62, 2 * game + agent
+            picture.label(x, y, 56, height, f"{'ab'[agent]}{game}", tint(colour, 0.45), bold=True)
+            at = top + lane * step
+            picture.path([(x + 58, y + 17), (232, y + 17), (236, at + 17), (262, at + 17)], tint(colour, 0.7), 1.5)
+            picture.label(268, at, 56, height, f"{'ab'[agent]}{game}", tint(colour, 0.45), bold=True)
+            picture.text(334, at + 22, f"lane {lane}", 14)
+    for i, (who, what) in enumerate(
+        (("a", "FIRST"), ("a", "the agent's move"), ("b", "the policy's answer"), ("a", "MID: the agent's turn"))
+    ):
+        y, colour = top + i * 52, colours["ab".index(who)]
+        picture.label(528, y, 44, height, who, tint(colour, 0.45), bold=True)
+        picture.text(584, y + 22, what, 14)
+        if i < 3:
+            picture.path([(550, y + height + 2), (550, y + 50)], GREY, 1.5)
+    picture.text(28, 368, "All agents of a game share its step_type, and discount unless one leaves earlier.", 14, DARK)
+    return picture
+
+
 def _cart_pole(picture, x, y, length):
     """A cart at (x, y) whose pole has the given half-length in metres."""
     tip = (x + 22 * length, y - 12 - 66 * length)
@@ -418,7 +451,7 @@ def _cart_pole(picture, x, y, length):
     picture.disc(x, y - 14, 3.5, INK)
 
 
-PICTURES = {f.__name__: f for f in (timestep, episodes, lanes, rewards, streams, stacks, params, levels)}
+PICTURES = {f.__name__: f for f in (timestep, episodes, lanes, rewards, streams, stacks, params, levels, agents)}
 
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).with_suffix(""))

@@ -8,6 +8,7 @@ from jaxenv.envs import classic_control as classic_control
 from jaxenv.envs import grid as grid
 from jaxenv.envs import minatar as minatar
 from jaxenv.envs import misc as misc
+from jaxenv.envs import particle as particle
 from jaxenv.envs import probes as probes
 from jaxenv.envs import toy_text as toy_text
 
