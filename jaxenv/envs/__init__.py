@@ -1,8 +1,8 @@
 """Environments on batched arrays, one per file. Made by id: ``jaxenv.make("CartPole-v1", num_envs=8)``."""
 
 from jaxenv.core import register
-from jaxenv.envs import box2d as box2d
 from jaxenv.envs import board as board
+from jaxenv.envs import box2d as box2d
 from jaxenv.envs import bsuite as bsuite
 from jaxenv.envs import classic_control as classic_control
 from jaxenv.envs import grid as grid

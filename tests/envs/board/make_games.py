@@ -3,8 +3,9 @@
     python -m venv pgx && pgx/bin/pip install pgx==2.6.0
 
 Moves are random legal ones and a few illegal ones; in Go, players like to place stones where they had some, which
-repeats positions, and in Hex they like to swap. Rows are those of this library: a game that is over restarts in the next row, whose action is
-ignored. Players are numbered by colour, the one that moves first is 0, while Pgx numbers them at random.
+repeats positions, and in Hex they like to swap. Rows are those of this library: a game that is over restarts in the
+next row, whose action is ignored. Players are numbered by colour, the one that moves first is 0, while Pgx numbers them
+at random.
 """
 
 import pathlib
