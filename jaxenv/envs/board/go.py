@@ -1,7 +1,7 @@
 """Go on 9 by 9 points: two players place stones in turn, and the larger area wins.
 
 Reference: Pgx's ``go_9x9`` 2.6.0 (tests/envs/board/test_go.py contains games that it played). There a player of a game
-is black or white at random; here ``first`` is black.
+is black or white at random; here player 0 is black, which moves first.
 
 A group, stones of one colour that touch along lines, is captured and removed when none of its points touches a free
 point. A move that leaves a group of its own without a free point is illegal unless it captures. So is taking back at

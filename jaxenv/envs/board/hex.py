@@ -1,7 +1,7 @@
 """Hex on 11 by 11 cells: two players place stones in turn until one of them connects two opposite edges.
 
 Reference: Pgx's ``hex`` 2.6.0 (tests/envs/board/test_hex.py contains games that it played). There a player of a game
-is black or white at random; here ``first`` is black.
+is black or white at random; here player 0 is black, which moves first.
 
 Cells are hexagons. Cell ``(row, column)`` touches the cells to its left and right, above and below, and
 ``(row - 1, column + 1)`` and ``(row + 1, column - 1)``. Black connects the first and the last row, white the first and
