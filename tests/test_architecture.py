@@ -28,7 +28,7 @@ FLOORS: list[set[str]] = [
     {"__main__"},
 ]
 # Learners are written as a user would write them.
-LEARNERS = [PACKAGE / "training" / f"{name}.py" for name in ("ppo", "dqn", "sac", "ued")]
+LEARNERS = [PACKAGE / "training" / f"{name}.py" for name in ("ppo", "dqn", "sac", "ued", "self_play")]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 

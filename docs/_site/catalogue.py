@@ -28,6 +28,7 @@ FAMILY_PAGES = {
     "MinAtar": "minatar",
     "bsuite": "bsuite",
     "Tasks from papers": "misc",
+    "Board games": "board",
     "Probes of learners": "probes",
 }
 

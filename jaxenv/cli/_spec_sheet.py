@@ -26,6 +26,7 @@ FAMILIES = {
     "minatar": "MinAtar",
     "bsuite": "bsuite",
     "misc": "Tasks from papers",
+    "board": "Board games",
     "games": "Games",
     "probes": "Probes of learners",
 }

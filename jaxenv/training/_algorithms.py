@@ -12,7 +12,7 @@ from jaxenv._util import source
 from jaxenv._util.checks import check_choice
 from jaxenv.training.config import RunConfig
 
-MODULES = {name: f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "ued")}
+MODULES = {name: f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "ued", "self_play")}
 
 
 def module(owner: str, name: str) -> Any:

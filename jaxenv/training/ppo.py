@@ -181,7 +181,7 @@ class Stages(NamedTuple):
 
 def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> Stages:
     """Makes the stages of an update for a stack; ``lanes`` says which of its lanes this device steps."""
-    pi, network, read, legal = _model(config, env)
+    pi, network, read, legal = model(config, env)
     heads: Callable[..., Any] = network.apply
     num_envs = lanes.per_device("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
@@ -344,7 +344,7 @@ def make_policy(
     Actions are the most probable ones; with ``explore`` they are sampled.
     """
     evaluation.check_acting(Config, config, env, explore)
-    pi, network, read, legal = _model(config, env)
+    pi, network, read, legal = model(config, env)
 
     def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, memory = carried
@@ -434,7 +434,7 @@ def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
     return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
 
 
-def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distribution, ActorCritic, Reader, Callable]:
+def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distribution, ActorCritic, Reader, Callable]:
     """Returns the distribution, the network, its reader of observations, and a function that finds legal actions."""
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec, config.squash)

@@ -84,7 +84,7 @@ def test_values_of_the_rollout_are_those_of_a_replay_of_its_rows(cell):
         learner, _, _ = stages.collect(learner, env)  # the second unroll starts within episodes
         collected, rows, last_observation = stages.collect(learner, env)
         _, found = stages.advantages(config, learner.memory, collected, rows, last_observation)
-        network = ppo._model(config, env)[1]
+        network = ppo.model(config, env)[1]
         observation = data.with_last(rows.policy_info["observation"], last_observation)
         starts = data.with_last(rows.timestep.is_first(), collected.timestep.is_first())
         _, values, _ = network.apply(learner.params, observation, learner.memory, starts)
@@ -262,7 +262,7 @@ def test_the_loss_replays_the_memory_of_the_rollout_with_its_restarts(masked, mo
 
 
 def test_actor_and_critic_read_a_row_itself_next_to_what_the_memory_keeps_of_it():
-    _, network, _, _ = ppo._model(CHAIN, jaxenv.make(CHAIN.env_id, num_envs=2))
+    _, network, _, _ = ppo.model(CHAIN, jaxenv.make(CHAIN.env_id, num_envs=2))
     row = jnp.stack([jnp.zeros(3), jnp.arange(1.0, 4.0)])[None]  # [1, B, n]
     starts = jnp.zeros((1, 2), bool)
     params = network.init(jax.random.key(0), (row,), network.start(2), starts)
@@ -315,7 +315,7 @@ def test_the_activation_is_the_one_that_is_asked_for():
     outputs = []
     for activation in ("tanh", "relu"):
         config = ppo.Config(activation=activation, hidden=(8,))
-        _, network, read, _ = ppo._model(config, env)
+        _, network, read, _ = ppo.model(config, env)
         observation = read(timestep.observation * 50)
         params = network.init(jax.random.key(0), observation)
         layers = params["params"]["critic"]

@@ -61,7 +61,7 @@ def test_the_policy_is_the_network_of_its_seed_with_its_statistics(run):
     env = trained.make_env(num_envs=64, gravity=3.0)
     assert float(env.params.gravity) == 3.0
     _, timestep = env.reset(jax.random.key(1))
-    pi, network, read, _ = ppo._model(CONFIG, env)
+    pi, network, read, _ = ppo.model(CONFIG, env)
     _, seen = evaluation.normalizer(CONFIG).frozen().transform_timestep(learner.statistics, timestep)
     expected = pi.mode(network.apply(learner.params, read(seen.observation))[0])
     np.testing.assert_array_equal(trained.policy(timestep, None, trained.memory).action, expected)

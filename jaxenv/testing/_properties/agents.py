@@ -71,9 +71,7 @@ def _require_gone(subject: Subject, env: Environment, rollout: Rollout, gone: np
         require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
 
 
-def _require_folds(
-    subject: Subject, env: Environment, rollout: Rollout, ended: np.ndarray, gone: np.ndarray
-) -> None:
+def _require_folds(subject: Subject, env: Environment, rollout: Rollout, ended: np.ndarray, gone: np.ndarray) -> None:
     try:
         folded = AgentsAsLanes(env)
     except ValueError:  # agents with different actions are not lanes of one policy
