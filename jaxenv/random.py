@@ -483,8 +483,8 @@ def _drawn_flag(stream: Stream, mask: jax.Array) -> jax.Array:
     packs them into words.
     """
     words = []
-    for start in range(0, mask.shape[-1], 32):
-        flags = mask[..., start : start + 32]
+    for number in range(0, mask.shape[-1], 32):
+        flags = mask[..., number : number + 32]
         bits_of_word = jnp.broadcast_to(np.uint32(1) << np.arange(flags.shape[-1], dtype=np.uint32), flags.shape)
         words.append(jnp.sum(jnp.where(flags, bits_of_word, np.uint32(0)), axis=-1, dtype=jnp.uint32))
     counts = [jax.lax.population_count(word) for word in words]

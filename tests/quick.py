@@ -16,6 +16,7 @@ FILES = {
     "tests/data/replay": "batch prioritized_sampling ring sum_tree",
     "tests/data/transformers": "image_scale reward_transformers",
     "tests/envs": "card_game",
+    "tests/envs/board": "connect_four",
     "tests/envs/box2d": "lunar_lander",
     "tests/envs/bsuite": "catch discounting_chain",
     "tests/envs/classic_control": "pendulum",

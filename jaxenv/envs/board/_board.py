@@ -67,7 +67,7 @@ class Cells:
 
     def count(self) -> Any:
         """Returns the number of cells in the set, int32 ``[B]``."""
-        return sum(jax.lax.population_count(word) for word in self.words).astype(jnp.int32)
+        return functools.reduce(operator.add, map(jax.lax.population_count, self.words)).astype(jnp.int32)
 
     def moved(self, distance: int) -> "Cells":
         """Adds ``distance`` (-31 to 31, not 0) to the number of every cell; cells beyond the words drop out."""

@@ -130,15 +130,14 @@ def _merged(lines: Rows) -> tuple[Rows, Any]:
     cd = _filled(c) & ~_filled(c ^ d) & ~bc
     a, b, c, d = a + (ab & _ONES), b + (bc & _ONES), c + (cd & _ONES), d & ~cd
     gained = _sum_of_tiles((a & ab) | (b & bc)) + _sum_of_tiles(c & cd)
-    b, c, d = _where(
-        ab, (c, d, _U(0)), _where(bc, (b, d, _U(0)), (b, c, d))
-    )  # those behind a pair come one cell nearer
+    # The tiles behind a pair come one cell nearer.
+    b, c, d = _where(ab, (c, d, _U(0)), _where(bc, (b, d, _U(0)), (b, c, d)))
     return (a, b, c, d), gained
 
 
 def _sum_of_tiles(exponents: Any) -> Any:
     tiles = (_U(1) << ((exponents >> _U(shift)) & _U(31)) for shift in (0, 8, 16, 24))
-    return sum((tile & ~_U(1) for tile in tiles), _U(0))  # 0 for a free cell
+    return functools.reduce(operator.add, (tile & ~_U(1) for tile in tiles))  # 0 for a free cell
 
 
 def _legal(rows: Rows) -> Any:
@@ -150,16 +149,14 @@ def _legal(rows: Rows) -> Any:
     for row, below in itertools.pairwise(rows):
         lower, higher = _slides(row, below)
         up, down = up | lower, down | higher
-    return sum(
-        (jnp.where(flags != _U(0), bit, _U(0)) for flags, bit in zip((left, up, right, down), _BITS, strict=True)),
-        _U(0),
-    )
+    found = (jnp.where(cells != _U(0), bit, _U(0)) for cells, bit in zip((left, up, right, down), _BITS, strict=True))
+    return functools.reduce(operator.or_, found)
 
 
 def _slides(a: Any, b: Any) -> tuple[Any, Any]:
     """Returns in which bytes the tile of ``b`` can move to ``a``, and the one of ``a`` to ``b``."""
-    has_a, has_b, equal = _filled(a), _filled(b), ~_filled(a ^ b)
-    merge = has_a & has_b & equal
+    has_a, has_b = _filled(a), _filled(b)
+    merge = has_a & has_b & ~_filled(a ^ b)
     return (has_b & ~has_a) | merge, (has_a & ~has_b) | merge
 
 
@@ -167,7 +164,8 @@ def _with_tile(rows: Rows, word: Any, kind: Any, probability: Any) -> Rows:
     """Puts a tile in a free cell by two random words; a full board stays as it is."""
     free = [~_filled(row) & _ONES for row in rows]
     counts = [jax.lax.population_count(row) for row in free]
-    rank = random.high_product(word, sum(counts, _U(0))) + _U(1)  # of the free cells, row by row, from 1
+    # The number of the cell among the free cells, row by row, from 1.
+    rank = random.high_product(word, functools.reduce(operator.add, counts)) + _U(1)
     tile = jnp.where(random.unit(kind) < probability, _U(2), _U(1)) * _ONES
     found = []
     for row, cells, count in zip(rows, free, counts, strict=True):
@@ -179,12 +177,14 @@ def _with_tile(rows: Rows, word: Any, kind: Any, probability: Any) -> Rows:
 
 
 def _transposed(rows: Rows) -> Rows:
+    """Exchanges rows and columns, first of bytes, then of pairs of bytes."""
     a, b, c, d = rows
     odd, half = _U(0xFF00FF00), _U(0xFFFF0000)
     a, b = (a & ~odd) | ((b & ~odd) << _U(8)), ((a & odd) >> _U(8)) | (b & odd)
     c, d = (c & ~odd) | ((d & ~odd) << _U(8)), ((c & odd) >> _U(8)) | (d & odd)
-    to, over = (lambda x, y: (x & ~half) | (y << _U(16))), (lambda x, y: (x >> _U(16)) | (y & half))
-    return to(a, c), to(b, d), over(a, c), over(b, d)
+    a, c = (a & ~half) | (c << _U(16)), (a >> _U(16)) | (c & half)
+    b, d = (b & ~half) | (d << _U(16)), (b >> _U(16)) | (d & half)
+    return a, b, c, d
 
 
 def _filled(word: Any) -> Any:

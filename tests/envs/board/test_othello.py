@@ -79,13 +79,16 @@ def test_every_move_on_random_boards_turns_the_discs_that_the_rules_turn():
 def test_a_player_without_discs_has_lost_and_equal_numbers_are_a_draw():
     lone = np.zeros((8, 8), np.int8)
     lone[0, :2] = 1, -1  # black turns the last white disc
-    full = np.ones((8, 8), np.int8)
-    full[4:], full[0, 0], full[0, 1:3] = -1, 0, -1
-    full[4, 0], full[4, 1] = 1, 1  # 33 and 30 before the last disc, which turns none but two of white
+    full = -np.ones((8, 8), np.int8)
+    full[0, 0], full[0, 2], full[1:, 0], full[1, 1] = 0, 1, 1, 1  # the last disc turns the one next to it
+    full[4:, 2:][:3] = 1
+    full[7, 2:5] = 1
+    assert (full == 1).sum() == 30
     env, state, _ = given([lone, full])
     _, row = jax.device_get(jax.jit(env.step)(state, np.array([2, 0], np.int32)))
-    assert row.terminated.all()
-    assert row.reward[0].tolist() == [1, -1]
+    assert row.terminated.tolist() == [True, True]
+    assert row.reward.tolist() == [[1, -1], [0, 0]]
+    assert row.observation[1].sum() == 0
 
 
 @pytest.mark.parametrize(("action", "reward"), [(PASS, -1), (0, -1), (27, -1), (19, 0)])
