@@ -18,7 +18,13 @@ from benchmarks.measure import Contestant, Row, jax_contestant
 from benchmarks.peers import Unavailable
 from jaxenv.cli._arguments import one_line
 
-PEERS = {"ConnectFour-v0": "connect_four", "Othello-v0": "othello", "2048-v0": "2048"}
+PEERS = {
+    "ConnectFour-v0": "connect_four",
+    "Go-9x9-v0": "go_9x9",
+    "Hex-11x11-v0": "hex",
+    "Othello-v0": "othello",
+    "2048-v0": "2048",
+}
 
 
 def pgx(id: str, num_envs: int, num_steps: int) -> Contestant:

@@ -16,6 +16,8 @@ SIZE, COLOURS, STEPS, BUSY_STEPS, BUSY_LANES = 256, 128, 8, 60, 64
 FOLDER = pathlib.Path(__file__).parent / "catalogue"
 # Games whose screen is nearly empty after a few steps: the step and lane with the most objects are shown.
 BUSY = ("Asterix-MinAtar", "Seaquest-MinAtar")
+# Games whose board fills slowly.
+LONG = ("Go-9x9-v0", "Hex-11x11-v0")
 
 
 def picture(id: str) -> np.ndarray:
@@ -24,7 +26,7 @@ def picture(id: str) -> np.ndarray:
     policy = jaxenv.rollout.random_policy(env)
     state, timestep = env.reset(jax.random.key(4))
     if id not in BUSY:
-        (state, _, _), _ = jaxenv.unroll(env, policy, state, timestep, STEPS)
+        (state, _, _), _ = jaxenv.unroll(env, policy, state, timestep, BUSY_STEPS if id in LONG else STEPS)
         return np.asarray(env.render(state, SIZE))[1]
     advance = jax.jit(lambda state, timestep: jaxenv.unroll(env, policy, state, timestep, 1)[0])
     best, busiest, lane = -1, state, 0

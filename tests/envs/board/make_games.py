@@ -1,21 +1,30 @@
-"""Records games of Pgx in ``ID.npz``, which the tests compare with: ``python tests/envs/board/make_games.py``.
+"""Records games of Pgx in ``ID.npz``, which the tests compare with: ``python tests/envs/board/make_games.py [ID ...]``.
 
     python -m venv pgx && pgx/bin/pip install pgx==2.6.0
 
-Moves are random legal ones and a few illegal ones. Rows are those of this library: a game that is
-over restarts in the next row, whose action is ignored. Players are numbered by colour, the one that moves first is 0,
-while Pgx numbers them at random.
+Moves are random legal ones and a few illegal ones; in Go, players like to place stones where they had some, which
+repeats positions, and in Hex they like to swap. Rows are those of this library: a game that is over restarts in the
+next row, whose action is ignored. Players are numbered by colour, the one that moves first is 0, while Pgx numbers them
+at random.
 """
 
 import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pgx
 
-GAMES = {"ConnectFour-v0": "connect_four", "Othello-v0": "othello", "2048-v0": "2048"}
+GAMES = {
+    "ConnectFour-v0": "connect_four",
+    "Go-9x9-v0": "go_9x9",
+    "Hex-11x11-v0": "hex",
+    "Othello-v0": "othello",
+    "2048-v0": "2048",
+}
 LANES, STEPS, ILLEGAL = 40, 130, 0.01
+SIZES = {"Go-9x9-v0": (16, 330), "Hex-11x11-v0": (16, 250)}
 
 
 def play(id, lanes, steps, seed, illegal=ILLEGAL):
@@ -27,10 +36,12 @@ def play(id, lanes, steps, seed, illegal=ILLEGAL):
         alone = env.num_players == 1
         order = jnp.stack([first, 1 - first], axis=-1)
         shown = state.observation
+        if not alone and shown.shape[-1] == 2:
+            shown = shown[..., 0].astype(jnp.int8) - shown[..., 1]
         return {
             "action": action,
             "legal": legal,
-            "observation": jnp.argmax(shown, axis=-1) if alone else shown[..., 0].astype(jnp.int8) - shown[..., 1],
+            "observation": jnp.argmax(shown, axis=-1) if alone else shown,
             "action_mask": state.legal_action_mask,
             "player": (state.current_player != first).astype(jnp.int32),
             "reward": state.rewards[:, 0] if alone else jnp.take_along_axis(state.rewards, order, axis=1),
@@ -46,7 +57,13 @@ def play(id, lanes, steps, seed, illegal=ILLEGAL):
         choose, which, tile, again = jax.random.split(key, 4)
         mask = state.legal_action_mask
         wild = jax.random.bernoulli(choose, illegal, (lanes,)) & ~jnp.all(mask, axis=1)
-        action = jax.random.categorical(which, jnp.where(mask ^ wild[:, None], 0.0, -jnp.inf)).astype(jnp.int32)
+        logits = jnp.where(mask ^ wild[:, None], 0.0, -jnp.inf)
+        if id == "Go-9x9-v0":
+            earlier = jnp.any(state.observation[..., 2:16:2], axis=-1).reshape(lanes, -1)
+            logits += jnp.pad(5.0 * earlier, ((0, 0), (0, 1)))
+        if id == "Hex-11x11-v0":
+            logits = logits.at[:, 121].add(5)
+        action = jax.random.categorical(which, logits).astype(jnp.int32)
         legal = jnp.take_along_axis(mask, action[:, None], axis=1)[:, 0]
         stepped, over = step(state, action, jax.random.split(tile, lanes)), state.terminated
         fresh, new_first = begin(again)
@@ -68,7 +85,7 @@ def play(id, lanes, steps, seed, illegal=ILLEGAL):
 
 
 if __name__ == "__main__":
-    for id in GAMES:
-        rows = play(id, LANES, STEPS, seed=0)
+    for id in sys.argv[1:] or GAMES:
+        rows = play(id, *SIZES.get(id, (LANES, STEPS)), seed=0)
         small = {k: v.astype(np.int8) if v.dtype == np.int32 else v for k, v in rows.items()}
         np.savez_compressed(pathlib.Path(__file__).with_name(f"{id}.npz"), **small)

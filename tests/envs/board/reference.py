@@ -138,6 +138,10 @@ class ConnectFour:
                 board[5 - height, number] = 1 if stone == self.player else -1
         return board
 
+    def refuse(self):
+        """Passes the turn on, as an illegal move does."""
+        self.player = 1 - self.player
+
     def play(self, column):
         """Makes a legal move; returns the rewards of both players and whether the game is over."""
         player, height = self.player, len(self.columns[column])
@@ -191,6 +195,10 @@ class Othello:
             board[cell] = 1 if player == self.player else -1
         return board
 
+    def refuse(self):
+        """Passes the turn on, as an illegal move does."""
+        self.player = 1 - self.player
+
     def play(self, action):
         """Makes a legal move; returns the rewards of both players and whether the game is over."""
         passes, passed = action == 64, self.passed
@@ -225,7 +233,7 @@ def assert_played_by_the_rules(id, engine, num_steps, lanes, seed=0, illegal=0.0
                 rewards, over, legal = (0, 0), False, True
             elif not (legal := games[lane].legal()[action[lane]]):
                 rewards, over = ((-1, 1), True) if games[lane].player == 0 else ((1, -1), True)
-                games[lane].player = 1 - games[lane].player
+                games[lane].refuse()
             else:
                 rewards, over = games[lane].play(int(action[lane]))
             game = games[lane]

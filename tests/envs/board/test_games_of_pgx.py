@@ -15,7 +15,7 @@ def games(id):
     return rows
 
 
-@pytest.mark.parametrize("id", ["ConnectFour-v0", "Othello-v0"])
+@pytest.mark.parametrize("id", ["ConnectFour-v0", "Go-9x9-v0", "Hex-11x11-v0", "Othello-v0"])
 def test_a_hundred_thousand_moves_of_two_players_equal_those_of_pgx(id):
     reference.assert_played_as_pgx(id, games(id))
 
