@@ -79,9 +79,9 @@ def _advanced(
     y_force: list[Any] = [_sign(moves[i] == 4, moves[i] == 3) * bodies[i].acceleration for i in agents]
     for first, second, reach in contacts:
         across, up = p.x[first] - p.x[second], p.y[first] - p.y[second]
-        distance = jnp.sqrt(across * across + up * up)
+        distance = _length(across, up)
         # Particles at one point have no direction in which to push each other.
-        push = world.contact_force * _depth(reach - distance, world.contact_margin) / jnp.maximum(distance, 1e-30)
+        push = world.contact_force * _depth(reach - distance, world.contact_margin) / distance
         for i, sign in ((first, 1), (second, -1)):
             if i in agents:
                 x_force[i] += sign * across * push
@@ -93,12 +93,17 @@ def _advanced(
     for i in agents:
         across, up = kept * p.x_speed[i] + world.dt * x_force[i], kept * p.y_speed[i] + world.dt * y_force[i]
         if (limit := bodies[i].max_speed) is not None:
-            speed = jnp.sqrt(across * across + up * up)
+            speed = _length(across, up)
             factor = jnp.where(speed > limit, limit / speed, 1)
             across, up = factor * across, factor * up
         x_speed.append(across)
         y_speed.append(up)
     return x, y, tuple(x_speed), tuple(y_speed)
+
+
+def _length(across: Any, up: Any) -> Any:
+    """Returns the length of a vector, at least 1e-15, so that a gradient at 0 is 0."""
+    return jnp.sqrt(jnp.maximum(across * across + up * up, 1e-30))
 
 
 def _sign(positive: Any, negative: Any) -> Any:
@@ -112,8 +117,8 @@ def _depth(overlap: Any, margin: Any) -> Any:
 
 def distance(particles: Particles, first: int, second: int) -> jax.Array:
     """Returns the distance of two particles, float32 ``[B]``."""
-    across, up = particles.x[first] - particles.x[second], particles.y[first] - particles.y[second]
-    return jnp.sqrt(across * across + up * up)
+    distance: jax.Array = _length(particles.x[first] - particles.x[second], particles.y[first] - particles.y[second])
+    return distance
 
 
 def seen(particles: Particles, agent: int) -> list[jax.Array]:
