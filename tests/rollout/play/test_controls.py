@@ -21,11 +21,19 @@ def test_named_actions_are_as_many_as_there_are(id):
         assert len(set(names)) == len(names)
 
 
-# Actions of two parts, and of three or four numbers.
+# Actions of two parts, of three or four numbers, and more actions than keys.
 UNPLAYED = ("MixedPolicyUnittest-v0", "CarRacing-v3", "BipedalWalker-v3", "BipedalWalkerHardcore-v3")
+UNPLAYED += ("Othello-v0", "Hex-11x11-v0", "Go-9x9-v0")
+AT_ONCE = [id for id in jaxenv.ids() if (env := jaxenv.make(id)).num_agents > 1 and not env.turns]
 
 
-@pytest.mark.parametrize("id", [id for id in jaxenv.ids() if id not in UNPLAYED])
+@pytest.mark.parametrize("id", AT_ONCE)
+def test_a_person_plays_one_agent(id):
+    with pytest.raises(ValueError, match=rf"^play: .*one agent, {id} has [234] "):
+        controls(jaxenv.make(id))
+
+
+@pytest.mark.parametrize("id", [id for id in jaxenv.ids() if id not in (*UNPLAYED, *AT_ONCE)])
 def test_no_key_has_two_meanings(id):
     keys = [key for control in controls(jaxenv.make(id)) for key in control.keys]
     assert len(set(keys)) == len(keys) > 1
