@@ -24,7 +24,7 @@ from tests.testing.twins.values import Counted
 
 def test_every_property_has_a_number_a_title_and_a_description():
     assert all(p.description.endswith(".") and p.title for p in PROPERTIES.values())
-    assert [p.number for p in PROPERTIES.values()] == list(range(1, 56))
+    assert [p.number for p in PROPERTIES.values()] == list(range(1, 57))
 
 
 def test_params_are_varied_within_their_ranges():
@@ -55,7 +55,7 @@ def test_counting_has_the_property(name):
     counting_report()[name].raise_if_failed()
 
 
-# Properties that apply to wrappers, masks or continuous actions.
+# Properties that apply to wrappers, masks, continuous actions or several agents.
 SPECIAL = {
     "sharding_invariant",
     "nan_action_contained",
@@ -65,6 +65,7 @@ SPECIAL = {
     "noop_settings",
     "statistics_exact",
     "repeat_stops_at_end",
+    "agents_agree",
 }
 RANDOM_START = {"lanes_differ", "episodes_differ", "no_word_reused", "starts_distribution"}
 

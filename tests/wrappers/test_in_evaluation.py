@@ -36,7 +36,7 @@ KEPT = {
     *("FrameStack", "History", "TimeAwareObservation", "DelayObservation", "PreviousActionAndReward"),
     *("NoisyObservation", "TimeLimit", "GuardNonFinite", "FixedResetKey", "AutoReset", "VectorReward"),
     *("ScalarizeReward", "NonEpisodic", "Discount", "TerminateOn", "NoopReset", "ResampleParams", "GoalConditioned"),
-    *("EpisodeStatistics", "EvalReturn", "RunStats"),
+    *("EpisodeStatistics", "EvalReturn", "RunStats", "AgentsAsLanes", "Opponent"),
 }
 TABLE = dict.fromkeys(LEFT_OUT, "left out") | dict.fromkeys(FROZEN, "frozen") | dict.fromkeys(KEPT, "kept")
 WORDS = {"kept": "kept", "left_out": "left out"}
@@ -63,7 +63,7 @@ def test_every_wrapper_declares_in_its_class_what_it_is_in_evaluation(name):
 
 def test_the_table_names_wrappers_of_the_library_alone():
     assert TABLE.keys() == LIBRARY.keys() - BASES
-    assert WRAPPERS.keys() - {"Multitask"} == TABLE.keys() - {"AutoReset", "FixedResetKey"}
+    assert WRAPPERS.keys() - {"Multitask"} == TABLE.keys() - {"AutoReset", "FixedResetKey", "AgentsAsLanes"}
 
 
 @pytest.mark.parametrize("name", sorted(WRAPPERS.keys() - {"Multitask"}))
