@@ -28,7 +28,7 @@ FLOORS: list[set[str]] = [
     {"__main__"},
 ]
 # Learners are written as a user would write them.
-LEARNERS = [PACKAGE / "training" / f"{name}.py" for name in ("ppo", "dqn", "sac", "ued", "_paired", "self_play")]
+LEARNERS = [PACKAGE / "training" / f"{name}.py" for name in ("ppo", "dqn", "sac", "ued", "paired", "self_play")]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 

@@ -55,7 +55,7 @@ class Income(jaxenv.Task):
 
 def value(module, config, env, learner):
     """What a learner believes the state is worth."""
-    network, ones = module._model(config, env), (jnp.ones((1, 1)),)
+    network, ones = module.model(config, env), (jnp.ones((1, 1)),)
     if module is sac:
         return network[2].apply(learner.params.critics, ones, jnp.zeros((1, 1))).min()
     found = network[1].apply(learner.params, ones)

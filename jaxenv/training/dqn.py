@@ -164,7 +164,7 @@ def make_train(
 ) -> Train[Learner]:
     """Makes DQN as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
-    pi, network, see = _model(config, env)
+    pi, network, see = model(config, env)
     q_values: Callable[..., Any] = network.apply
     lanes = DeviceLanes(config, mesh)
     num_envs, batch_size = lanes.per_device("num_envs"), lanes.per_device("batch_size")
@@ -299,7 +299,7 @@ def make_policy(
     of training.
     """
     evaluation.check_acting(Config, config, env, explore)
-    pi, network, see = _model(config, env)
+    pi, network, see = model(config, env)
     epsilon = jnp.float32(config.epsilon_end if explore else 0)
 
     def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
@@ -361,7 +361,7 @@ class QNetwork(nn.Module):
         return value + q_values - q_values.mean(axis=-1, keepdims=True) + np.float32(self.initial_value)
 
 
-def _model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
+def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
     """Returns the distribution, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
     The pair is the input of the network and the mask of legal actions. In transitions made of such rows, both belong to

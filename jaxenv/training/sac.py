@@ -169,7 +169,7 @@ def make_train(
 ) -> Train[Learner]:
     """Makes SAC as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
-    pi, actor, critics, read = _model(config, env)
+    pi, actor, critics, read = model(config, env)
     policy_inputs: Callable[..., Any] = actor.apply
     values: Callable[..., Any] = critics.apply
     target_entropy = np.float32(-pi.num_log_std if config.target_entropy is None else config.target_entropy)
@@ -338,7 +338,7 @@ def make_policy(
     if not isinstance(params, Weights):
         kind = type(params).__name__
         raise ValueError(f"{config.learner}: params must be the Weights of one seed, learner.params, got a {kind}")
-    pi, actor, _, read = _model(config, env)
+    pi, actor, _, read = model(config, env)
 
     def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, noise = carried
@@ -411,7 +411,7 @@ class Critic(nn.Module):
 Critics: Any = nn.vmap(Critic, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, axis_size=2)
 
 
-def _model(config: Config, env: jaxenv.Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
+def model(config: Config, env: jaxenv.Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
     """Returns the distribution, actor, critics, and the reader of observations."""
     spec = env.action_spec()
     continuous = isinstance(spec, specs.Bounded) and not spec.is_discrete

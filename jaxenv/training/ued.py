@@ -13,7 +13,7 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
   played without learning, and those are kept that the policy solves in about half of its episodes. A fraction of the
   lanes plays levels among these, all alike; the others play new ones.
 - ``"paired"``: an adversary builds the levels for two students, and its reward is their regret (Dennis et al., 2020,
-  arXiv:2012.02096). It has no buffer; _paired.py is its file.
+  arXiv:2012.02096). It has no buffer; paired.py is its file.
 
 The defaults are those of jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
@@ -33,10 +33,10 @@ import numpy as np
 import jaxenv
 from jaxenv import data, tree
 from jaxenv.data import level_scores
-from jaxenv.training import _paired, evaluation, ppo
-from jaxenv.training._paired import Learner as PairedLearner  # noqa: F401
+from jaxenv.training import evaluation, paired, ppo
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, Train
+from jaxenv.training.paired import Learner as PairedLearner  # noqa: F401
 from jaxenv.training.ppo import make_policy as make_policy
 
 NEW, REPLAYED, MUTATED = range(3)
@@ -163,7 +163,7 @@ def make_train(
         raise ValueError(f"ued: mesh must be None for the curriculum {config.curriculum!r}, got {mesh}")
     _check_levels(config, env)
     if config.curriculum == "paired":
-        return _paired.make_train(config, env, eval_env)
+        return paired.make_train(config, env, eval_env)
     lanes = DeviceLanes(config, mesh)
     student = ppo.make_stages(config, env, lanes)
     buffer = data.LevelBuffer(config.capacity, config.prioritization, config.temperature, config.staleness)
@@ -268,7 +268,7 @@ def make_train(
 
     def restart(learner: Learner) -> tuple[Learner, jaxenv.Environment]:
         played = env.with_level(learner.levels)
-        return _paired.restart(learner, played), played
+        return paired.restart(learner, played), played
 
     # === 3. Score the levels ==========================================================================================
 
@@ -300,7 +300,7 @@ def _check_levels(config: Config, env: jaxenv.Environment) -> None:
 
     def make(key: jax.Array) -> Any:
         if config.curriculum == "paired":
-            state, _ = _paired.editor_of(config, env).reset(key)
+            state, _ = paired.editor_of(config, env).reset(key)
             return env.reset(key, level=state.task.level)
         levels = jaxenv.sample_level(env, key)
         return jaxenv.mutate_level(env, levels, key) if config.curriculum == "accel" else levels

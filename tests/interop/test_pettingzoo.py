@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import pickle
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +11,13 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pettingzoo")
+pytest.importorskip("pygame")  # its tests import a game that is drawn with it
 
 import pettingzoo
-from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of how that game is made
+    from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
 import jaxenv

@@ -188,7 +188,7 @@ def test_a_truncated_episode_is_bootstrapped_and_a_terminated_one_is_not(truncat
 
 def test_dueling_layers_are_a_value_and_advantages_of_mean_zero():
     config = small(dueling=True)
-    pi, network, see = dqn._model(config, walk())
+    pi, network, see = dqn.model(config, walk())
     observation = see(walk().reset(jax.random.key(0))[1]).observation[0]
     params = network.init(jax.random.key(0), observation)
     params["params"]["state"]["Dense_0"]["kernel"] += 7.0
@@ -200,7 +200,7 @@ def test_dueling_layers_are_a_value_and_advantages_of_mean_zero():
 
 @pytest.mark.parametrize(("dueling", "initial"), [(False, 5), (True, -5)])
 def test_all_values_start_at_the_initial_value(dueling, initial):
-    _, network, see = dqn._model(small(dueling=dueling, initial_value=float(initial)), walk())
+    _, network, see = dqn.model(small(dueling=dueling, initial_value=float(initial)), walk())
     observation = see(walk().reset(jax.random.key(0))[1]).observation[0]
     values = network.apply(network.init(jax.random.key(0), observation), observation)
     np.testing.assert_allclose(values, initial, atol=0.1)

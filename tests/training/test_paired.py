@@ -168,9 +168,9 @@ def test_rows_of_both_students_count_as_steps():
 def test_lanes_without_a_complete_episode_have_no_regret():
     ended, unended = rows_of([FIRST, MID, LAST], [0, 1, 1]), rows_of([FIRST, MID, MID], [0, 1, 1])
     for protagonist, antagonist in ((ended, unended), (unended, ended), (unended, unended)):
-        assert [x.tolist() for x in ued._paired.regret_of(protagonist, antagonist)] == [[0], [0], [0]]
+        assert [x.tolist() for x in ued.paired.regret_of(protagonist, antagonist)] == [[0], [0], [0]]
     negative = rows_of([FIRST, LAST, FIRST, LAST], [0, -1, 0, -2])
-    assert [x.tolist() for x in ued._paired.regret_of(negative, negative)] == [[-1], [-1.5], [0.5]]
+    assert [x.tolist() for x in ued.paired.regret_of(negative, negative)] == [[-1], [-1.5], [0.5]]
 
 
 def test_the_adversary_learns_to_write_levels_with_regret():

@@ -169,7 +169,7 @@ def test_values_of_critics_with_layer_norm_do_not_grow_with_the_observation():
     env, actions = pendulums(SMALL)[0], jnp.zeros((1, 1))
     largest = []
     for layer_norm in (False, True):
-        _, _, critics, _ = sac._model(dataclasses.replace(SMALL, layer_norm=layer_norm), env)
+        _, _, critics, _ = sac.model(dataclasses.replace(SMALL, layer_norm=layer_norm), env)
         params = critics.init(jax.random.key(0), (jnp.ones((1, 3)),), actions)
         largest.append(jnp.abs(critics.apply(params, (1e6 * jnp.ones((1, 3)),), actions)).max())
     assert largest[0] > 1e4
@@ -223,7 +223,7 @@ def test_a_time_limit_has_a_next_value_and_neither_a_termination_nor_an_invalid_
     )
     envs = [AutoReset(TimeLimit(Kinds(num_envs=16), 2)) for _ in range(2)]
     learner, curve = jax.jit(sac.make_train(config, *envs))(jax.random.key(0))
-    _, _, critics, read = sac._model(config, envs[0])
+    _, _, critics, read = sac.model(config, envs[0])
     values = critics.apply(learner.params.critics, read(jnp.arange(3)), jnp.zeros((3, 1)))
     # Episodes that end at the time limit, or fail, continue in the critic's eyes: 1 / (1 - gamma).
     np.testing.assert_allclose(values, [[1, 2, 2]] * 2, atol=0.15)

@@ -68,7 +68,7 @@ class Layout:
         return np.flatnonzero(self.kinds == kind).astype(np.int32)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def parse(layout: str) -> Layout:
     """Returns the kitchen of a name in `LAYOUTS`, or of a text with a line per row.
 

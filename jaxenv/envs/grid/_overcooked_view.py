@@ -75,7 +75,7 @@ def layers(layout: str, *values: jax.Array) -> jax.Array:
     return jnp.where(is_shown, then, value & bits)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _tables(layout: str) -> tuple[np.ndarray, ...]:
     """Returns for each byte of the observations, uint8 ``[1, 2 * H * W * 26]``: source, mask, equal, other, then, bits.
 

@@ -156,4 +156,5 @@ def restart(learner: L, env: jaxenv.Environment) -> L:
 
 
 def next_update(learner: L) -> L:
+    """Returns the learner with one more update counted."""
     return dataclasses.replace(learner, update=learner.update + 1)
