@@ -5,6 +5,7 @@
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,7 +44,9 @@ def jaxmarl(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
     except ImportError as error:
         raise Unavailable(f"jaxmarl cannot be imported: {one_line(error)}") from None
     name, _, layout = PEERS[id].partition(":")
-    env = jaxmarl.make(name, **({"layout": overcooked_layouts[layout]} if layout else {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # JaxMARL recommends its Overcooked V2
+        env = jaxmarl.make(name, **({"layout": overcooked_layouts[layout]} if layout else {}))
 
     def act(key):
         keys = jax.random.split(key, (len(env.agents), num_envs))
