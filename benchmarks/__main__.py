@@ -36,7 +36,8 @@ PARTS = {
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
     "agents": "tasks of several agents that act at the same time, compared with JaxMARL",
-    "suite": "all but the parts that need further packages, a GPU or hours, into files",
+    "suite": "all but launches, device, devices, model, training, mazes, bsuite, boards, agents, suites and libraries"
+    ", into files",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.

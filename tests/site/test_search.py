@@ -16,7 +16,7 @@ FIRST = {
     "equinox": "faq.html#do-flax-nnx-and-equinox-work",
     "cite": "faq.html#how-do-i-cite-it",
     "profile": "faq.html#how-do-i-profile-a-run",
-    "self-play": "faq.html#is-there-self-play",
+    "self-play": "howto/self-play.html",
     "PRNGKey": "faq.html#are-old-keys-jaxrandomprngkey-accepted",
     "recompile": "faq.html#why-does-my-program-recompile",
     "truncated": "faq.html#why-is-an-episode-truncated",
