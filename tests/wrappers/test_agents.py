@@ -11,7 +11,7 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.core import Multitask
 from jaxenv.testing import Chain, check_env
-from jaxenv.wrappers import AgentsAsLanes, AutoReset, EpisodeStatistics, NormalizeReward, Opponent, TimeLimit
+from jaxenv.wrappers import AgentsAsLanes, AutoReset, Discount, EpisodeStatistics, NormalizeReward, Opponent, TimeLimit
 from tests.games import Duel, Leavers, Nim, best_move
 
 
@@ -244,6 +244,21 @@ def test_a_step_is_a_move_and_its_answer():
     assert row.reward.tolist() == [0, -1]
     state, row = env.step(state, np.array([2, 0], np.int32))
     assert (row.step_type[0], row.reward[0], row.discount[0]) == (2, 1, 0)
+
+
+def test_a_discount_counts_once_for_each_move_that_was_made():
+    class Fails(Nim):
+        """Taking three sticks fails: the row is abnormal."""
+
+        def transition(self, state, action, stream):
+            out = super().transition(state, action, stream)
+            return dataclasses.replace(out, env_info={"abnormal": action == 2})
+
+    env = Opponent(Discount(Fails(num_envs=2), 0.5), best_move)
+    state, _ = env.reset(jax.random.key(0))
+    _, row = env.step(state, np.array([0, 2], np.int32))
+    assert row.step_type.tolist() == [1, 2]
+    assert row.discount.tolist() == [0.25, 0.5]
 
 
 def skilled(timestep, stream, weights):

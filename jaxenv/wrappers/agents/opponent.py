@@ -32,7 +32,7 @@ class Opponent(Wrapper):
     game goes on it is the agent's turn. On a LAST row they are from the view of the agent whose turn it would be.
 
     The opponent draws from a stream of its own. Its weights are data: `with_weights` exchanges them without compiling
-    anew, so a learner can play its past selves. With a ``league`` each episode draws one of several weights.
+    anew, so a learner can play its past selves. With a ``league``, each episode draws one of several sets of weights.
 
     Owns all fields except ``env_id``.
 
@@ -143,9 +143,8 @@ class Opponent(Wrapper):
         inner, row = self._answered(moved, after_move, seat, answered)
         both = after_move.reward + jnp.where(answered[:, None], row.reward, np.float32(0))
         reward = jnp.where(seat.side == 0, both[:, 0], both[:, 1])
-        row = dataclasses.replace(
-            row, reward=reward, discount=after_move.discount * row.discount, prev_action=after_move.prev_action
-        )
+        discount = after_move.discount * jnp.where(answered, row.discount, np.float32(1))
+        row = dataclasses.replace(row, reward=reward, discount=discount, prev_action=after_move.prev_action)
         return LaneState(inner, seat), row
 
     def _answered(self, state: Tree, timestep: TimeStep, seat: Seat, mask: jax.Array) -> tuple[Tree, TimeStep]:
