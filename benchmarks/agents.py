@@ -95,17 +95,12 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join([title, measure.table(header, lines)])
 
 
-def task(text: str) -> str:
-    """Checks that an id is a task of both libraries."""
-    if text not in PEERS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(PEERS)}, got {text!r}")
-    return text
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("agents", __doc__ or "")
-    parser.add_argument("--ids", nargs="+", type=task, default=list(PEERS), metavar="ID", help="tasks to run")
+    parser.add_argument(
+        "--ids", nargs="+", type=command.one_of(PEERS), default=list(PEERS), metavar="ID", help="tasks to run"
+    )
     loops = "; ".join(f"{name} {ours.LOOPS[name]}" for name in LOOPS)
     parser.add_argument(
         "--loops",

@@ -84,17 +84,12 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join([title, measure.table(header, lines)])
 
 
-def game(text: str) -> str:
-    """Checks that an id is a board game of both libraries."""
-    if text not in PEERS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(PEERS)}, got {text!r}")
-    return text
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("boards", __doc__ or "")
-    parser.add_argument("--ids", nargs="+", type=game, default=list(PEERS), metavar="ID", help="games to play")
+    parser.add_argument(
+        "--ids", nargs="+", type=command.one_of(PEERS), default=list(PEERS), metavar="ID", help="games to play"
+    )
     parser.add_sizes(num_envs=[2048], num_steps=256)
     parser.add_update()
     return parser.parse_args(arguments)

@@ -3,7 +3,7 @@
 import argparse
 import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 import jaxenv
@@ -104,6 +104,17 @@ def any_id(text: str) -> str:
     """Checks that an id is registered or names a suite, which knows its own ids."""
     suite = text.partition(":")[0]
     return text if suite != text and suite in SUITES else id(text)
+
+
+def one_of(names: Collection[str]) -> Callable[[str], str]:
+    """Returns a check that a text is one of the names."""
+
+    def name(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(names)}, got {text!r}")
+        return text
+
+    return name
 
 
 def folder(text: str) -> pathlib.Path:

@@ -18,7 +18,7 @@ import jaxenv
 from benchmarks import command, measure
 from jaxenv.canvas._film_files import write_film
 from jaxenv.envs.grid import amaze
-from jaxenv.training import ued
+from jaxenv.training import paired, ued
 
 ID = "AMaze-13x13-v0"
 CURRICULA = ("dr", "plr", "robust_plr", "accel", "sfl", "paired")
@@ -67,7 +67,7 @@ def held_out() -> tuple[Sequence[str], Any]:
 
 def chosen(learner: Any) -> Any:
     """Returns the levels with the highest scores in the buffer, or those that an adversary built, if there are any."""
-    if isinstance(learner, ued.PairedLearner):
+    if isinstance(learner, paired.Learner):
         return learner.levels
     if not isinstance(learner, ued.Learner) or not learner.buffer.size:  # domain randomisation keeps no levels
         return None

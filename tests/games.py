@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs
+from jaxenv import specs, tree
 from jaxenv.core import Task, Transition
 
 
@@ -68,14 +68,15 @@ class Leavers(Task):
 
 
 class Nim(Task):
-    """Two agents take one to three of nine sticks in turns; who takes the last one wins, who takes too many loses."""
+    """Two agents take one to three sticks in turns; who takes the last one wins, who takes too many loses."""
 
+    sticks: int = tree.static(default=9)
     agent_names = ("first", "second")
     turns = True
 
     def initial(self, stream):
         zero = jnp.zeros(stream.shape, jnp.int32)
-        return {"left": zero + 9, "player": zero}
+        return {"left": zero + self.sticks, "player": zero}
 
     def transition(self, state, action, stream):
         left = state["left"] - action - 1
@@ -92,7 +93,7 @@ class Nim(Task):
         return {"player": state["player"], "action_mask": fits | (state["left"] == 0)[:, None]}
 
     def observation_spec(self):
-        return specs.Bounded((), np.int32, 0, 9)
+        return specs.Bounded((), np.int32, 0, self.sticks)
 
     def action_spec(self):
         return specs.discrete(3)

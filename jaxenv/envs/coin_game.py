@@ -84,7 +84,7 @@ class CoinGame(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """Paints the players as discs, their coins as rings of their colours; two in one cell are beside each other."""
+        """Paints players as discs and coins as rings in the same colours; two in one cell stand side by side."""
         canvas = canvas.fill(PAPER).view((0, 3), (0, 3))
         for at in (1, 2):
             canvas = canvas.line(at, 0.1, at, 2.9, 0.03, GREY).line(0.1, at, 2.9, at, 0.03, GREY)

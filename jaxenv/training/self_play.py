@@ -17,7 +17,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import tree
-from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.training import distributions, evaluation, ppo
 from jaxenv.training.evaluation import Curve as Curve
@@ -78,15 +78,13 @@ class Config(ppo.Config):
 def league(config: Config, game: Environment) -> dict[str, Any]:
     """Returns the arguments of `Opponent` for a league of untrained networks."""
     policy, network = opponent(config, game)
-    timestep = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), Opponent(game).start_shapes()[1])
-    weights = network(jax.random.key(0), timestep)
-    weights = repeated(weights, config.league)
-    return {"policy": policy, "side": "drawn", "weights": weights, "league": config.league}
+    weights = network(jax.random.key(0), tree.zeros(Opponent(game).start_shapes()[1]))
+    return {"policy": policy, "side": "drawn", "weights": repeated(weights, config.league), "league": config.league}
 
 
 def opponent(config: Config, game: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Returns the exploring policy ``(timestep, stream, weights)`` of a network, and a function that initialises it."""
-    pi, network, read, legal = ppo.model(config, Opponent(game) if game.turns else game)
+    pi, network, read, legal = ppo.model(config, Opponent(game))
     heads: Callable[..., Any] = network.apply
 
     def policy(timestep: jaxenv.TimeStep, stream: jaxenv.random.Stream, weights: Any) -> Any:
@@ -179,7 +177,6 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
         num_games: games of each pair.
     """
     env = jaxenv.load(config.env_id, num_games, **dict(config.env_options), wrappers=config.wrappers, autoreset=None)
-    check_environment("cross_play", env)
     policy, _ = opponent(config, env)
     weights = jax.tree.map(jnp.asarray, weights)
     count = len(jax.tree.leaves(weights)[0])

@@ -36,7 +36,6 @@ from jaxenv.data import level_scores
 from jaxenv.training import evaluation, paired, ppo
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, Train
-from jaxenv.training.paired import Learner as PairedLearner  # noqa: F401
 from jaxenv.training.ppo import make_policy as make_policy
 
 NEW, REPLAYED, MUTATED = range(3)
@@ -110,7 +109,7 @@ class Config(ppo.Config):
 class Learner(ppo.Learner):
     """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the other fields.
 
-    With ``"dr"`` the state is a `ppo.Learner`, with ``"paired"`` a `PairedLearner`.
+    With ``"dr"`` the state is a `ppo.Learner`, with ``"paired"`` a `paired.Learner`.
 
     Attributes:
         buffer: the levels, a `LevelBufferState` whose notes are the highest returns so far.

@@ -7,6 +7,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.canvas import WHITE
 from jaxenv.core import Task, Transition
+from tests import games
 
 
 @tree.struct
@@ -52,40 +53,13 @@ class Walkers(Task):
         return canvas.disc(0.2 + 0.2 * state.position[:, 0], 0.5, 0.1, WHITE)
 
 
-@tree.struct
-class Heap:
-    sticks: jax.Array  # int32[B]
-    player: jax.Array  # int32[B]
+class Nim(games.Nim):
+    """Nim with seven sticks, whose number is observed as a vector."""
 
-
-class Nim(Task):
-    """Two players in turns take 1 to 3 of 7 sticks, action 0 to 2; who takes the last one wins."""
-
-    agent_names = ("first", "second")
-    turns = True
-
-    def initial(self, stream):
-        return Heap(jnp.full(stream.shape, 7, jnp.int32), jnp.zeros(stream.shape, jnp.int32))
-
-    def transition(self, state, action, stream):
-        sticks = state.sticks - action - 1
-        won = (sticks == 0).astype(jnp.float32) - (sticks < 0)
-        result = jnp.where(state.player == 0, won, -won)
-        heap = Heap(jnp.maximum(sticks, 0), 1 - state.player)
-        return Transition(heap, jnp.stack([result, -result], axis=1), sticks <= 0)
+    sticks: int = tree.static(default=7)
 
     def observe(self, state):
-        return jax.nn.one_hot(state.sticks, 8, dtype=jnp.float32)
-
-    def state_info(self, state):
-        legal = jnp.arange(3) < state.sticks[:, None]
-        return {"player": state.player, "action_mask": legal | (state.sticks == 0)[:, None]}
+        return jax.nn.one_hot(state["left"], 8, dtype=jnp.float32)
 
     def observation_spec(self):
         return specs.Bounded((8,), np.float32, 0, 1)
-
-    def action_spec(self):
-        return specs.discrete(3)
-
-    def reward_spec(self):
-        return specs.Bounded((2,), np.float32, -1, 1)

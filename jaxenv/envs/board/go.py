@@ -6,7 +6,7 @@ is black or white at random; here player 0 is black, which moves first.
 A group, stones of one colour that touch along lines, is captured and removed when none of its points touches a free
 point. A move that leaves a group of its own without a free point is illegal unless it captures. So is taking back at
 once a single stone that has just captured a single stone (ko). A stone that restores an earlier position of the game,
-whoever is to move, ends the game, and who places it loses (positional superko).
+whoever is to move, ends the game; the player who placed it loses (positional superko).
 
 The area of a player is its stones and the free points that no path of free points connects with a stone of the
 opponent. Black wins if its area exceeds that of white by more than ``komi``; with a whole number a tie is white's.
