@@ -185,6 +185,31 @@ def _two_words(key: jax.Array) -> KeyWords:
     return threefry2x32(*words) if len(words) == 4 else (words[0], words[1])
 
 
+def reseed(state: Any, key: jax.Array) -> Any:
+    """Returns the state with other random numbers to come, those of ``key``; everything else stays.
+
+    A planner that steps a copy of a state otherwise sees the random numbers that the environment is going to draw.
+
+    Args:
+        state: the state of a stack.
+        key: a typed key, or ``Key[B]`` with one for each lane.
+
+    Raises:
+        ValueError: for a ``state`` without a clock.
+    """
+
+
+    def is_clock(x: Any) -> bool:
+        return isinstance(x, Clock)
+
+    def other(x: Any) -> Any:
+        return dataclasses.replace(x, key=lane_words(key, x.env_id)) if is_clock(x) else x
+
+    if not any(map(is_clock, jax.tree.leaves(state, is_leaf=is_clock))):
+        raise ValueError(f"random.reseed: state must be the state of an environment, got {described(state)}")
+    return jax.tree.map(other, state, is_leaf=is_clock)
+
+
 def stream(key: jax.Array | Stream) -> Stream:
     """Returns a stream from a typed JAX key (``()`` or ``[B]``); a stream passes through."""
     if isinstance(key, Stream):

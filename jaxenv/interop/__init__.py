@@ -10,6 +10,8 @@ _MODULES = {
     "batch": "jaxenv.interop._batch",
     "from_dm_timestep": "jaxenv.interop.dm_env",
     "host": "jaxenv.interop._host",
+    "mcts_policy": "jaxenv.interop.mctx",
+    "playouts": "jaxenv.interop.mctx",
     "to_brax": "jaxenv.interop.brax",
     "to_dm_env": "jaxenv.interop.dm_env",
     "to_dm_timestep": "jaxenv.interop.dm_env",
@@ -17,6 +19,7 @@ _MODULES = {
     "to_gymnasium_vector": "jaxenv.interop.gymnasium",
     "to_gymnax": "jaxenv.interop.gymnax",
     "to_jaxmarl": "jaxenv.interop.jaxmarl",
+    "to_mctx": "jaxenv.interop.mctx",
     "to_pettingzoo": "jaxenv.interop.pettingzoo",
     "to_stable_baselines3": "jaxenv.interop.stable_baselines3",
     "to_stoa": "jaxenv.interop.stoa",
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from jaxenv.interop.gymnasium import to_gymnasium_vector as to_gymnasium_vector
     from jaxenv.interop.gymnax import to_gymnax as to_gymnax
     from jaxenv.interop.jaxmarl import to_jaxmarl as to_jaxmarl
+    from jaxenv.interop.mctx import mcts_policy as mcts_policy
+    from jaxenv.interop.mctx import playouts as playouts
+    from jaxenv.interop.mctx import to_mctx as to_mctx
     from jaxenv.interop.pettingzoo import to_pettingzoo as to_pettingzoo
     from jaxenv.interop.stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
     from jaxenv.interop.stoa import to_stoa as to_stoa

@@ -12,7 +12,7 @@ from jaxenv._util import source
 from jaxenv._util.checks import check_choice
 from jaxenv.training.config import RunConfig
 
-MODULES = {name: f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "ued", "self_play")}
+MODULES = {name: f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "ued", "self_play", "alphazero")}
 
 
 def module(owner: str, name: str) -> Any:
@@ -21,7 +21,7 @@ def module(owner: str, name: str) -> Any:
     try:
         return importlib.import_module(MODULES[name])
     except ModuleNotFoundError as missing:
-        if missing.name in ("flax", "optax"):
+        if missing.name in ("flax", "mctx", "optax"):
             raise source.missing("jaxenv.training", missing, "training") from missing
         raise
 

@@ -45,9 +45,11 @@ class Curve:
 
 
 def environments(
-    kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None
+    kind: type[RunConfig], config: RunConfig, env: Environment | None, eval_env: Environment | None, turns: bool = False
 ) -> tuple[Environment, Environment]:
     """Returns the stacks to train and to evaluate on, as given, or made from ``config.env_id``.
+
+    With ``turns`` the stack to train on may be a game of turns, of which the learner plays all sides.
 
     Raises:
         ValueError: if the config is not of the learner's class ``kind``, if one stack is missing, or if they do not fit
@@ -70,7 +72,7 @@ def environments(
         ours, theirs = getattr(env, spec)(), getattr(eval_env, spec)()
         if ours != theirs:
             raise ValueError(f"{name}: env and eval_env must have the same {spec}, got {ours} and {theirs}")
-    for made in (env, eval_env):
+    for made in (eval_env,) if turns and env.turns else (env, eval_env):
         if made.num_agents > 1:
             wrapper = "Opponent" if made.turns else "AgentsAsLanes"
             rule = f"env must have one agent, {made} has {made.num_agents} agents: put {wrapper} in wrappers"

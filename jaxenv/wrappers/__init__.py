@@ -76,6 +76,7 @@ from jaxenv.wrappers.recording.episode_statistics import EpisodeStatistics as Ep
 from jaxenv.wrappers.recording.eval_return import EvalReturn as EvalReturn
 from jaxenv.wrappers.recording.record_video import RecordVideo as RecordVideo
 from jaxenv.wrappers.recording.run_stats import RunStats as RunStats
+from jaxenv.wrappers.recording.state_in_info import StateInInfo as StateInInfo
 from jaxenv.wrappers.reward.clip_reward import ClipReward as ClipReward
 from jaxenv.wrappers.reward.delay_reward import DelayReward as DelayReward
 from jaxenv.wrappers.reward.normalize_reward import NormalizeReward as NormalizeReward

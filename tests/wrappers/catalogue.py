@@ -149,6 +149,7 @@ WRAPPERS: dict[str, Entry] = {
     "EpisodeStatistics": Entry(bound("EpisodeStatistics")),
     "EvalReturn": Entry(bound("EvalReturn")),
     "RunStats": Entry(bound("RunStats")),
+    "StateInInfo": Entry(bound("StateInInfo")),
     "RecordVideo": Entry(bound("RecordVideo", tempfile.gettempdir(), episode_trigger=never), pictured),
 }
 

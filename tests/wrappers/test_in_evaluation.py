@@ -36,7 +36,7 @@ KEPT = {
     *("FrameStack", "History", "TimeAwareObservation", "DelayObservation", "PreviousActionAndReward"),
     *("NoisyObservation", "TimeLimit", "GuardNonFinite", "FixedResetKey", "AutoReset", "VectorReward"),
     *("ScalarizeReward", "NonEpisodic", "Discount", "TerminateOn", "NoopReset", "ResampleParams", "GoalConditioned"),
-    *("EpisodeStatistics", "EvalReturn", "RunStats", "AgentsAsLanes", "Opponent"),
+    *("EpisodeStatistics", "EvalReturn", "RunStats", "StateInInfo", "AgentsAsLanes", "Opponent"),
 }
 TABLE = dict.fromkeys(LEFT_OUT, "left out") | dict.fromkeys(FROZEN, "frozen") | dict.fromkeys(KEPT, "kept")
 WORDS = {"kept": "kept", "left_out": "left out"}

@@ -12,6 +12,8 @@ from jaxenv import tree
 from jaxenv.core._sum import Sum
 from jaxenv.rollout.metrics._sums import LARGEST
 
+_UNMEASURED = ("task_id", "params", "player", "state")
+
 
 def check_names(names: Any) -> tuple[str, ...] | None:
     """Returns ``Metrics.env_info`` as a tuple; raises a ``ValueError`` for repeated, empty or wrong names."""
@@ -47,12 +49,12 @@ def select(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dict[
 def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
     """Returns the integer and float entries with one number per lane, by dotted path; none in ``same_step`` mode.
 
-    Entries for the task and the params of an episode are left out, since their sum over steps measures nothing. In
-    ``same_step`` mode some entries may describe the next episode on LAST rows, and the row does not say which.
+    The task and the params of an episode, the player and the state are left out: their sums over steps measure nothing.
+    In ``same_step`` mode some entries may describe the next episode on LAST rows, and the row does not say which.
     """
     if "final_observation" in env_info:
         return {}
-    measured = {name: x for name, x in env_info.items() if name not in ("task_id", "params")}
+    measured = {name: x for name, x in env_info.items() if name not in _UNMEASURED}
     leaves = ((tree.path_name(path), x) for path, x in tree.flatten_with_path(measured)[0])
     return {name: x for name, x in leaves if len(x.shape) == num_axes and _is_number(x.dtype)}
 

@@ -39,7 +39,7 @@ class Metrics:
             the metric is the mean over episodes. Values that are not finite are skipped, and an episode without a
             finite one does not count. A key of ``env_info`` may itself end in such a suffix. By default every integer
             and float entry with one number per lane is measured under its own name; flags, masks, other arrays, and
-            the ``task_id`` and ``params`` of an episode are measured if they are named.
+            the entries ``task_id``, ``params``, ``player`` and ``state`` are measured if they are named.
 
     Raises:
         ValueError: if gamma is out of range, or names repeat, are empty or end in another suffix.

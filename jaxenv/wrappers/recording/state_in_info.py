@@ -1,0 +1,58 @@
+"""Show the state in ``env_info``."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+
+from jaxenv._util import xla
+from jaxenv.core import BatchWrapper, TimeStep, Wrapper, layers
+from jaxenv.random import KeyWords
+from jaxenv.tree import Tree
+
+
+class StateInInfo(Wrapper):
+    """Adds ``env_info["state"]``, the state of the environment inside, for policies that plan with the true model.
+
+    A policy steps ``wrapper.env`` from this state. On a LAST row it is the state in which the episode ended. Rollouts
+    would store it with every row: name other ``fields`` there.
+
+    Owns ``env_info``.
+
+    Args:
+        env: any environment without ``AutoReset`` and without batch state.
+
+    Raises:
+        ValueError: for an ``env`` that restarts its lanes, has batch state or has an ``env_info["state"]``.
+
+    >>> import jax, jax.numpy as jnp, jaxenv
+    >>> env = jaxenv.wrappers.StateInInfo(jaxenv.testing.count_to_two())
+    >>> state, timestep = env.reset(jax.random.key(0))
+    >>> _, ahead = env.env.step(timestep.env_info["state"], jnp.zeros(1, jnp.int32))
+    >>> ahead.observation.tolist()
+    [1]
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
+    in_evaluation = "kept"
+
+    def check(self) -> None:
+        if self.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(self.env)):
+            raise ValueError(f"StateInInfo: AutoReset and state of the whole batch must stand outside, got {self.env!r}")
+        if "state" in self.env.env_info_spec():
+            raise ValueError(f"StateInInfo: env must not have an env_info['state'], {self.env!r} has one")
+
+    def begin(
+        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
+    ) -> tuple[Tree, TimeStep]:
+        return self._shown(*self.env.begin(keys, env_id, episode, previous))
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        return self._shown(*self.env.proceed(state, action))
+
+    def env_info_of(self, state: Tree) -> dict[str, Tree]:
+        return {**self.env.env_info_of(state), "state": state}
+
+    def _shown(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
+        env_info = {**timestep.env_info, "state": state}
+        return xla.unshare((state, dataclasses.replace(timestep, env_info=env_info)))
