@@ -198,7 +198,6 @@ def reseed(state: Any, key: jax.Array) -> Any:
         ValueError: for a ``state`` without a clock.
     """
 
-
     def is_clock(x: Any) -> bool:
         return isinstance(x, Clock)
 

@@ -28,7 +28,9 @@ FLOORS: list[set[str]] = [
     {"__main__"},
 ]
 # Learners are written as a user would write them.
-LEARNERS = [PACKAGE / "training" / f"{name}.py" for name in ("ppo", "dqn", "sac", "ued", "paired", "self_play")]
+LEARNERS = [
+    PACKAGE / "training" / f"{name}.py" for name in ("ppo", "dqn", "sac", "ued", "paired", "self_play", "alphazero")
+]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
@@ -157,7 +159,9 @@ def test_modules_import_no_heavy_library_at_the_top():
     for path, source in sources():
         top = {name.split(".")[0] for name in imports(source, top_only=True)} - set(sys.stdlib_module_names)
         # `import jaxenv` does not import the learners.
-        learners = {"flax", "optax"} if parts(path)[0] == "training" and parts(path)[-1] != "__init__" else set()
+        learners = (
+            {"flax", "mctx", "optax"} if parts(path)[0] == "training" and parts(path)[-1] != "__init__" else set()
+        )
         if heavy := top - {"jax", "numpy", "chex", "jaxenv"} - learners:
             wrong.append(f"{'/'.join(parts(path))} imports {heavy}")
     assert not wrong
@@ -186,7 +190,7 @@ def test_importing_jaxenv_starts_no_backend_and_imports_no_heavy_library():
     code = (
         "import sys, jax, jaxenv, jaxenv.cli\n"
         "jax.config.update('jax_num_cpu_devices', 2)\n"  # raises once a backend has started
-        "heavy = {'gymnax', 'gymnasium', 'gym', 'brax', 'matplotlib', 'flax', 'optax', 'rich', 'IPython'}\n"
+        "heavy = {'gymnax', 'gymnasium', 'gym', 'brax', 'matplotlib', 'flax', 'mctx', 'optax', 'rich', 'IPython'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
         "print(*(hasattr(jaxenv.training, name) for name in ('seeds', 'ppo', 'dqn', 'sac', 'networks2')))\n"
     )

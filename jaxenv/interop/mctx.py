@@ -165,9 +165,7 @@ def mcts_policy(env: Environment, num_simulations: int = 800, gamma: Any = 1.0) 
         root_key, search_key = jax.random.split(random.jax_keys(stream)[0])
         root, invalid = model.root(None, root_key, timestep), model.invalid_actions(timestep)
         plain = {"dirichlet_fraction": 0.0, "temperature": 0.0}
-        search = _mctx().muzero_policy(
-            None, search_key, root, model.recurrent_fn, num_simulations, invalid, **plain
-        )
+        search = _mctx().muzero_policy(None, search_key, root, model.recurrent_fn, num_simulations, invalid, **plain)
         return model.action(search.action)
 
     return policy

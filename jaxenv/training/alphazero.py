@@ -25,6 +25,7 @@ import optax
 import jaxenv
 from jaxenv import data, interop, random, rollout, tree
 from jaxenv.core.environment import Environment
+from jaxenv.core.wrapper import layers
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
@@ -41,8 +42,9 @@ class Config(RunConfig):
         num_steps: steps of every lane between two updates.
         num_simulations: simulations of a search, steps of the model for each step of the environment.
         max_considered_actions: actions that the search considers at its root.
-        num_epochs: passes over the rows of an update.
-        num_minibatches: minibatches in a pass; must divide ``num_envs * num_steps``.
+        buffer_size: rows to learn from, the latest of all lanes together; rounded down to whole updates.
+        num_gradient_steps: gradient steps of an update.
+        batch_size: rows of a gradient step.
         learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         lambda_: the target of a value: 1 for the outcome of the episode, 0 for the value that the search found one step
             later.
@@ -60,8 +62,9 @@ class Config(RunConfig):
     num_steps: int = tree.static(default=32, low=1)
     num_simulations: int = tree.static(default=32, low=1)
     max_considered_actions: int = tree.static(default=16, low=1)
-    num_epochs: int = tree.static(default=2, low=1)
-    num_minibatches: int = tree.static(default=16, low=1)
+    buffer_size: int = tree.static(default=65_536, low=1)
+    num_gradient_steps: int = tree.static(default=64, low=1)
+    batch_size: int = tree.static(default=512, low=1)
     learning_rate: float = 2e-3
     gamma: float = 1.0
     lambda_: float = tree.leaf(default=1.0, low=0, high=1)
@@ -75,15 +78,20 @@ class Config(RunConfig):
     def rows_per_update(self) -> int:
         return self.num_envs * self.num_steps
 
+    @property
+    def updates_in_buffer(self) -> int:
+        """Updates whose rows the buffer holds."""
+        return self.buffer_size // self.rows_per_update
+
     def check(self) -> None:
-        if self.rows_per_update % self.num_minibatches:
-            rule = f"num_minibatches must divide num_envs * num_steps = {self.rows_per_update}"
-            raise ValueError(f"{self.owner}: {rule}, got {self.num_minibatches}")
+        if not self.updates_in_buffer:
+            rule = f"buffer_size must be at least num_envs * num_steps = {self.rows_per_update}"
+            raise ValueError(f"{self.owner}: {rule}, got {self.buffer_size}")
         if self.normalize_observation:
             raise ValueError(f"{self.owner}: normalize_observation must be off, a search sees no statistics, got True")
 
     def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
-        """Makes the config's stack with `StateInInfo`; in a game of turns ``mode="eval"`` plays against random moves."""
+        """Makes the stack with `StateInInfo`; in a game of turns ``mode="eval"`` plays against random moves."""
 
         def with_state(env: Environment) -> Environment:
             shown = StateInInfo(env)
@@ -94,6 +102,18 @@ class Config(RunConfig):
 
 
 @tree.struct
+class Rows:
+    """Rows to learn from, leaves ``[N, ...]``."""
+
+    observation: Any
+    mask: Any
+    target: jax.Array  # the search's distribution over actions
+    found: jax.Array  # its value
+    return_: jax.Array
+    valid: jax.Array
+
+
+@tree.struct
 class Learner:
     """The complete state of a run: saved and restored, it continues bit for bit.
 
@@ -101,6 +121,7 @@ class Learner:
         params: the weights of the network.
         optimizer: the state of Adam.
         statistics: ``()``, observations are not normalised.
+        rows: the rows to learn from, leaves ``[buffer_size, ...]``.
         env_state: the state of the environment, leaves ``[B, ...]``.
         timestep: the last TimeStep, ``[B]``.
         metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
@@ -112,6 +133,7 @@ class Learner:
     params: Any
     optimizer: Any
     statistics: Any
+    rows: PerLane[Rows]
     env_state: PerLane[Any]
     timestep: PerLane[jaxenv.TimeStep]
     metrics: PerLane[Any]
@@ -135,18 +157,6 @@ class Losses:
     value_loss: jax.Array
     entropy: jax.Array
     improvement: jax.Array
-
-
-@tree.struct
-class _Batch:
-    """Rows to learn from, ``[N, ...]`` each."""
-
-    observation: Any
-    mask: Any
-    target: jax.Array  # the search's distribution over actions
-    found: jax.Array  # its value
-    return_: jax.Array
-    valid: jax.Array
 
 
 def make_train(
@@ -180,6 +190,7 @@ def make_train(
             params=params,
             optimizer=optimizer(config.max_gradient_norm).init(params),
             statistics=(),
+            rows=empty(timestep),
             env_state=env_state,
             timestep=timestep,
             metrics=metrics.init(timestep),
@@ -187,6 +198,16 @@ def make_train(
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
+
+    def empty(timestep: jaxenv.TimeStep) -> Rows:
+        """Returns a buffer without a valid row."""
+        count = config.updates_in_buffer * lanes.per_device("num_envs") * config.num_steps
+        mask = distributions.legal_actions(env.action_spec(), timestep)
+        observation, mask = jax.tree.map(
+            lambda x: jnp.zeros((count, *x.shape[1:]), x.dtype), (read(timestep.observation), mask)
+        )
+        target, zeros = jnp.zeros((count, env.action_spec().num_values), jnp.float32), jnp.zeros(count, jnp.float32)
+        return Rows(observation, mask, target, found=zeros, return_=zeros, valid=jnp.zeros(count, bool))
 
     # === 1. Collect: step all lanes with the search ===================================================================
 
@@ -213,7 +234,7 @@ def make_train(
 
     # === 2. Returns: what became of each row, in the view of its player ===============================================
 
-    def returns(settings: Config, learner: Learner, rows: rollout.Experience) -> _Batch:
+    def returns(settings: Config, learner: Learner, rows: rollout.Experience) -> Rows:
         last, info = learner.timestep, rows.policy_info
         _, last_value = heads(learner.params, read(last.observation))
         values = data.with_last(info["value"], last_value)
@@ -227,12 +248,12 @@ def make_train(
         found = data.td_lambda(timestep, last, values * sign, gamma=settings.gamma, lambda_=settings.lambda_)
         mask = timestep.env_info.get("action_mask", ())
         valid = data.transition_mask(timestep, last)
-        batch = _Batch(info["observation"], mask, info["target"], info["value"], found * sign[:-1], valid)
-        return jax.tree.map(lambda x: x.reshape(valid.size, *x.shape[2:]), batch)
+        new = Rows(info["observation"], mask, info["target"], info["value"], found * sign[:-1], valid)
+        return jax.tree.map(lambda x: x.reshape(valid.size, *x.shape[2:]), new)
 
     # === 3. Optimise: imitate the search and predict the outcome ======================================================
 
-    def loss(params: Any, settings: Config, batch: _Batch) -> tuple[jax.Array, Losses]:
+    def loss(params: Any, settings: Config, batch: Rows) -> tuple[jax.Array, Losses]:
         logits, values = heads(params, batch.observation)
         weight = lanes.weights(batch.valid)
         log_probability = jax.nn.log_softmax(distributions.masked(logits, batch.mask))
@@ -246,23 +267,29 @@ def make_train(
         )
         return losses.policy_loss + settings.value_cost * losses.value_loss, losses
 
-    def optimise(settings: Config, learner: Learner, batch: _Batch) -> tuple[Learner, Losses]:
+    def optimise(settings: Config, learner: Learner, new: Rows) -> tuple[Learner, Losses]:
+        # The rows of an update take the place of the oldest ones.
+        per_update, size = new.valid.size, lanes.per_device("batch_size")
+        place = learner.update % np.int32(config.updates_in_buffer) * np.int32(per_update)
+        written = jax.lax.dynamic_update_slice_in_dim
+        rows = jax.tree.map(lambda old, x: written(old, x, place, axis=0), learner.rows, new)
+        stored = jnp.minimum(learner.update + 1, config.updates_in_buffer) * np.int32(per_update)
         remaining = 1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates)
         adam = optimizer(settings.max_gradient_norm)
 
-        def descend(fitted: tuple[Any, Any], minibatch: _Batch) -> tuple[tuple[Any, Any], Losses]:
+        def descend(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], Losses]:
             params, state = fitted
-            gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, minibatch))
+            index = jax.random.randint(lanes.device_key(key), (size,), 0, stored)
+            batch = jax.tree.map(lambda x: x[index], rows)
+            gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, batch))
             direction, state = adam.update(gradient, state)
             rate = settings.learning_rate * remaining
             return (jax.tree.map(lambda p, d: p - rate * d, params, direction), state), losses
 
-        def epoch(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], Losses]:
-            return jax.lax.scan(descend, fitted, data.minibatches(key, batch, config.num_minibatches))
-
-        keys = jax.random.split(jax.random.fold_in(learner.key, learner.update), config.num_epochs + 1)[1:]
-        (params, state), losses = jax.lax.scan(epoch, (learner.params, learner.optimizer), keys)
-        return dataclasses.replace(learner, params=params, optimizer=state), jax.tree.map(jnp.mean, losses)
+        keys = jax.random.split(jax.random.fold_in(learner.key, learner.update), config.num_gradient_steps + 1)[1:]
+        (params, state), losses = jax.lax.scan(descend, (learner.params, learner.optimizer), keys)
+        learner = dataclasses.replace(learner, params=params, optimizer=state, rows=rows)
+        return learner, jax.tree.map(jnp.mean, losses)
 
     def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
         settings = tree.rebuild(config, **learner.hyperparameters)
@@ -328,7 +355,7 @@ class Network(nn.Module):
 
 
 class Tower(nn.Module):
-    """Turns boards ``[..., H, W, C]`` into features ``[..., n]`` by residual blocks of two 3x3 convolutions each."""
+    """Turns boards ``[..., H, W, C]`` into features ``[..., n]`` by residual blocks of two convolutions each."""
 
     channels: int
     blocks: int
@@ -336,21 +363,28 @@ class Tower(nn.Module):
     @nn.compact
     def __call__(self, board: jax.Array) -> jax.Array:
         x = board.reshape(-1, *board.shape[-3:]).astype(jnp.float32)
-        x = nn.relu(self._convolved("first", x))
-        for number in range(self.blocks):
-            y = nn.relu(self._convolved(f"block{number}_in", x))
-            x = nn.relu(x + self._convolved(f"block{number}_out", y, 0.1))
+        x = nn.relu(Convolution(self.channels)(x))
+        for _ in range(self.blocks):
+            y = nn.relu(Convolution(self.channels)(x))
+            x = nn.relu(x + Convolution(self.channels, 0.1)(y))
         return x.reshape(*board.shape[:-3], -1)
 
-    def _convolved(self, name: str, x: jax.Array, scale: float = float(np.sqrt(2))) -> jax.Array:
-        kernel = self.param(name, orthogonal(scale), (9 * x.shape[-1], self.channels), jnp.float32)
-        bias = self.param(f"{name}_bias", nn.initializers.zeros, (self.channels,), jnp.float32)
-        return _convolve(kernel, x) + bias
+
+class Convolution(nn.Module):
+    """Convolves boards ``[N, H, W, C]`` with 3x3 filters and zeros around them."""
+
+    num: int
+    scale: float = float(np.sqrt(2))
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        kernel = self.param("kernel", orthogonal(self.scale), (9 * x.shape[-1], self.num), jnp.float32)
+        return _convolve(kernel, x) + self.param("bias", nn.initializers.zeros, (self.num,), jnp.float32)
 
 
 @jax.custom_vjp
 def _convolve(kernel: jax.Array, x: jax.Array) -> jax.Array:
-    """Convolves ``[N, H, W, C]`` with filters ``[9 * C, num]`` and zeros around the board.
+    """Convolves with the filters, ``[9 * C, num]``.
 
     On a CPU a convolution is faster forwards, and the product with patches backwards.
     """
@@ -363,7 +397,8 @@ def _on_patches(kernel: jax.Array, x: jax.Array) -> jax.Array:
 
 
 _convolve.defvjp(
-    lambda kernel, x: (_convolve(kernel, x), (kernel, x)), lambda saved, gradient: jax.vjp(_on_patches, *saved)[1](gradient)
+    lambda kernel, x: (_convolve(kernel, x), (kernel, x)),
+    lambda saved, gradient: jax.vjp(_on_patches, *saved)[1](gradient),
 )
 
 
@@ -375,11 +410,12 @@ def model(config: Config, env: Environment) -> tuple[Network, Reader, Callable]:
     read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
 
     def predict(params: Any, key: jax.Array, state: Any, timestep: jaxenv.TimeStep) -> tuple[jax.Array, jax.Array]:
-        return network.apply(params, read(timestep.observation))
+        heads: Any = network.apply(params, read(timestep.observation))
+        return heads
 
-    rules = interop.to_mctx(env, predict)
-    if rules.env is env:
+    if not any(isinstance(layer, StateInInfo) for layer in layers(env)):
         raise ValueError(f"{config.learner}: env must have StateInInfo, as config.make_env makes it, got {env!r}")
+    rules = interop.to_mctx(env, predict)
     num_actions = env.action_spec().num_values
     network = Network(num_actions, config.hidden, read, config.channels, config.blocks)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxenv import training
-from jaxenv.training import _algorithms, dqn, ppo, sac, ued
+from jaxenv.training import _algorithms, alphazero, dqn, ppo, sac, ued
 from tests.rows import assert_equal
 
 SHORT = {"num_evaluations": 1, "num_eval_episodes": 2, "max_eval_steps": 5, "hidden": (4,)}
@@ -38,9 +38,9 @@ def source(learner):
     return pathlib.Path(learner.__file__).read_text()
 
 
-@pytest.mark.parametrize("learner", [ppo, dqn, sac, ued])
+@pytest.mark.parametrize("learner", [ppo, dqn, sac, ued, alphazero])
 def test_a_learner_uses_only_what_a_user_can_import(learner):
-    used, allowed = set(), {*sys.stdlib_module_names, "flax", "jax", "jaxenv", "numpy", "optax"}
+    used, allowed = set(), {*sys.stdlib_module_names, "flax", "jax", "jaxenv", "mctx", "numpy", "optax"}
     for node in ast.walk(ast.parse(source(learner))):
         if isinstance(node, ast.Import):
             used |= {alias.name for alias in node.names}

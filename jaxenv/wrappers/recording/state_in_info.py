@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import jax
 
-from jaxenv._util import xla
-from jaxenv.core import BatchWrapper, TimeStep, Wrapper, layers
+from jaxenv.core import BatchWrapper, TimeStep, Wrapper, layers, unshare
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
@@ -38,7 +37,9 @@ class StateInInfo(Wrapper):
 
     def check(self) -> None:
         if self.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(self.env)):
-            raise ValueError(f"StateInInfo: AutoReset and state of the whole batch must stand outside, got {self.env!r}")
+            raise ValueError(
+                f"StateInInfo: AutoReset and state of the whole batch must stand outside, got {self.env!r}"
+            )
         if "state" in self.env.env_info_spec():
             raise ValueError(f"StateInInfo: env must not have an env_info['state'], {self.env!r} has one")
 
@@ -55,4 +56,4 @@ class StateInInfo(Wrapper):
 
     def _shown(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         env_info = {**timestep.env_info, "state": state}
-        return xla.unshare((state, dataclasses.replace(timestep, env_info=env_info)))
+        return unshare((state, dataclasses.replace(timestep, env_info=env_info)))

@@ -1,0 +1,115 @@
+"""Gumbel AlphaZero: what the network learns from, in the view of each player."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenv
+from jaxenv.core.wrapper import layers
+from jaxenv.rollout import random_policy
+from jaxenv.training import alphazero
+from jaxenv.wrappers import AutoReset, Opponent, StateInInfo
+from tests.games import Nim
+from tests.rows import assert_equal
+
+TINY = {
+    "num_envs": 8,
+    "num_steps": 6,
+    "num_gradient_steps": 2,
+    "batch_size": 32,
+    "num_eval_episodes": 8,
+    "torso": "mlp",
+    "hidden": (16,),
+}
+
+
+def stacks(num_envs, **options):
+    game = StateInInfo(Nim(num_envs=num_envs, **options))
+    return AutoReset(game), AutoReset(Opponent(game, side="drawn"))
+
+
+@pytest.fixture(scope="module")
+def run():
+    """A run on Nim with seven sticks, whose values are 1 and -1."""
+    sizes = {
+        **TINY,
+        "num_envs": 32,
+        "num_eval_episodes": 32,
+        "num_simulations": 12,
+        "learning_rate": 1e-2,
+        "num_gradient_steps": 12,
+    }
+    config = alphazero.Config(**sizes, total_steps=32 * 6 * 60, num_evaluations=2, lambda_=0.5)
+    train = alphazero.make_train(config, *stacks(32, sticks=7))
+    learner, curve = jax.jit(train)(jax.random.key(0))
+    return config, train, learner, curve
+
+
+def test_values_are_those_of_the_player_to_move(run):
+    config, _, learner, _ = run
+    env = stacks(7, sticks=7)[0]
+    network, read, _ = alphazero.model(config, env)
+    _, values = network.apply(learner.params, read(jnp.arange(1, 8, dtype=jnp.int32)))
+    assert (np.sign(values) == [1, 1, 1, -1, 1, 1, 1]).all()  # four sticks are lost for who is to move
+
+
+def test_a_trained_player_beats_random_moves_from_the_side_that_wins(run):
+    config, _, learner, curve = run
+    assert np.isfinite(curve.returns).all()
+    env = AutoReset(Opponent(StateInInfo(Nim(num_envs=16, sticks=7)), side="first"))
+    policy, memory = alphazero.make_policy(config, env, learner.params)
+    played = jaxenv.evaluate(env, policy, jax.random.key(1), 16, initial_memory=memory)
+    assert played.returns.mean() > 0.7
+
+
+def test_an_iteration_is_a_function_of_the_learner(run):
+    _, train, _, _ = run
+    learner = jax.jit(train.init)(jax.random.key(3))
+    iteration = jax.jit(train.iteration)
+    assert_equal(*(jax.tree.map(np.asarray, iteration(learner)[1].losses) for _ in range(2)))
+
+
+def test_a_task_of_one_agent_is_planned_with_its_own_rewards():
+    config = alphazero.Config(
+        env_id="FrozenLake-v1",
+        env_options={"is_slippery": False},
+        **TINY,
+        total_steps=96,
+        num_evaluations=2,
+        num_simulations=4,
+        gamma=0.9,
+        max_eval_steps=20,
+    )
+    _, curve = jax.jit(alphazero.make_train(config))(jax.random.key(0))
+    assert np.isfinite(curve.losses.value_loss).all()
+    assert curve.returns.shape == (2, 8)
+
+
+def test_evaluations_play_against_random_moves_and_training_against_itself():
+    config = alphazero.Config()
+    train, evaluation = config.make_env(4), config.make_env(4, "eval")
+    assert (train.turns, evaluation.turns) == (True, False)
+    opponent = next(layer for layer in layers(evaluation) if isinstance(layer, Opponent))
+    assert (opponent.policy, opponent.side) == (None, "drawn")
+    assert isinstance(opponent.env, StateInInfo)
+
+
+def test_seeds_train_under_vmap():
+    config = alphazero.Config(**TINY, total_steps=48, num_evaluations=1, num_simulations=2)
+    train = alphazero.make_train(config, *stacks(8, sticks=3))
+    learners, curve = jax.jit(jax.vmap(train))(jax.random.split(jax.random.key(0), 2))
+    assert curve.returns.shape == (2, 1, 8)
+    first, second = (np.asarray(jax.tree.leaves(learners.params)[0])[i] for i in (0, 1))
+    assert not (first == second).all()
+
+
+def test_settings_and_stacks_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"alphazero\.Config: buffer_size .*48, got 47"):
+        alphazero.Config(**TINY, buffer_size=47)
+    with pytest.raises(ValueError, match=r"alphazero\.Config: normalize_observation .*got True"):
+        alphazero.Config(**TINY, normalize_observation=True)
+    config = alphazero.Config(**TINY, total_steps=48, num_evaluations=1)
+    plain = Nim(num_envs=8)
+    with pytest.raises(ValueError, match=r"alphazero: env .*StateInInfo.*got .*Nim"):
+        alphazero.make_train(config, AutoReset(plain), AutoReset(Opponent(plain, random_policy(plain))))
