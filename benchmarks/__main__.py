@@ -31,13 +31,14 @@ PARTS = {
     "bsuite": "bsuite's score of PPO and of a random agent, from all of its 468 settings, and its radar",
     "mazes": "solve rates of curricula on held-out mazes, and a film of their levels",
     "ppo": "PPO from end to end, compared with purejaxrl on gymnax",
-    "boards": "games of random legal play per second of board games, compared with pgx",
+    "boards": "games of random legal play, or of search, per second of board games, compared with pgx",
+    "match": "a trained player against plain Monte Carlo tree search",
     "libraries": "environments of other libraries, compared with their own wrappers and with native ids",
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
     "agents": "tasks of several agents that act at the same time, compared with JaxMARL",
-    "suite": "all but launches, device, devices, model, training, mazes, bsuite, boards, agents, suites and libraries"
-    ", into files",
+    "suite": "all but launches, device, devices, model, training, mazes, bsuite, boards, match, agents, suites and"
+    " libraries, into files",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.

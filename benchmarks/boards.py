@@ -1,4 +1,4 @@
-"""Board games, compared with Pgx: games and moves per second of random legal play.
+"""Board games, compared with Pgx: games and moves per second of random legal play, or of a search before each move.
 
 ``python -m benchmarks boards --ids ConnectFour-v0 Othello-v0 --num-envs 2048 --json PATH``. See README.md.
 """
@@ -16,6 +16,7 @@ import jaxenv
 from benchmarks import command, measure, ours
 from benchmarks.measure import Contestant, Row, jax_contestant
 from benchmarks.peers import Unavailable
+from jaxenv import interop
 from jaxenv.cli._arguments import one_line
 
 PEERS = {
@@ -27,8 +28,8 @@ PEERS = {
 }
 
 
-def pgx(id: str, num_envs: int, num_steps: int) -> Contestant:
-    """Runs Pgx as its users do: ``auto_reset`` under ``vmap``, legal actions by ``act_randomly``.
+def pgx(id: str, num_envs: int, num_steps: int, simulations: int = 0) -> Contestant:
+    """Runs Pgx as its users do: ``auto_reset`` under ``vmap``, legal actions by ``act_randomly`` or a search.
 
     Raises:
         Unavailable: If Pgx is not installed.
@@ -39,12 +40,28 @@ def pgx(id: str, num_envs: int, num_steps: int) -> Contestant:
     except ImportError as error:
         raise Unavailable(f"pgx cannot be imported: {one_line(error)}") from None
     env = pgx.make(PEERS[id])
-    advance = jax.vmap(auto_reset(env.step, env.init))
+    advance, step_lanes = jax.vmap(auto_reset(env.step, env.init)), jax.vmap(env.step)
+
+    def recurrent_fn(_, key, action, state):
+        player = state.current_player
+        state = step_lanes(state, action)
+        reward = jnp.take_along_axis(state.rewards, player[:, None], axis=1)[:, 0]
+        discount = jnp.where(state.terminated, 0.0, -1.0)
+        logits, value = guess(state.observation, state.legal_action_mask)
+        node = {"reward": reward, "discount": discount, "prior_logits": logits, "value": value}
+        return mctx_library().RecurrentFnOutput(**node), state
+
+    def act(key, state):
+        if not simulations:
+            return act_randomly(key, state.legal_action_mask)
+        logits, value = guess(state.observation, state.legal_action_mask)
+        root = mctx_library().RootFnOutput(prior_logits=logits, value=value, embedding=state)
+        return searched(key, root, recurrent_fn, ~state.legal_action_mask, simulations)
 
     def start(key):
         key, key_init, key_action = jax.random.split(key, 3)
         state = jax.vmap(env.init)(jax.random.split(key_init, num_envs))
-        return state, key, act_randomly(key_action, state.legal_action_mask)
+        return state, key, act(key_action, state)
 
     def step(carry):
         # The action is carried, as in the rollout of this library.
@@ -53,21 +70,72 @@ def pgx(id: str, num_envs: int, num_steps: int) -> Contestant:
         state = advance(state, action, jax.random.split(key_step, num_envs))
         every = jnp.ones(num_envs, bool)  # a lane restarts in the step that ends its game
         row = Row(state.observation, action, state.rewards, state.terminated, state.truncated, every)
-        return (state, key, act_randomly(key_action, state.legal_action_mask)), row
+        return (state, key, act(key_action, state)), row
 
     return jax_contestant("pgx", start, step, num_envs, num_steps, store=False)
 
 
-def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
+def searching(id: str, num_envs: int, num_steps: int, simulations: int) -> Contestant:
+    """Returns a rollout of this library with a search before each move."""
+    env = jaxenv.make(id, num_envs=num_envs, wrappers=["StateInInfo"])
+    model = interop.to_mctx(env, lambda _, key, state, t: guess(t.observation, t.env_info["action_mask"]))
+
+    def act(state, timestep):
+        key = jaxenv.random.jax_keys(jaxenv.rollout.policy_stream(env, state))[0]
+        invalid = model.invalid_actions(timestep)
+        return model.action(searched(key, model.root(None, key, timestep), model.recurrent_fn, invalid, simulations))
+
+    def start(key):
+        state, timestep = env.reset(key)
+        return state, timestep, act(state, timestep)
+
+    def step(carry):
+        state, _, action = carry
+        state, t = env.step(state, action)
+        row = Row(t.observation, action, t.reward, t.terminated, t.truncated, ~t.is_first())
+        return (state, t, act(state, t)), row
+
+    return jax_contestant("jaxenv", start, step, num_envs, num_steps, store=False)
+
+
+def guess(observation: Any, mask: Any) -> Any:
+    """Stands for a network: uniform logits, and values of nearly 0 that depend on the observation."""
+    logits = jnp.where(mask, 0.0, jnp.finfo(jnp.float32).min)
+    return logits, 1e-12 * observation.astype(jnp.float32).reshape(len(mask), -1).sum(axis=1)
+
+
+def searched(key: Any, root: Any, recurrent_fn: Any, invalid: Any, simulations: int) -> Any:
+    """Returns the actions of Gumbel MuZero's search."""
+    policy = mctx_library().gumbel_muzero_policy
+    return policy(None, key, root, recurrent_fn, simulations, invalid).action
+
+
+def mctx_library() -> Any:
+    """Imports mctx.
+
+    Raises:
+        Unavailable: If it is not installed.
+    """
+    try:
+        import mctx
+    except ImportError as error:
+        raise Unavailable(f"mctx cannot be imported: {one_line(error)}") from None
+    return mctx
+
+
+def compare(id: str, num_envs: int, num_steps: int, repeats: int, simulations: int = 0) -> dict[str, Any]:
     """Runs both sides, interleaved, and returns a row of the result file."""
-    contestants = [ours.rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps)]
-    contestants.append(pgx(id, num_envs, num_steps))
+    if simulations:
+        mine = searching(id, num_envs, num_steps, simulations)
+    else:
+        mine = ours.rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps)
+    contestants = [mine, pgx(id, num_envs, num_steps, simulations)]
     samples = measure.sample_interleaved(contestants, repeats)
     found = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
     for name, s in samples.items():
         found[name]["games_per_second"] = statistics.median(x.episodes / x.seconds for x in s)
     ratio = found["jaxenv"]["games_per_second"] / found["pgx"]["games_per_second"]
-    sizes = {"id": id, "num_envs": num_envs, "num_steps": num_steps}
+    sizes = {"id": id, "num_envs": num_envs, "num_steps": num_steps, "simulations": simulations}
     return {**sizes, "contestants": found, "ratios": {"pgx": ratio}, "notes": []}
 
 
@@ -80,7 +148,9 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
         speeds = [f"{side[unit]:,.0f}" for side in both for unit in ("games_per_second", "steps_per_second")]
         seconds = [f"{side['compile_seconds']:.1f}" for side in both]
         lines.append([row["id"], str(row["num_envs"]), *speeds, f"{row['ratios']['pgx']:.1f}x", *seconds])
-    title = "Random legal play; ratio: how many times more games jaxenv plays per second than pgx."
+    searches = rows[0]["simulations"]
+    play = f"A search of {searches} simulations before each move" if searches else "Random legal play"
+    title = f"{play}; ratio: how many times more games jaxenv plays per second than pgx."
     return "\n".join([title, measure.table(header, lines)])
 
 
@@ -91,6 +161,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--ids", nargs="+", type=command.one_of(PEERS), default=list(PEERS), metavar="ID", help="games to play"
     )
     parser.add_sizes(num_envs=[2048], num_steps=256)
+    parser.add_argument(
+        "--simulations",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of a search by mctx before each move; 0 for random play",
+    )
     parser.add_update()
     return parser.parse_args(arguments)
 
@@ -102,12 +179,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for num_envs in args.num_envs:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
             try:
-                rows.append(compare(id, num_envs, args.num_steps, args.repeats))
+                rows.append(compare(id, num_envs, args.num_steps, args.repeats, args.simulations))
             except Unavailable as error:
                 print(f"jaxenv bench boards: {error}", file=sys.stderr)
                 return 1
-    names = ("id", "num_envs", "num_steps")
-    return command.finish("boards", args, rows, report, names=names, repeats=args.repeats, policy="random legal")
+    names = ("id", "num_envs", "num_steps", "simulations")
+    return command.finish("boards", args, rows, report, names=names, repeats=args.repeats)
 
 
 if __name__ == "__main__":

@@ -182,6 +182,10 @@ def make_train(
         clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam()
         return optax.flatten(optax.chain(clip_norm, adam))
 
+    def of_first(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:
+        """Returns rows with the rewards of player 0, for whom a move of player 1 is a step like any other."""
+        return dataclasses.replace(timestep, reward=timestep.reward[..., 0]) if env.turns else timestep
+
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         network_key, env_key, key = jax.random.split(key, 3)
         env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
@@ -193,7 +197,7 @@ def make_train(
             rows=empty(timestep),
             env_state=env_state,
             timestep=timestep,
-            metrics=metrics.init(timestep),
+            metrics=metrics.init(of_first(timestep)),
             hyperparameters=hyperparameters,
             key=key,
             update=jnp.zeros((), jnp.int32),
@@ -229,7 +233,7 @@ def make_train(
             config.num_steps,
             fields=["step_type", "reward", "discount", *fields, "policy_info"],
         )
-        finished = metrics.update_rows(learner.metrics, rows.timestep)
+        finished = metrics.update_rows(learner.metrics, of_first(rows.timestep))
         return dataclasses.replace(learner, env_state=env_state, timestep=last, metrics=finished), rows
 
     # === 2. Returns: what became of each row, in the view of its player ===============================================
@@ -238,13 +242,11 @@ def make_train(
         last, info = learner.timestep, rows.policy_info
         _, last_value = heads(learner.params, read(last.observation))
         values = data.with_last(info["value"], last_value)
-        timestep = rows.timestep
-        if env.turns:  # in the view of player 0, for whom a move of player 1 is a step like any other
+        timestep, last = of_first(rows.timestep), of_first(last)
+        sign = jnp.ones_like(values)
+        if env.turns:
             players = data.with_last(timestep.env_info["player"], last.env_info["player"])
             sign = 1 - 2 * players.astype(jnp.float32)
-            timestep, last = (dataclasses.replace(x, reward=x.reward[..., 0]) for x in (timestep, last))
-        else:
-            sign = jnp.ones_like(values)
         found = data.td_lambda(timestep, last, values * sign, gamma=settings.gamma, lambda_=settings.lambda_)
         mask = timestep.env_info.get("action_mask", ())
         valid = data.transition_mask(timestep, last)

@@ -18,6 +18,15 @@ def test_both_sides_play_games_of_the_same_length(run, capsys):
     assert "ConnectFour-v0" in capsys.readouterr().out
 
 
+def test_both_sides_search_before_each_move(run, capsys):
+    pytest.importorskip("pgx")
+    (row,) = run("boards", "--ids", "ConnectFour-v0", "--simulations", "2")["rows"]
+    assert row["simulations"] == 2
+    for side in row["contestants"].values():
+        assert 7 <= side["steps"][0] / max(side["episodes"][0], 1) <= 42
+    assert "2 simulations" in capsys.readouterr().out
+
+
 def test_without_pgx_a_message_says_so(capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pgx", None)
     assert boards.main(["--num-envs", str(LANES), "--num-steps", str(STEPS)]) == 1

@@ -1,0 +1,71 @@
+"""A trained player against plain Monte Carlo tree search: the score, and the difference of Elo that it stands for.
+
+``python -m benchmarks match RUN --simulations 800 --games 64 --json PATH``. See README.md.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenv
+from benchmarks import command, measure
+from jaxenv import interop
+from jaxenv.training import load, self_play
+from jaxenv.wrappers import AutoReset, Opponent, StateInInfo
+
+SIDES = ("first", "second")
+
+
+def played(run: Any, simulations: int, games: int, side: Any) -> dict[str, Any]:
+    """Plays games from one side, all at once, and returns a row of the result file."""
+    game = jaxenv.load(run.config.env_id, games, **dict(run.config.env_options), autoreset=None)
+    shown = StateInInfo(game)
+    env = AutoReset(Opponent(shown, interop.mcts_policy(shown, simulations), side))
+
+    play = jax.jit(lambda key, memory: jaxenv.evaluate(env, run.policy, key, games, initial_memory=memory).returns)
+    started = time.monotonic()
+    scores = np.asarray(play(jax.random.key(0), run.make_memory(games)))
+    outcomes = {
+        name: int((np.sign(scores) == sign).sum()) for name, sign in (("wins", 1), ("draws", 0), ("losses", -1))
+    }
+    return {"side": side, "games": games, "simulations": simulations, **outcomes, "seconds": time.monotonic() - started}
+
+
+def report(rows: Sequence[dict[str, Any]]) -> str:
+    """Formats the results as an aligned table, with the score over both sides and its difference of Elo."""
+    header = ["side", "games", "wins", "draws", "losses", "seconds"]
+    lines = [[str(round(row[name])) if name != "side" else row[name] for name in header] for row in rows]
+    score = sum(row["wins"] - row["losses"] for row in rows) / sum(row["games"] for row in rows)
+    first, second = self_play.ratings([[0, score], [-score, 0]])
+    opponent = f"Monte Carlo tree search of {rows[0]['simulations']} simulations"
+    title = f"Against {opponent}: mean score {score:.2f}, {first - second:+.0f} Elo."
+    return "\n".join([title, measure.table(header, lines)])
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
+    parser = command.Parser("match", __doc__ or "")
+    parser.add_argument("run", metavar="RUN", help="the folder of a run of jaxenv train, in a game of turns")
+    parser.add_argument("--simulations", type=command.positive, default=800, metavar="N", help="of each search")
+    parser.add_argument("--games", type=command.positive, default=64, metavar="N", help="games from each side")
+    parser.add_json()
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Plays the match, prints the table and writes the file."""
+    args = parse(arguments)
+    run = load(args.run)
+    rows = [played(run, args.simulations, args.games, side) for side in SIDES]
+    return command.finish("match", args, rows, report)
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import main as run_part
+
+    sys.exit(run_part(["match", *sys.argv[1:]]))
