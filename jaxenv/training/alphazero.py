@@ -57,7 +57,7 @@ class Config(RunConfig):
 
     env_id: str = "ConnectFour-v0"
     torso: Literal["auto", "mlp", "cnn"] = "cnn"
-    total_steps: int = 200_000
+    total_steps: int = 400_000
     num_envs: int = 128
     num_steps: int = tree.static(default=32, low=1)
     num_simulations: int = tree.static(default=32, low=1)
