@@ -242,7 +242,11 @@ def test_a_shaped_reward_is_each_agents_own():
         def transition(self, state, action, stream):
             return dataclasses.replace(super().transition(state, action, stream), env_info={"helps": action == 2})
 
+        def state_info(self, state):
+            return {"always": jnp.ones((*state["round"].shape, 2))}
+
     games = AutoReset(Helped(num_envs=2))
+    assert ShapedReward(games, 4, "always").reset(jax.random.key(0))[1].reward.tolist() == [[0, 0], [0, 0]]
     for env in (AgentsAsLanes(ShapedReward(games, 4, "helps")), ShapedReward(AgentsAsLanes(games), 4, "helps")):
         state, _ = env.reset(jax.random.key(0))
         _, row = env.step(state, np.array([2, 1, 0, 2], np.int32))

@@ -48,7 +48,7 @@ class ShapedReward(BatchWrapper):
 
     def check(self) -> None:
         entry, reward = self.env.env_info_spec().get(self.name), self.env.reward_spec()
-        if not specs.is_spec(entry) or entry.shape != reward.shape:
+        if entry is None or not specs.is_spec(entry) or entry.shape != reward.shape:
             found = entry if entry is not None else f"the entries {', '.join(self.env.env_info_spec()) or 'none'}"
             rule = f"name must be an entry of env_info with the shape {reward.shape} of the reward"
             raise ValueError(f"ShapedReward: {rule}, got {self.name!r} and {found} of {self.env}")
