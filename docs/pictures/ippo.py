@@ -10,7 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 FOLDER = pathlib.Path(__file__).parent
-COLOURS = {"jaxenv": "tab:blue", "jaxenv, centralised critic": "tab:green", "JaxMARL": "tab:orange"}
+COLOURS = {
+    "jaxenv": "tab:blue",
+    "jaxenv, centralised critic": "tab:green",
+    "jaxenv, limit as end": "tab:cyan",
+    "JaxMARL": "tab:orange",
+}
 
 
 def main() -> None:
