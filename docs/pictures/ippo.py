@@ -25,10 +25,11 @@ def main() -> None:
     ids = list(dict.fromkeys(row["id"] for row in rows))
     figure, axes = plt.subplots(1, len(ids), figsize=(4 * len(ids), 3.2), layout="constrained", squeeze=False)
     for axis, id in zip(axes.flat, ids, strict=True):
-        for side in dict.fromkeys(row["side"] for row in rows if row["id"] == id):
-            points = [(row["steps"], row["return"]) for row in rows if (row["id"], row["side"]) == (id, side)]
-            steps, returns = np.array(points, float).T
-            axis.plot(steps / 1e6, returns, color=COLOURS[side], label=side)
+        curves = dict.fromkeys((row["side"], row["seed"]) for row in rows if row["id"] == id)
+        for side, seed in curves:
+            points = [row for row in rows if (row["id"], row["side"], row["seed"]) == (id, side, seed)]
+            steps, returns = (np.array([row[name] for row in points], float) for name in ("steps", "return"))
+            axis.plot(steps / 1e6, returns, color=COLOURS[side], label=side if seed == "0" else None)
         axis.set_title(id, fontsize=10)
         axis.set_xlabel("million steps of games", fontsize=8)
         axis.tick_params(labelsize=8)
