@@ -93,11 +93,11 @@ class RunConfig:
     def check(self) -> None:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
-    def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
+    def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
         """Makes the config's stack, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
-            num_envs: the number of lanes.
+            num_envs: the number of lanes; by default those of one game.
             mode: ``"train"`` or ``"eval"``.
             **options: further arguments of `jaxenv.load`; they replace ``env_options``.
         """

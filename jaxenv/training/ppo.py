@@ -58,6 +58,9 @@ class Config(RunConfig):
         cell: ``"gru"``: a GRU behind a dense layer; the hidden layers read its input as well. ``"lstm"``: an LSTM; the
             hidden layers read its output alone.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
+        critic_only: the name of an entry of the observation, a dict, that the critic reads and the policy does not,
+            such as ``"global_state"`` of `jaxenv.wrappers.AgentsAsLanes`: a centralised critic (Yu et al., 2022,
+            arXiv:2103.01955). Both read the other entries.
     """
 
     num_steps: int = tree.static(default=64, low=1)
@@ -76,6 +79,7 @@ class Config(RunConfig):
     recurrent: int = tree.static(default=0, low=0)
     cell: Literal["gru", "lstm"] = "gru"
     squash: bool = False
+    critic_only: str = ""
 
     @property
     def rows_per_update(self) -> int:
@@ -386,7 +390,8 @@ class ActorCritic(nn.Module):
     ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
     GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. An LSTM
     takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard deviations, which
-    do not depend on the observation.
+    do not depend on the observation. With a ``critic_reader`` the observation is a pair, whose second part the critic
+    alone reads.
     """
 
     num_outputs: int
@@ -396,10 +401,13 @@ class ActorCritic(nn.Module):
     recurrent: int = 0
     cell: str = "gru"
     activation: str = "tanh"
+    critic_reader: Reader | None = None
 
     @nn.compact
     def __call__(self, observation: Any, memory: Any = (), starts: Any = ()) -> tuple[jax.Array, jax.Array, Any]:
         activation = getattr(nn, self.activation)
+        if self.critic_reader is not None:
+            observation, of_critic = observation
         x = Torso(self.reader)(observation)
         if self.recurrent and self.cell == "lstm":
             memory, x = LSTM(self.recurrent)(memory, x, starts)
@@ -408,6 +416,8 @@ class ActorCritic(nn.Module):
             memory, remembered = GRU(self.recurrent)(memory, x, starts)
             x = jnp.concatenate([x, remembered], axis=-1)
         inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
+        if self.critic_reader is not None:
+            x = jnp.concatenate([x, Torso(self.critic_reader)(of_critic)], axis=-1)
         values = MLP(self.hidden, 1, activation=activation, name="critic")(x)[..., 0]
         log_std = self.param("log_std", nn.initializers.zeros, (self.num_log_std,), jnp.float32)
         log_std = jnp.broadcast_to(log_std, (*values.shape, self.num_log_std))
@@ -434,14 +444,39 @@ def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
     return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
 
 
-def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Distribution, ActorCritic, Reader, Callable]:
+def model(
+    config: Config, env: jaxenv.Environment
+) -> tuple[distributions.Distribution, ActorCritic, Callable, Callable]:
     """Returns the distribution, the network, its reader of observations, and a function that finds legal actions."""
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec, config.squash)
     if config.squash and not isinstance(pi, distributions.TanhNormal):
         raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
-    read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
+    reader, of_critic, read = _readers(config, env.observation_spec())
     network = ActorCritic(
-        pi.num_inputs, pi.num_log_std, config.hidden, read, config.recurrent, config.cell, config.activation
+        pi.num_inputs,
+        pi.num_log_std,
+        config.hidden,
+        reader,
+        config.recurrent,
+        config.cell,
+        config.activation,
+        of_critic,
     )
     return pi, network, read, functools.partial(distributions.legal_actions, spec)
+
+
+def _readers(config: Config, spec: Any) -> tuple[Reader, Reader | None, Callable[[Any], Any]]:
+    """Returns the reader of the policy, what the critic reads besides, and the function that reads observations."""
+    name, from_spec = config.critic_only, functools.partial(Reader.from_spec, config.learner, torso=config.torso)
+    if not name:
+        reader = from_spec(spec)
+        return reader, None, reader
+    entries = sorted(spec) if isinstance(spec, dict) else []
+    if name not in entries or len(entries) == 1:
+        rule = "critic_only must name one of several entries of the observation"
+        hint = "AgentsAsLanes with global_state=True adds 'global_state'"
+        raise ValueError(f"{config.owner}: {rule}, got {name!r} and the entries {entries}: {hint}")
+    others = {key: x for key, x in spec.items() if key != name}
+    reader, of_critic = from_spec(others), from_spec(spec[name])
+    return reader, of_critic, lambda x: (reader({key: x[key] for key in others}), of_critic(x[name]))

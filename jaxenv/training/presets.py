@@ -39,6 +39,26 @@ _MINIGRID = {
     "entropy_cost": 0.01,
 }
 
+# Independent PPO with the settings of JaxMARL's ippo_ff_mpe and ippo_ff_overcooked: 16 games, whose agents are lanes.
+_JAXMARL = {
+    "num_steps": 128,
+    "num_epochs": 4,
+    "num_minibatches": 4,
+    "learning_rate": 2.5e-4,
+    "gamma": 0.99,
+    "lambda_": 0.95,
+    "entropy_cost": 0.01,
+    "clip_value": True,
+    "eval_explore": True,
+}
+_OVERCOOKED = _JAXMARL | {
+    # The shaped reward fades in the first half of the run.
+    "wrappers": ("AgentsAsLanes", ("ShapedReward", {"steps": 156_250})),
+    "total_steps": 10_000_000,
+    "num_envs": 32,
+    "num_evaluations": 20,
+}
+
 # Where several learners have a preset for an id, the first is the default.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "sac": {
@@ -158,6 +178,16 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS,
         # Air lasts 200 steps; with a discount of 0.99, 0.13 of the loss at its end remains.
         "Seaquest-MinAtar": _MINATAR | _LOW_LAMBDA | {"gamma": 0.995},
+        "SimpleSpread-mpe": _JAXMARL
+        | {
+            "wrappers": ("AgentsAsLanes",),
+            "total_steps": 30_000_000,
+            "num_envs": 48,
+            "num_evaluations": 20,
+            "num_eval_episodes": 300,
+        },
+        "Overcooked-CrampedRoom-v1": _OVERCOOKED,
+        "Overcooked-CoordRing-v1": _OVERCOOKED,
     },
     "dqn": {
         "CartPole-v1": {"total_steps": 50_000, "gamma": 0.995, "target_rate": 0.005},

@@ -160,7 +160,7 @@ def train(
 def can_resume(config: RunConfig) -> bool:
     """Returns whether a checkpoint holds the whole run: it does not if the lanes live outside JAX."""
     check_kind("can_resume", "config", config, RunConfig)
-    return not isinstance(config.make_env(1).unwrapped, HostEnvironment)
+    return not isinstance(config.make_env().unwrapped, HostEnvironment)
 
 
 def _over_seeds(

@@ -65,7 +65,7 @@ class Config(ppo.Config):
                 f"{self.owner}: {name} must be off, an opponent has weights only, got {getattr(self, name)}"
             )
 
-    def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
+    def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
         """Makes the config's stack with the league as `Opponent`, or with random moves for ``mode="eval"``."""
 
         def with_opponent(env: Environment) -> Environment:

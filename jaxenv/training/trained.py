@@ -49,11 +49,11 @@ class Trained:
     params: Any = dataclasses.field(repr=False)
     statistics: Any = dataclasses.field(repr=False)
 
-    def make_env(self, num_envs: int = 1, **options: Any) -> Environment:
+    def make_env(self, num_envs: int | None = None, **options: Any) -> Environment:
         """Makes the environment in which the run was evaluated, with ``num_envs`` lanes.
 
         Args:
-            num_envs: the number of lanes.
+            num_envs: the number of lanes; by default those of one game.
             **options: options of `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default
                 they and the wrappers come from the run.
 
@@ -98,13 +98,13 @@ class Trained:
         check_integer("make_memory", "num_envs", num_envs, 1)
 
         def for_all_lanes(x: Any) -> Any:  # every lane starts with equal memory
-            return x if tree.is_shared(x) else jax.numpy.repeat(x, num_envs, axis=0)
+            return x if tree.is_shared(x) else jax.numpy.repeat(x[:1], num_envs, axis=0)
 
         return jax.tree.map(for_all_lanes, self._policies[2], is_leaf=tree.is_shared)
 
     @functools.cached_property
     def _policies(self) -> tuple[Policy, Policy, Any]:
-        """Both policies, and their memory for one lane."""
+        """Both policies, and their memory for the lanes of one game."""
         env = self.make_env()
         make = functools.partial(
             _algorithms.module("load", self.algorithm).make_policy, self.config, env, self.params, self.statistics

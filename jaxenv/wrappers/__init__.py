@@ -83,6 +83,7 @@ from jaxenv.wrappers.reward.normalize_reward import NormalizeReward as Normalize
 from jaxenv.wrappers.reward.reward_from_info import RewardFromInfo as RewardFromInfo
 from jaxenv.wrappers.reward.reward_noise import RewardNoise as RewardNoise
 from jaxenv.wrappers.reward.scalarize_reward import ScalarizeReward as ScalarizeReward
+from jaxenv.wrappers.reward.shaped_reward import ShapedReward as ShapedReward
 from jaxenv.wrappers.reward.sign_reward import SignReward as SignReward
 from jaxenv.wrappers.reward.sparse_reward import SparseReward as SparseReward
 from jaxenv.wrappers.reward.transform_reward import TransformReward as TransformReward

@@ -128,6 +128,7 @@ WRAPPERS: dict[str, Entry] = {
     "SignReward": Entry(bound("SignReward")),
     "RewardNoise": Entry(bound("RewardNoise", 0.3)),
     "RewardFromInfo": Entry(bound("RewardFromInfo", lambda info: info["reward_dist"] + info["reward_ctrl"]), paying),
+    "ShapedReward": Entry(bound("ShapedReward", 20, "cost"), paying),
     "VectorReward": Entry(bound("VectorReward", ("cost",), (1, -1)), paying),
     "ScalarizeReward": Entry(bound("ScalarizeReward", (1, 2)), lambda: wrappers.VectorReward(paying(), ("cost",))),
     "DelayReward": Entry(bound("DelayReward", 2)),

@@ -106,6 +106,67 @@ def test_specs_are_those_of_any_agent():
     assert env.reset(jax.random.key(0))[1].observation["agent_id"].tolist() == [0, 1] * 4
 
 
+class Told(Leavers):
+    """`Leavers` with a global state: the sums of all, and the number of the agent."""
+
+    def state_info(self, state):
+        agents = jnp.broadcast_to(jnp.arange(3, dtype=jnp.int32), state["sum"].shape)
+        sums = jnp.broadcast_to(state["sum"][:, None], (*state["sum"].shape, 3))
+        shown = jnp.concatenate([sums, agents[..., None]], axis=2)
+        return super().state_info(state) | {"global_state": shown}
+
+
+def told(task, autoreset="next_step"):
+    env = AgentsAsLanes(AutoReset(task(num_envs=4), autoreset), global_state=True)
+    state, row = env.reset(jax.random.key(0))
+    for seed in range(3):
+        action = jax.random.randint(jax.random.key(seed), (12,), 1, 4, jnp.int32)
+        state, row = env.step(state, action)
+    return env, state, row
+
+
+def test_the_global_state_is_what_all_agents_of_the_game_observe_the_own_first():
+    env, state, row = told(Leavers)
+    observed = np.asarray(row.observation["observation"]).reshape(4, 3, 2)
+    assert len(np.unique(observed[..., 1])) > 3  # games and agents differ
+    for agent in range(3):
+        expected = np.concatenate([observed[:, (agent + i) % 3] for i in range(3)], axis=1)
+        assert row.observation["global_state"].reshape(4, 3, 6)[:, agent].tolist() == expected.tolist()
+    assert env.observation_spec()["global_state"] == specs.Bounded((6,), np.int32, 0, 27)
+    shown = env.observation_of(state)
+    assert shown["global_state"].tolist() == row.observation["global_state"].tolist()
+
+
+def test_a_task_may_declare_its_global_state():
+    env, state, row = told(Told)
+    sums = np.asarray(row.observation["observation"])[:, 1].reshape(4, 3)
+    expected = [[*sums[lane // 3], lane % 3] for lane in range(12)]
+    assert row.observation["global_state"].tolist() == expected
+    assert env.observation_of(state)["global_state"].tolist() == expected
+    assert (
+        row.env_info.keys()
+        == env.env_info_of(state).keys() | {"agent_terminated"}
+        == {
+            "agent_alive",
+            "agent_terminated",
+        }
+    )
+    assert env.observation_spec()["global_state"].shape == (4,)
+    with pytest.raises(ValueError, match=r"AgentsAsLanes: .*global_state.*got 'same_step'"):
+        told(Told, "same_step")
+
+
+def test_the_global_state_has_the_form_of_the_observation():
+    env = AgentsAsLanes(AutoReset(Duel(num_envs=2), "same_step"), global_state=True)
+    state, row = env.reset(jax.random.key(0))
+    state, row = env.step(state, row.prev_action)
+    assert row.observation["global_state"].tolist() == [[1, -1], [-1, 1]] * 2
+    final = row.env_info["final_observation"]
+    assert jax.tree.map(lambda x: x.tolist(), final) == jax.tree.map(lambda x: x.tolist(), row.observation)
+    kitchen = jaxenv.make("Overcooked-CrampedRoom-v1", wrappers=[("AgentsAsLanes", {"global_state": True})])
+    assert kitchen.observation_spec()["global_state"].shape == (4, 5, 52)
+
+
 def test_agents_of_a_game_draw_their_own_actions():
     actions = np.asarray(rolled(duel()).action).reshape(20, 4, 2)
     assert (actions[..., 0] != 1).all()  # masks
@@ -151,6 +212,7 @@ def test_make_counts_lanes_and_wrappers_outside_see_agents():
     spec = jaxenv.EnvSpec("Duel-test", Duel, max_episode_steps=2)
     env = jaxenv.make(spec, num_envs=6, wrappers=["AgentsAsLanes", NormalizeReward])
     assert (env.num_envs, env.unwrapped.num_envs) == (6, 3)
+    assert jaxenv.make(spec, wrappers=["AgentsAsLanes"]).num_envs == 2  # one game
     assert rolled(env).timestep.reward.shape == (20, 6)
     with pytest.raises(ValueError, match=r"AgentsAsLanes: num_envs .*2 agents.*got 5 lanes"):
         jaxenv.make(spec, num_envs=5, wrappers=["AgentsAsLanes"])

@@ -22,6 +22,7 @@ from tests.wrappers.catalogue import WRAPPERS
 # is left out: rewards and ends in another form, shortened episodes, films of the training.
 LEFT_OUT = {
     *("TransformReward", "ClipReward", "SparseReward", "SignReward", "RewardNoise", "RewardFromInfo", "DelayReward"),
+    "ShapedReward",
     *("NormalizeReward", "RandomFirstEpisodeLength", "NonTerminating", "TerminalOnInfo", "RecordVideo", "LevelReplay"),
 }
 FROZEN = {"NormalizeObservation"}

@@ -1,8 +1,10 @@
 """Reward wrappers: rewards, specs, and 0 at FIRST.
 
-Covers ClipReward, DelayReward, RewardFromInfo, ScalarizeReward, SignReward, SparseReward, TransformReward and
-VectorReward.
+Covers ClipReward, DelayReward, RewardFromInfo, ScalarizeReward, ShapedReward, SignReward, SparseReward,
+TransformReward and VectorReward.
 """
+
+import dataclasses
 
 import chex
 import jax
@@ -14,16 +16,19 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import (
+    AgentsAsLanes,
     AutoReset,
     ClipReward,
     DelayReward,
     RewardFromInfo,
     ScalarizeReward,
+    ShapedReward,
     SignReward,
     SparseReward,
     TransformReward,
     VectorReward,
 )
+from tests.games import Duel
 from tests.rows import unrolled
 from tests.wrappers.paying import paying
 
@@ -205,3 +210,57 @@ def test_numeric_arguments_do_not_recompile():
         return env.reward(jnp.ones(4))
 
     assert [paid(SparseReward(counting(), t)).tolist()[0] for t in (0, 0.5, 2)] == [1, 1, 0]
+
+
+# --- rewards that fade ------------------------------------------------------------------------------------------------
+
+
+def test_a_shaped_reward_fades_over_the_rows_of_a_lane():
+    env = ShapedReward(AutoReset(paying(num_envs=3)), 8, "cost")
+    state, row = env.reset(jax.random.key(0))
+    assert row.reward.tolist() == [0, 0, 0]
+    for seen in range(1, 12):  # lane 1 ends at row 2 and restarts
+        _, expected = env.env.step(state.inner, np.array([1, 2, 3], np.int32))
+        state, row = env.step(state, np.array([1, 2, 3], np.int32))
+        weight = max(0, 1 - seen / 8)
+        bonus = np.where(expected.is_first(), 0, weight * np.array([2, 4, 6]))
+        np.testing.assert_allclose(row.reward, np.asarray(expected.reward) + bonus)
+    assert int(env.statistics(state)) == 8
+
+
+def test_a_frozen_shaped_reward_keeps_its_weight():
+    env = ShapedReward(AutoReset(paying(num_envs=3)), 8, "cost", frozen=True)
+    state, _ = env.reset(jax.random.key(0))
+    for _ in range(3):
+        _, expected = env.env.step(state.inner, np.array([1, 2, 3], np.int32))
+        state, row = env.step(state, np.array([1, 2, 3], np.int32))
+        np.testing.assert_allclose(row.reward - expected.reward, np.where(expected.is_first(), 0, [2, 4, 6]))
+
+
+def test_a_shaped_reward_is_each_agents_own():
+    class Helped(Duel):
+        def transition(self, state, action, stream):
+            return dataclasses.replace(super().transition(state, action, stream), env_info={"helps": action == 2})
+
+        def state_info(self, state):
+            return {"always": jnp.ones((*state["round"].shape, 2))}
+
+    games = AutoReset(Helped(num_envs=2))
+    assert ShapedReward(games, 4, "always").reset(jax.random.key(0))[1].reward.tolist() == [[0, 0], [0, 0]]
+    for env in (AgentsAsLanes(ShapedReward(games, 4, "helps")), ShapedReward(AgentsAsLanes(games), 4, "helps")):
+        state, _ = env.reset(jax.random.key(0))
+        _, row = env.step(state, np.array([2, 1, 0, 2], np.int32))
+        assert row.reward.tolist() == [0.75, 0, 0, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: ShapedReward(paying(), 0, "cost"), "ShapedReward: steps .*got 0"),
+        (lambda: ShapedReward(paying(), 5), r"ShapedReward: name .*\(\).*got 'shaped_reward' and the entries .*cost"),
+        (lambda: ShapedReward(VectorReward(paying(), ("cost",)), 5, "cost"), r"ShapedReward: name .*\(2,\)"),
+    ],
+)
+def test_a_shaped_reward_that_does_not_fit_is_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()

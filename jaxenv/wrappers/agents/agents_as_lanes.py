@@ -49,13 +49,17 @@ class AgentsAsLanes(Wrapper):
             observations are the widest of all agents.
         agent_id: add the number of the agent: the observation is then ``{"observation", "agent_id"}`` with
             ``agent_id`` int32 ``[B * A]``, 0 to A - 1.
+        global_state: add what a centralised critic reads: the observation is then ``{"observation", "global_state"}``
+            with, for each agent, ``env_info["global_state"]`` of the task, or if it has none the observations of all
+            agents of the game, along the last axis: the agent's own, then those of the agents after it, in a circle.
 
     Raises:
-        ValueError: for one agent, for a game of turns, for agents whose actions differ, or for a number of lanes that
-            is not a multiple of A.
+        ValueError: for one agent, for a game of turns, for agents whose actions differ, for a number of lanes that is
+            not a multiple of A, or for a ``global_state`` of the task in ``"same_step"``.
     """
 
     agent_id: bool = tree.static(default=False)
+    global_state: bool = tree.static(default=False)
 
     owns: ClassVar[frozenset[str]] = frozenset(field.name for field in dataclasses.fields(TimeStep))
     in_evaluation = "kept"
@@ -69,14 +73,23 @@ class AgentsAsLanes(Wrapper):
         if self.env.num_agents < 2:
             raise ValueError(f"AgentsAsLanes: env must have two or more agents, {self.env} has one")
         self.action_spec()  # raises for agents that differ
+        if self._declares_state and self.autoreset == "same_step":
+            rule = "a task's own global_state is not known for final_observation"
+            raise ValueError(f"AgentsAsLanes: {rule}: make {self.env} with 'next_step', got 'same_step'")
 
     # --- specs -------------------------------------------------------------------------------------------------------
 
     def observation_spec(self) -> Tree:
-        observation = jax.tree.map(_of_any_agent, self.env.observation_spec())
-        if not self.agent_id:
-            return observation
-        return {"observation": observation, "agent_id": specs.discrete(self.env.num_agents, name="agent_id")}
+        spec = self.env.observation_spec()
+        entries: dict[str, Tree] = {}
+        if self.agent_id:
+            entries["agent_id"] = specs.discrete(self.env.num_agents, name="agent_id")
+        if self._declares_state:
+            entries["global_state"] = jax.tree.map(_of_any_agent, self.env.env_info_spec()["global_state"])
+        elif self.global_state:
+            entries["global_state"] = jax.tree.map(lambda x: _of_any_agent(_joint_spec(x)), spec)
+        observation = jax.tree.map(_of_any_agent, spec)
+        return {"observation": observation, **entries} if entries else observation
 
     def action_spec(self) -> Tree:
         def of_each_agent(spec: specs.Array) -> specs.Array:
@@ -137,23 +150,35 @@ class AgentsAsLanes(Wrapper):
     def _unfolded(self, values: Tree) -> Tree:
         return jax.tree.map(lambda x: x.reshape(-1, self.env.num_agents, *x.shape[1:]), values)
 
-    def _observed(self, observation: Tree, num_lanes: int) -> Tree:
+    @property
+    def _declares_state(self) -> bool:
+        return self.global_state and "global_state" in self.env.env_info_spec()
+
+    def _observed(self, observation: Tree, env_info: dict[str, Tree], num_lanes: int) -> Tree:
+        entries: dict[str, Tree] = {}
+        if self.agent_id:
+            number = jnp.arange(num_lanes, dtype=jnp.int32) % np.int32(self.env.num_agents)
+            entries["agent_id"] = tree.vary_like(jax.tree.leaves(observation)[0], number)
+        if self.global_state:
+            of_task = env_info.get("global_state")
+            entries["global_state"] = self._folded(jax.tree.map(_joint, observation) if of_task is None else of_task)
         observation = self._folded(observation)
-        if not self.agent_id:
-            return observation
-        number = jnp.arange(num_lanes, dtype=jnp.int32) % np.int32(self.env.num_agents)
-        return {"observation": observation, "agent_id": tree.vary_like(jax.tree.leaves(observation)[0], number)}
+        return {"observation": observation, **entries} if entries else observation
+
+    def _info(self, env_info: dict[str, Tree]) -> dict[str, Tree]:
+        """Folds ``env_info``, without the global state where the observation shows it."""
+        return self._folded({k: x for k, x in env_info.items() if not (self.global_state and k == "global_state")})
 
     def _row(self, timestep: TimeStep, env_id: jax.Array) -> TimeStep:
-        env_info = self._folded(timestep.env_info)
+        env_info = self._info(timestep.env_info)
         if "final_observation" in env_info:
-            final = self._observed(timestep.env_info["final_observation"], env_id.shape[0])
+            final = self._observed(timestep.env_info["final_observation"], {}, env_id.shape[0])
             env_info = {**env_info, "final_observation": final}
         return TimeStep(
             step_type=self._folded(timestep.step_type),
             reward=self._folded(timestep.reward),
             discount=self._folded(timestep.discount),
-            observation=self._observed(timestep.observation, env_id.shape[0]),
+            observation=self._observed(timestep.observation, timestep.env_info, env_id.shape[0]),
             prev_action=self._folded(timestep.prev_action),
             env_id=env_id,
             env_info=env_info,
@@ -219,10 +244,12 @@ class AgentsAsLanes(Wrapper):
         return self.env.observes_state
 
     def observation_of(self, state: AgentLanes) -> Tree:
-        return self._observed(self.env.observation_of(state.games.value), state.env_id.shape[0])
+        games = state.games.value
+        of_task = self.env.env_info_of(games) if self._declares_state else {}
+        return self._observed(self.env.observation_of(games), of_task, state.env_id.shape[0])
 
     def env_info_of(self, state: AgentLanes) -> dict[str, Tree]:
-        return self._folded(self.env.env_info_of(state.games.value))
+        return self._info(self.env.env_info_of(state.games.value))
 
     def picture_of(self, state: AgentLanes, size: tuple[int, int]) -> jax.Array:
         pictures = self.env.picture_of(state.games.value, size)
@@ -234,3 +261,25 @@ def _of_any_agent(spec: Any) -> Any:
     if isinstance(spec, specs.Bounded):
         return spec.replace(shape=spec.shape[1:], minimum=spec.minimum.min(axis=0), maximum=spec.maximum.max(axis=0))
     return spec.replace(shape=spec.shape[1:])
+
+
+def _joint(x: Any) -> Any:
+    """Returns for each agent the values of all ``[B, A, ..., n]`` in a circle from its own: ``[B, A, ..., A * n]``.
+
+    ``x`` is an array of JAX or NumPy. Agents that observe one number each ``[B, A]`` have ``[B, A, A]``.
+    """
+    count = x.shape[1]
+    columns = x if x.ndim > 2 else x[..., None]
+    circles = columns[:, (np.arange(count)[:, None] + np.arange(count)) % count]  # [B, agent, seen agent, ..., n]
+    last = circles.ndim - 1
+    circles = circles.transpose(0, 1, *range(3, last), 2, last)
+    return circles.reshape(*circles.shape[:-2], -1)
+
+
+def _joint_spec(spec: Any) -> Any:
+    """Returns the spec of `_joint` of what ``spec`` describes, both of all agents ``[A, ...]``."""
+    shape = _joint(np.empty((1, *spec.shape), bool)).shape[1:]
+    if isinstance(spec, specs.Bounded):
+        low, high = (_joint(np.broadcast_to(x, spec.shape)[None])[0] for x in (spec.minimum, spec.maximum))
+        return spec.replace(shape=shape, minimum=low, maximum=high)
+    return spec.replace(shape=shape)

@@ -24,7 +24,7 @@ WrapperLike = Callable[[Environment], Environment] | str | tuple[str | type[Wrap
 
 def make(
     id: str | registry.EnvSpec,
-    num_envs: int = 1,
+    num_envs: int | None = None,
     *,
     max_episode_steps: Any = None,
     autoreset: AutoResetMode = "next_step",
@@ -40,7 +40,8 @@ def make(
     Args:
         id: a registered id, ``"module:ID"`` to import the module that registers it, or an `EnvSpec` that is not
             registered.
-        num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key.
+        num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key. By default
+            one, or with `AgentsAsLanes` those of one game.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
             lanes with 0 have none. The limit counts agent steps. A given limit applies to the stack alone. If the
             reward depends on the limit, as in MiniGrid, the registered limit follows from the task's params.
@@ -65,7 +66,7 @@ def make(
     check_bool("make", "clip_action", clip_action)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     spec.check_keywords(params, ["num_envs", *OPTIONS])
-    env = spec.make(num_envs, **params)
+    env = spec.make(1 if num_envs is None else num_envs, **params)
     if any(isinstance(layer, TimeLimit) for layer in layers(env)):
         hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
         raise ValueError(f"{spec.id}: make adds the time limit, but {env} already has one: {hint}")
@@ -80,9 +81,9 @@ def make(
     if limit is None:
         limit = _own_limit(spec, env) if follows_params else spec.max_episode_steps
     env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy, follows_params)
-    if env.num_envs != num_envs:  # games of several lanes: num_envs counts lanes
+    if num_envs is not None and env.num_envs != num_envs:  # games of several lanes: num_envs counts lanes
         env = env._with_num_envs(num_envs)
-    env.check_lanes(num_envs)
+    env.check_lanes(env.num_envs)
     return env
 
 
@@ -97,7 +98,7 @@ def _own_limit(spec: EnvSpec, env: Environment) -> Any:
 OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
-def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
+def load(id: Any, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Makes an environment of any suite: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
 
     Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
@@ -116,21 +117,22 @@ def load(id: Any, num_envs: int = 1, **kwargs: Any) -> Environment:
 
     Args:
         id: an id, a sequence of ids, or an environment of Gymnasium or dm_env, or a function that makes one.
-        num_envs: number of lanes that ``reset`` makes from one key.
+        num_envs: number of lanes that ``reset`` makes from one key, as for `make`.
         **kwargs: as for `make`; with several ids also ``task`` and ``agent_chooses``, the arguments of `Multitask`.
 
     Raises:
         ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make`
             refuses.
     """
+    lanes = 1 if num_envs is None else num_envs
     if isinstance(id, list | tuple):
-        return _load_tasks(id, num_envs, **kwargs)
+        return _load_tasks(id, lanes, **kwargs)
     if _is_foreign(id):
-        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **kwargs)
+        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, lanes, **kwargs)
     if not isinstance(id, str) or (suite := registry.suite_of(id)) is None:
         return make(id, num_envs, **kwargs)
     name = id.partition(":")[2]
-    return importlib.import_module(registry.SUITES[suite]).load(name, num_envs, **kwargs)
+    return importlib.import_module(registry.SUITES[suite]).load(name, lanes, **kwargs)
 
 
 def _is_foreign(id: Any) -> bool:
