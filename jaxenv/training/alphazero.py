@@ -90,7 +90,7 @@ class Config(RunConfig):
         if self.normalize_observation:
             raise ValueError(f"{self.owner}: normalize_observation must be off, a search sees no statistics, got True")
 
-    def make_env(self, num_envs: int = 1, mode: str = "train", **options: Any) -> Environment:
+    def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
         """Makes the stack with `StateInInfo`; in a game of turns ``mode="eval"`` plays against random moves."""
 
         def with_state(env: Environment) -> Environment:
