@@ -221,7 +221,7 @@ def _stepped(
         shares = jnp.maximum(strength, _ONE) * total if normalize else _ONE
         for i in numbers:
             pay = (agents.levels[i] * level).astype(jnp.float32) / shares.astype(jnp.float32)
-            rewards[i] = jnp.where(helps[i], jnp.where(enough, pay, -penalty), rewards[i])
+            rewards[i] = rewards[i] + jnp.where(helps[i], jnp.where(enough, pay, -penalty), np.float32(0))
         levels.append(jnp.where(enough, _ZERO, level))
     foods = Things(foods.rows, foods.columns, tuple(levels))
     return State(agents, foods, state.total), rewards, ~_any(level > 0 for level in levels)
