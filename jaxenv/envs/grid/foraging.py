@@ -7,33 +7,33 @@ Reinforcement Learning Algorithms in Cooperative Tasks", arXiv:2006.07869.
 
 Agents        A = agents, all in every step: observation, action, reward and env_info lead with them
 Observation   float32[A, 3 (foods + A)]   row, column and level of each food in sight, row by row, then of the agent
-              itself and of each other agent in sight; -1, -1, 0 for every missing one. Rows and columns count from the
-              first ones in sight
+              itself, then of each other agent in sight; -1, -1, 0 for those out of sight and for food that is loaded.
+              Rows and columns count from the first ones in sight
 Action        int32[A]        0 stays, 1 up, 2 down, 3 left, 4 right, 5 loads
-Reward        float32[A]      each agent's own: for food that it helps to load its level times the level of the food,
-              divided by the levels of all who load it and the levels of all food of the episode, so that an episode
-              pays at most 1 in sum; without normalize_reward its level times the level of the food; -penalty for loading
-              food in vain
-Starts        agents in random cells, with levels uniform in 1 .. max_agent_level; then food in random cells that are
-              free and not at the edge, none of them next to other food, diagonally included, or two cells away in its
-              row or column; with levels uniform in 1 .. max_food_level or, with force_coop, of that level. max_food_level
-              0 stands for the sum of the three lowest levels of agents
+Reward        float32[A]      each agent's own, where it helps to load food: its level times that of the food; with
+                              normalize_reward divided by the sum of the levels of those who load it and by the sum of
+                              the levels of all food at the start, so that an episode pays 1 in total; -penalty if the
+                              levels of those who load the food do not reach its level
+Starts        agents in random cells, with random levels in 1 .. max_agent_level; food in random cells that are free,
+              not at the edge, not next to other food (diagonally included), and not two cells from it in the same row
+              or column, with random levels in 1 .. max_food_level, or all of max_food_level with force_coop. All draws
+              are uniform. A max_food_level of 0 stands for the sum of the three lowest levels of agents
 Terminates    when all food is loaded
 Time limit    50 (registry), a termination as in the original
-env_info      action_mask: bool[A, 6], the actions that have an effect: moves into the field and not into food, loading
-              next to food
+env_info      action_mask: bool[A, 6], the actions that can have an effect: to stay, to move within the field to a cell
+              without food, and to load next to food
 
-An agent sees food in rows and columns that differ from its own by at most ``sight``. It sees agents in the same rows
-and columns and, near the upper and left edge, in 2 sight + 1 rows and columns, as in the original. A move into a cell
-which another agent also moves to or stays in has no effect. Agents may swap cells, and one that moves into the cell of
-an agent that turns out to be blocked shares it from then on, as in the original. Food that finds no free cell is left
-out. The original gives up after 1000 attempts, and keeps agents out of the cells in which later ones ended the last
+An agent that moves to a cell where another agent stays, or to which another one moves as well, remains where it is.
+Agents may swap cells. As in the original, an agent that follows another one, which then is blocked, shares its cell.
+With a sight of n an agent sees food at most n rows and columns away, and agents in the 2 n + 1 rows and columns that
+start n before its own or at the edge, as in the original. Food that finds no free cell is left out; the original gives
+up after 1000 attempts. In the original an agent also avoids the cells in which it and later ones ended the last
 episode; here episodes are independent.
 """
 
 import functools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -67,6 +67,10 @@ class Things:
     rows: tuple[jax.Array, ...]
     columns: tuple[jax.Array, ...]
     levels: tuple[jax.Array, ...]  # 0 for food that is loaded
+
+    def each(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yields row, column and level of every one."""
+        return zip(self.rows, self.columns, self.levels, strict=True)
 
 
 @tree.struct
@@ -137,11 +141,14 @@ class Foraging(Task):
         return {"action_mask": jnp.stack(flags, axis=1).reshape(-1, self.agents, len(self.action_names))}
 
     def observation_spec(self) -> specs.Bounded:
-        food_level = self.max_food_level or min(self.agents, 3) * self.max_agent_level
         last = self.size - 1
-        low, high = [-1, -1, 0] * (self.foods + self.agents), [last, last, food_level] * self.foods
+        low, high = [-1, -1, 0] * (self.foods + self.agents), [last, last, self._highest_food] * self.foods
         high += [last, last, self.max_agent_level] * self.agents
         return specs.Bounded((self.agents, len(low)), np.float32, [low], [high], "observation")
+
+    @property
+    def _highest_food(self) -> int:
+        return self.max_food_level or min(self.agents, 3) * self.max_agent_level
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.agents,), np.int32, 0, len(self.action_names) - 1, "action")
@@ -149,7 +156,7 @@ class Foraging(Task):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _foraging_picture.draw(state, self.size, canvas)
+        return _foraging_picture.draw(state, self.size, self.max_agent_level, self._highest_food, canvas)
 
 
 def _placed(free: jax.Array, word: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -206,23 +213,19 @@ def _stepped(
     rows, columns = list(agents.rows), list(agents.columns)
     for i in numbers:
         alone = ~_any((goals[i][0] == goals[j][0]) & (goals[i][1] == goals[j][1]) for j in numbers if j != i)
-        rows[i], columns[i] = (
-            jnp.where(alone, to, at) for to, at in zip(goals[i], (rows[i], columns[i]), strict=True)
-        )
+        rows[i], columns[i] = (jnp.where(alone, to, at) for to, at in zip(goals[i], (rows[i], columns[i]), strict=True))
     agents = Things(tuple(rows), tuple(columns), agents.levels)
 
-    rewards, levels = [jnp.zeros_like(total, jnp.float32) for _ in numbers], []
-    for row, column, level in _each(foods):
-        helps = [
-            (actions[i] == _LOAD) & (level > 0) & _is_next(rows[i], columns[i], row, column) for i in numbers
-        ]
+    rewards, levels = [jnp.zeros_like(total, jnp.float32) for _ in numbers], list[Any]()
+    for row, column, level in foods.each():
+        helps = [(actions[i] == _LOAD) & (level > 0) & _is_next(rows[i], columns[i], row, column) for i in numbers]
         strength = _sum([jnp.where(helps[i], agents.levels[i], _ZERO) for i in numbers])
         enough = strength >= level
         shares = jnp.maximum(strength, _ONE) * total if normalize else _ONE
         for i in numbers:
             pay = (agents.levels[i] * level).astype(jnp.float32) / shares.astype(jnp.float32)
             rewards[i] = rewards[i] + jnp.where(helps[i], jnp.where(enough, pay, -penalty), np.float32(0))
-        levels.append(jnp.where(enough, _ZERO, level))
+        levels += [jnp.where(enough, _ZERO, level)]
     foods = Things(foods.rows, foods.columns, tuple(levels))
     return State(agents, foods, state.total), rewards, ~_any(level > 0 for level in levels)
 
@@ -230,9 +233,9 @@ def _stepped(
 def _effective(agents: Things, foods: Things, size: int) -> list[Any]:
     """Returns whether each action of each agent has an effect."""
     flags = []
-    for row, column, _ in _each(agents):
+    for row, column, _ in agents.each():
         moves = [(row - _ONE, column), (row + _ONE, column), (row, column - _ONE), (row, column + _ONE)]
-        loads = _any((level > 0) & _is_next(row, column, *at) for *at, level in _each(foods))
+        loads = _any((level > 0) & _is_next(row, column, *at) for *at, level in foods.each())
         flags += [jnp.ones_like(loads), *(_is_free(*to, foods, size) for to in moves), loads]
     return flags
 
@@ -240,13 +243,13 @@ def _effective(agents: Things, foods: Things, size: int) -> list[Any]:
 def _seen(agents: Things, foods: Things, sight: int) -> list[Any]:
     """Returns the observations of all agents, one after the other; ``sight`` is 0 for the whole field."""
     seen = list[Any]()
-    nearest = _packed([(food, food[2] > 0) for food in _each(foods)])
-    for i, (row, column, level) in enumerate(_each(agents)):
-        others = [(other, True) for j, other in enumerate(_each(agents)) if j != i]
+    nearest = _packed([(food, food[2] > 0) for food in foods.each()])
+    for i, (row, column, level) in enumerate(agents.each()):
+        others = [(other, True) for j, other in enumerate(agents.each()) if j != i]
         if sight:
             top, left = jnp.maximum(row - sight, _ZERO), jnp.maximum(column - sight, _ZERO)
             near = []
-            for y, x, food in _each(foods):
+            for y, x, food in foods.each():
                 visible = (food > 0) & (jnp.abs(y - row) <= sight) & (jnp.abs(x - column) <= sight)
                 near.append(((y - top, x - left, food), visible))
             nearest, met = _packed(near), []
@@ -262,7 +265,7 @@ def _seen(agents: Things, foods: Things, sight: int) -> list[Any]:
 
 def _packed(things: Sequence[tuple[Sequence[Any], Any]]) -> list[Any]:
     """Returns the numbers of things, those that are visible first."""
-    slots = [[_MISSING, _MISSING, _ZERO] for _ in things]
+    slots: list[list[Any]] = [[_MISSING, _MISSING, _ZERO] for _ in things]
     before: Any = _ZERO
     for i, (numbers, visible) in enumerate(things):
         for j in range(i + 1):
@@ -272,13 +275,9 @@ def _packed(things: Sequence[tuple[Sequence[Any], Any]]) -> list[Any]:
     return [number for slot in slots for number in slot]
 
 
-def _each(things: Things) -> Iterable[tuple[Any, Any, Any]]:
-    return zip(things.rows, things.columns, things.levels, strict=True)
-
-
 def _is_free(row: Any, column: Any, foods: Things, size: int) -> Any:
     """Returns whether a cell is in the field and without food."""
-    taken = _any((level > 0) & (y == row) & (x == column) for y, x, level in _each(foods))
+    taken = _any((level > 0) & (y == row) & (x == column) for y, x, level in foods.each())
     return (row >= 0) & (row < size) & (column >= 0) & (column < size) & ~taken
 
 

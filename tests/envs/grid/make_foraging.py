@@ -1,7 +1,7 @@
 """Records the behaviour of lbforaging in ``foraging.npz``, which the tests compare with.
 
-    python -m venv forage && forage/bin/pip install numpy gymnasium && forage/bin/pip install --no-deps lbforaging==2.0.0
-    forage/bin/python tests/envs/grid/make_foraging.py
+    python -m venv lbf && lbf/bin/pip install numpy gymnasium && lbf/bin/pip install --no-deps lbforaging==2.0.0
+    lbf/bin/python tests/envs/grid/make_foraging.py
 
 Arrays of episodes have the steps last, one episode after the other, which compresses best.
 """

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv.canvas import BLUE, ORANGE, RED
 from jaxenv.envs.grid.foraging import Foraging, State, Things
 from tests.draws import N, chi_square, draw
 from tests.envs.grid.make_foraging import DRAWS, EPISODES, GAMES, counts
 from tests.parity import certify
+from tests.pictures import cells, picture, shows
 
 LIMIT = 50
 IDS = {name: f"Foraging-{name}-v3" for name in GAMES if f"Foraging-{name}-v3" in jaxenv.ids()}
@@ -89,7 +91,7 @@ def test_whole_episodes_equal_lbforaging(game):
 def test_starts_have_the_distribution_of_lbforaging(game):
     settings = {k: v for k, v in GAMES[game].items() if k != "penalty"}
     state, data = draw(Foraging(**settings).initial), recorded(game)
-    drawn = np.moveaxis([x for part in (state.agents, state.foods) for x in zip(*part_of(part), strict=True)], -1, 0)
+    drawn = np.moveaxis([x for part in (state.agents, state.foods) for x in part.each()], -1, 0)
     ours = counts(drawn, settings["agents"], settings["size"])
     assert N == DRAWS
     for name, numbers in ours.items():
@@ -104,5 +106,87 @@ def test_starts_have_the_distribution_of_lbforaging(game):
     assert (np.diff(foods, axis=1) >= 0).all()
 
 
-def part_of(things):
-    return things.rows, things.columns, things.levels
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+FAR = [[6, 6, 1]]  # food that nobody reaches
+
+
+def small(**settings):
+    return Foraging(**{"agents": 2, "foods": 1, **settings})
+
+
+@pytest.mark.parametrize(
+    ("at", "actions", "after"),
+    [
+        ([(2, 2), (2, 4)], (RIGHT, LEFT), [(2, 2), (2, 4)]),  # to one cell
+        ([(2, 2), (2, 3)], (RIGHT, LEFT), [(2, 3), (2, 2)]),  # a swap
+        ([(2, 2), (2, 3)], (RIGHT, STAY), [(2, 2), (2, 3)]),
+        ([(2, 2), (2, 3)], (RIGHT, LOAD), [(2, 2), (2, 3)]),
+        ([(2, 2), (2, 3)], (RIGHT, DOWN), [(2, 3), (3, 3)]),  # one after the other
+        ([(2, 2), (2, 3), (2, 4)], (RIGHT, RIGHT, STAY), [(2, 3), (2, 3), (2, 4)]),  # shares a cell
+        ([(2, 3), (2, 3), (2, 4)], (STAY, UP, LEFT), [(2, 3), (1, 3), (2, 4)]),
+        ([(0, 0), (7, 7)], (UP, DOWN), [(0, 0), (7, 7)]),
+        ([(0, 0), (7, 7)], (LEFT, RIGHT), [(0, 0), (7, 7)]),
+        ([(0, 0), (7, 7)], (DOWN, UP), [(1, 0), (6, 7)]),
+        ([(6, 5), (5, 6)], (RIGHT, DOWN), [(6, 5), (5, 6)]),  # to food
+    ],
+)
+def test_agents_move_as_the_rules_say(at, actions, after):
+    env = small(agents=len(at))
+    state, row = played(env, [(*cell, 1) for cell in at], FAR, actions)
+    assert [(int(y[0]), int(x[0])) for y, x, _ in state.agents.each()] == after
+    assert not row.reward.any()
+    assert not row.terminated
+
+
+def test_an_agent_that_another_one_blocks_can_follow_the_mask_and_stay():
+    _, row = played(small(), [(2, 2, 1), (2, 3, 1)], FAR, (RIGHT, STAY))
+    assert row.env_info["action_mask"].tolist() == [[True] * 5 + [False]] * 2
+
+
+def test_penalties_differ_per_lane_and_only_loading_in_vain_costs_them():
+    env = small(agents=3, num_envs=3).with_params(penalty=np.array([0, 0.5, 2], np.float32))
+    agents = [[(6, 5, 1), (5, 6, 1), (0, 0, 2)]] * 3
+    _, (_, rows) = play(env, field(agents, [[(6, 6, 3)]] * 3), np.full((1, 3, 3), LOAD, np.int32))
+    assert rows.reward[0].tolist() == [[0, 0, 0], [-0.5, -0.5, 0], [-2, -2, 0]]
+    assert not rows.terminated.any()
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_levels_divide_the_reward(normalize):
+    env = small(agents=3, foods=2, normalize_reward=normalize)
+    agents, foods = [(6, 5, 1), (5, 6, 2), (1, 1, 1)], [(3, 3, 3), (6, 6, 3)]
+    state, row = played(env, agents, foods, (LOAD, LOAD, STAY))
+    expected = [1 / 6, 1 / 3, 0] if normalize else [3, 6, 0]
+    np.testing.assert_allclose(row.reward, expected, rtol=1e-6)
+    assert [int(level[0]) for *_, level in state.foods.each()] == [3, 0]
+    assert not row.terminated
+
+
+def test_the_time_limit_is_a_termination():
+    env = jaxenv.make(IDS["8x8-2p-2f-coop"], 2, max_episode_steps=3, autoreset=None)
+    state, _ = env.reset(jax.random.key(0))
+    _, rows = jax.lax.scan(env.step, state, np.zeros((3, 2, 2), np.int32))
+    assert rows.terminated.tolist() == [[False] * 2] * 2 + [[True] * 2]
+    assert not rows.truncated.any()
+
+
+def test_food_in_the_largest_field_keeps_its_distance_and_edges_stay_free():
+    state = draw(Foraging(size=28, agents=2, foods=12).initial)
+    food = np.stack([np.stack(state.foods.rows), np.stack(state.foods.columns)], axis=-1)
+    assert (np.stack(state.foods.levels) > 0).all()
+    assert food.min() == 1
+    assert food.max() == 26
+    away = np.abs(food[:, None] - food[None])[np.triu_indices(12, 1)]
+    assert (away.max(axis=-1) >= 2).all()
+    assert (away.sum(axis=-1) >= 3).all()
+    assert {(3, 0), (0, 3), (2, 1), (1, 2)} <= set(map(tuple, away.reshape(-1, 2).tolist()))
+
+
+def test_the_picture_shows_agents_and_food_in_their_cells():
+    env = small(size=5, num_envs=2)
+    agents, foods = [[(0, 1, 1), (4, 4, 2)], [(2, 2, 2), (1, 0, 1)]], [[(3, 1, 2)], [(3, 3, 0)]]
+    image = picture(env, field(agents, foods), 2, 100)
+    for colour, expected in ((BLUE, [1, 12]), (ORANGE, [24, 5]), (RED, [16, None])):
+        found = cells(shows(image, colour), 5, 5).reshape(2, -1)
+        assert [np.flatnonzero(lane).tolist() for lane in found] == [[x] * (x is not None) for x in expected]
