@@ -42,7 +42,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core import Task, Transition, in_one_kernel
+from jaxenv.core import Task, Transition
 from jaxenv.envs.grid import _foraging_picture
 from jaxenv.envs.grid._cell_set import nth_cell
 from jaxenv.envs.grid.grid_world import choice
@@ -122,22 +122,20 @@ class Foraging(Task):
             foods.append(jnp.where(found, row * self.size + column, self.size**2))
         levels = self.max_agent_level, self.max_food_level, self.force_coop
         words = words[self.agents + self.foods :]
-        return in_one_kernel(_started, tuple(agents), tuple(foods), words, self.size, levels)
+        return _started(agents, foods, words, self.size, levels)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        actions = tuple(action[:, i] for i in range(self.agents))
-        state, rewards, terminated = in_one_kernel(
-            _stepped, state, actions, self.params.penalty, self.size, self.normalize_reward
-        )
+        actions = [action[:, i] for i in range(self.agents)]
+        state, rewards, terminated = _stepped(state, actions, self.params.penalty, self.size, self.normalize_reward)
         return Transition(state, jnp.stack(rewards, axis=1), terminated)
 
     def observe(self, state: State) -> jax.Array:
         sight = 0 if self.sight >= self.size - 1 else self.sight
-        columns = in_one_kernel(_seen, state.agents, state.foods, sight)
+        columns = _seen(state.agents, state.foods, sight)
         return jnp.stack(columns, axis=1).reshape(-1, *self.observation_spec().shape).astype(jnp.float32)
 
     def state_info(self, state: State) -> dict[str, jax.Array]:
-        flags = in_one_kernel(_effective, state.agents, state.foods, self.size)
+        flags = _effective(state.agents, state.foods, self.size)
         return {"action_mask": jnp.stack(flags, axis=1).reshape(-1, self.agents, len(self.action_names))}
 
     def observation_spec(self) -> specs.Bounded:
