@@ -115,28 +115,33 @@ def small(**settings):
     return Foraging(**{"agents": 2, "foods": 1, **settings})
 
 
-@pytest.mark.parametrize(
-    ("at", "actions", "after"),
-    [
-        ([(2, 2), (2, 4)], (RIGHT, LEFT), [(2, 2), (2, 4)]),  # to one cell
-        ([(2, 2), (2, 3)], (RIGHT, LEFT), [(2, 3), (2, 2)]),  # a swap
-        ([(2, 2), (2, 3)], (RIGHT, STAY), [(2, 2), (2, 3)]),
-        ([(2, 2), (2, 3)], (RIGHT, LOAD), [(2, 2), (2, 3)]),
-        ([(2, 2), (2, 3)], (RIGHT, DOWN), [(2, 3), (3, 3)]),  # one after the other
-        ([(2, 2), (2, 3), (2, 4)], (RIGHT, RIGHT, STAY), [(2, 3), (2, 3), (2, 4)]),  # shares a cell
-        ([(2, 3), (2, 3), (2, 4)], (STAY, UP, LEFT), [(2, 3), (1, 3), (2, 4)]),
-        ([(0, 0), (7, 7)], (UP, DOWN), [(0, 0), (7, 7)]),
-        ([(0, 0), (7, 7)], (LEFT, RIGHT), [(0, 0), (7, 7)]),
-        ([(0, 0), (7, 7)], (DOWN, UP), [(1, 0), (6, 7)]),
-        ([(6, 5), (5, 6)], (RIGHT, DOWN), [(6, 5), (5, 6)]),  # to food
-    ],
-)
-def test_agents_move_as_the_rules_say(at, actions, after):
-    env = small(agents=len(at))
-    state, row = played(env, [(*cell, 1) for cell in at], FAR, actions)
-    assert [(int(y[0]), int(x[0])) for y, x, _ in state.agents.each()] == after
-    assert not row.reward.any()
-    assert not row.terminated
+AWAY = (0, 7)  # of an agent that stays
+MOVES = [  # cells, actions, cells after them
+    ([(2, 2), (2, 4), AWAY], (RIGHT, LEFT, STAY), [(2, 2), (2, 4), AWAY]),  # to one cell
+    ([(2, 2), (2, 3), AWAY], (RIGHT, LEFT, STAY), [(2, 3), (2, 2), AWAY]),  # a swap
+    ([(2, 2), (2, 3), AWAY], (RIGHT, STAY, STAY), [(2, 2), (2, 3), AWAY]),
+    ([(2, 2), (2, 3), AWAY], (RIGHT, LOAD, STAY), [(2, 2), (2, 3), AWAY]),
+    ([(2, 2), (2, 3), AWAY], (RIGHT, DOWN, STAY), [(2, 3), (3, 3), AWAY]),  # one after the other
+    ([(2, 2), (2, 3), (2, 4)], (RIGHT, RIGHT, STAY), [(2, 3), (2, 3), (2, 4)]),  # shares a cell
+    ([(2, 3), (2, 3), (2, 4)], (STAY, UP, LEFT), [(2, 3), (1, 3), (2, 4)]),
+    ([(2, 3), (4, 3), (3, 4)], (DOWN, UP, LEFT), [(2, 3), (4, 3), (3, 4)]),
+    ([(0, 0), (7, 7), AWAY], (UP, DOWN, STAY), [(0, 0), (7, 7), AWAY]),
+    ([(0, 0), (7, 7), AWAY], (LEFT, RIGHT, STAY), [(0, 0), (7, 7), AWAY]),
+    ([(0, 0), (7, 7), AWAY], (DOWN, UP, STAY), [(1, 0), (6, 7), AWAY]),
+    ([(6, 5), (5, 6), AWAY], (RIGHT, DOWN, STAY), [(6, 5), (5, 6), AWAY]),  # to food
+]
+
+
+def test_agents_move_as_the_rules_say():
+    at, actions, after = (np.array(x, np.int32) for x in zip(*MOVES, strict=True))
+    agents = np.concatenate([at, np.ones((*at.shape[:2], 1), np.int32)], axis=2)
+    env = small(agents=3, num_envs=len(at))
+    _, (state, rows) = play(env, field(agents, [FAR] * len(at)), actions[None])
+    np.testing.assert_array_equal(
+        np.stack([state.task.agents.rows, state.task.agents.columns], axis=-1), after.swapaxes(0, 1)
+    )
+    assert not rows.reward.any()
+    assert not rows.terminated.any()
 
 
 def test_an_agent_that_another_one_blocks_can_follow_the_mask_and_stay():
