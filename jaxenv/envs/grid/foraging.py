@@ -94,9 +94,7 @@ class Foraging(Task):
     sight: int = tree.static(default=0, low=0, doc="rows and columns that an agent sees in each direction; 0 for all")
     force_coop: bool = tree.static(default=False, doc="whether all food has the highest level")
     max_agent_level: int = tree.static(default=2, low=1, doc="highest level of an agent")
-    max_food_level: int = tree.static(
-        default=0, low=0, doc="highest level of food; 0 for the sum of the three lowest levels of agents"
-    )
+    max_food_level: int = tree.static(default=0, low=0, doc="of food; 0 for the sum of the three lowest of agents")
     normalize_reward: bool = tree.static(default=True, doc="whether the rewards of an episode add up to 1")
 
     action_names = ("stay", "up", "down", "left", "right", "load")
@@ -121,8 +119,7 @@ class Foraging(Task):
             free = free & ~_around(line, row, column, _TOO_NEAR)
             foods.append(jnp.where(found, row * self.size + column, self.size**2))
         levels = self.max_agent_level, self.max_food_level, self.force_coop
-        words = words[self.agents + self.foods :]
-        return _started(agents, foods, words, self.size, levels)
+        return _started(agents, foods, words[self.agents + self.foods :], self.size, levels)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         actions = [action[:, i] for i in range(self.agents)]
@@ -130,8 +127,7 @@ class Foraging(Task):
         return Transition(state, jnp.stack(rewards, axis=1), terminated)
 
     def observe(self, state: State) -> jax.Array:
-        sight = 0 if self.sight >= self.size - 1 else self.sight
-        columns = _seen(state.agents, state.foods, sight)
+        columns = _seen(state.agents, state.foods, 0 if self.sight >= self.size - 1 else self.sight)
         return jnp.stack(columns, axis=1).reshape(-1, *self.observation_spec().shape).astype(jnp.float32)
 
     def state_info(self, state: State) -> dict[str, jax.Array]:
@@ -144,12 +140,12 @@ class Foraging(Task):
         high += [last, last, self.max_agent_level] * self.agents
         return specs.Bounded((self.agents, len(low)), np.float32, [low], [high], "observation")
 
+    def action_spec(self) -> specs.Bounded:
+        return specs.Bounded((self.agents,), np.int32, 0, len(self.action_names) - 1, "action")
+
     @property
     def _highest_food(self) -> int:
         return self.max_food_level or min(self.agents, 3) * self.max_agent_level
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.agents,), np.int32, 0, len(self.action_names) - 1, "action")
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
@@ -204,8 +200,8 @@ def _stepped(
     numbers = range(len(agents.rows))
     goals = []
     for row, column, action in zip(agents.rows, agents.columns, actions, strict=True):
-        to_row = row + _int(action == _DOWN) - _int(action == _UP)
-        to_column = column + _int(action == _RIGHT) - _int(action == _LEFT)
+        to_row = row + jnp.where(action == _UP, -_ONE, jnp.where(action == _DOWN, _ONE, _ZERO))
+        to_column = column + jnp.where(action == _LEFT, -_ONE, jnp.where(action == _RIGHT, _ONE, _ZERO))
         free = _is_free(to_row, to_column, foods, size)
         goals.append((jnp.where(free, to_row, row), jnp.where(free, to_column, column)))
     rows, columns = list(agents.rows), list(agents.columns)
@@ -269,7 +265,7 @@ def _packed(things: Sequence[tuple[Sequence[Any], Any]]) -> list[Any]:
         for j in range(i + 1):
             here = visible & (before == j)
             slots[j] = [jnp.where(here, new, old) for new, old in zip(numbers, slots[j], strict=True)]
-        before = before + _int(visible)
+        before = before + visible.astype(jnp.int32)
     return [number for slot in slots for number in slot]
 
 
@@ -299,7 +295,3 @@ def _any(flags: Iterable[Any]) -> Any:
 
 def _sum(numbers: Iterable[Any]) -> Any:
     return functools.reduce(operator.add, numbers)
-
-
-def _int(flag: Any) -> Any:
-    return flag.astype(jnp.int32)
