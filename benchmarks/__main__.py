@@ -36,7 +36,7 @@ PARTS = {
     "libraries": "environments of other libraries, compared with their own wrappers and with native ids",
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
-    "agents": "tasks of several agents that act at the same time, compared with JaxMARL",
+    "agents": "tasks of several agents that act at the same time, compared with JaxMARL and Jumanji",
     "suite": "all but launches, device, devices, model, training, mazes, bsuite, boards, match, agents, suites and"
     " libraries, into files",
     "compare": "two result files: reports what became slower",

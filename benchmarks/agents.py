@@ -1,6 +1,7 @@
-"""Tasks of several agents that act at the same time, compared with JaxMARL: steps per second of random policies.
+"""Tasks of several agents that act at the same time, compared with JaxMARL and Jumanji: steps per second at random.
 
-``python -m benchmarks agents --ids SimpleSpread-mpe --num-envs 2048 --json PATH``. See README.md.
+``python -m benchmarks agents --ids SimpleSpread-mpe --num-envs 2048 --json PATH``. See README.md. Jumanji's tasks run
+if ``--ids`` names them.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from benchmarks.measure import Contestant, Row, jax_contestant
 from benchmarks.peers import Unavailable
 from jaxenv.cli._arguments import one_line
 
-PEERS = {
+JAXMARL = {
     "SimpleSpread-mpe": "MPE_simple_spread_v3",
     "SimpleTag-mpe": "MPE_simple_tag_v3",
     "SimpleReference-mpe": "MPE_simple_reference_v3",
@@ -29,6 +30,14 @@ PEERS = {
     "Overcooked-ForcedCoord-v1": "overcooked:forced_coord",
     "Overcooked-CounterCircuit-v1": "overcooked:counter_circuit",
 }
+# Jumanji's ``LevelBasedForaging``: size of the grid, sight, number of agents, of food, and ``force_coop``.
+JUMANJI = {
+    "Foraging-8x8-2p-2f-coop-v3": (8, 8, 2, 2, True),
+    "Foraging-10x10-3p-3f-v3": (10, 10, 3, 3, False),
+    "Foraging-2s-10x10-3p-3f-v3": (10, 2, 3, 3, False),
+    "Foraging-15x15-4p-3f-v3": (15, 15, 4, 3, False),
+}
+PEERS = (*JAXMARL, *JUMANJI)
 LOOPS = ("sums", "stored")  # of `ours.LOOPS`
 
 
@@ -43,7 +52,7 @@ def jaxmarl(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
         from jaxmarl.environments.overcooked import overcooked_layouts
     except ImportError as error:
         raise Unavailable(f"jaxmarl cannot be imported: {one_line(error)}") from None
-    name, _, layout = PEERS[id].partition(":")
+    name, _, layout = JAXMARL[id].partition(":")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # JaxMARL recommends its Overcooked V2
         env = jaxmarl.make(name, **({"layout": overcooked_layouts[layout]} if layout else {}))
@@ -71,26 +80,64 @@ def jaxmarl(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
     return jax_contestant("jaxmarl", start, step, num_envs, num_steps, loop == "stored")
 
 
+def jumanji(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
+    """Runs Jumanji's ``VmapAutoResetWrapper``, which restarts games; actions obey the masks, as in this library.
+
+    Raises:
+        Unavailable: If Jumanji is not installed.
+    """
+    try:
+        from jumanji.environments.routing.lbf.env import LevelBasedForaging
+        from jumanji.environments.routing.lbf.generator import RandomGenerator
+        from jumanji.wrappers import VmapAutoResetWrapper
+    except ImportError as error:
+        raise Unavailable(f"jumanji cannot be imported: {one_line(error)}") from None
+    size, sight, num_agents, num_food, coop = JUMANJI[id]
+    generator = RandomGenerator(size, fov=sight, num_agents=num_agents, num_food=num_food, force_coop=coop)
+    limit = jaxenv.spec(id).max_episode_steps
+    env = VmapAutoResetWrapper(LevelBasedForaging(generator, time_limit=limit))
+
+    def act(key, timestep):
+        return jax.random.categorical(key, jnp.where(timestep.observation.action_mask, 0.0, -jnp.inf))
+
+    def start(key):
+        key, key_reset, key_action = jax.random.split(key, 3)
+        state, timestep = env.reset(jax.random.split(key_reset, num_envs))
+        return state, key, act(key_action, timestep)
+
+    def step(carry):
+        state, key, actions = carry
+        key, key_action = jax.random.split(key)
+        state, timestep = env.step(state, actions)
+        ends, every = timestep.last(), jnp.ones(num_envs, bool)  # a lane restarts in the step that ends its game
+        row = Row(timestep.observation, actions, timestep.reward, ends, ~every, every)
+        return (state, key, act(key_action, timestep)), row
+
+    return jax_contestant("jumanji", start, step, num_envs, num_steps, loop == "stored")
+
+
 def compare(id: str, num_envs: int, num_steps: int, repeats: int, loop: str) -> dict[str, Any]:
     """Runs both sides, interleaved, and returns a row of the result file."""
-    contestants = [ours.rollout_of_id(id, num_envs, num_steps, loop), jaxmarl(id, num_envs, num_steps, loop)]
+    peer = jaxmarl if id in JAXMARL else jumanji
+    contestants = [ours.rollout_of_id(id, num_envs, num_steps, loop), peer(id, num_envs, num_steps, loop)]
     samples = measure.sample_interleaved(contestants, repeats)
     found = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
-    ratio = found["jaxenv"]["steps_per_second"] / found["jaxmarl"]["steps_per_second"]
+    ratio = found["jaxenv"]["steps_per_second"] / found[peer.__name__]["steps_per_second"]
     sizes = {"id": id, "loop": loop, "num_envs": num_envs, "num_steps": num_steps}
-    return {**sizes, "agents": jaxenv.make(id).num_agents, "contestants": found, "ratios": {"jaxmarl": ratio}}
+    return {**sizes, "agents": jaxenv.make(id).num_agents, "contestants": found, "ratios": {peer.__name__: ratio}}
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
     """Formats the results as an aligned table."""
-    header = ["id", "agents", "observations", "lanes", "jaxenv", "jaxmarl", "ratio", "compile s", "jaxmarl"]
+    header = ["id", "agents", "observations", "lanes", "jaxenv", "peer", "", "ratio", "compile s", "peer"]
     lines = []
     for row in rows:
-        both = [row["contestants"][name] for name in ("jaxenv", "jaxmarl")]
+        ((peer, ratio),) = row["ratios"].items()
+        both = [row["contestants"][name] for name in ("jaxenv", peer)]
         speeds = [measure.millions(side["steps_per_second"]) for side in both]
         seconds = [f"{side['compile_seconds']:.1f}" for side in both]
         sizes = [str(row["agents"]), row["loop"], str(row["num_envs"])]
-        lines.append([row["id"], *sizes, *speeds, f"{row['ratios']['jaxmarl']:.1f}x", *seconds])
+        lines.append([row["id"], *sizes, *speeds, peer, f"{ratio:.1f}x", *seconds])
     title = "Million steps of a lane, with all its agents, per second; ratio: how many times faster jaxenv is."
     return "\n".join([title, measure.table(header, lines)])
 
@@ -99,7 +146,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("agents", __doc__ or "")
     parser.add_argument(
-        "--ids", nargs="+", type=command.one_of(PEERS), default=list(PEERS), metavar="ID", help="tasks to run"
+        "--ids",
+        nargs="+",
+        type=command.one_of(PEERS),
+        default=list(JAXMARL),
+        metavar="ID",
+        help="tasks to run, by default those of JaxMARL",
     )
     loops = "; ".join(f"{name} {ours.LOOPS[name]}" for name in LOOPS)
     parser.add_argument(

@@ -1,5 +1,7 @@
 """Tasks of several agents: both sides play whole episodes of the same number of steps."""
 
+import sys
+
 import pytest
 
 import jaxenv
@@ -10,20 +12,22 @@ from tests.benchmarks.sizes import LANES, STEPS
 @pytest.mark.parametrize("loop", agents.LOOPS)
 @pytest.mark.parametrize("id", agents.PEERS)
 def test_both_sides_play_the_same_steps(run, id, loop):
-    pytest.importorskip("jaxmarl")
+    peer = "jaxmarl" if id in agents.JAXMARL else "jumanji"
+    pytest.importorskip(peer)
     (row,) = run("agents", "--ids", id, "--loops", loop)["rows"]
     sides = row["contestants"]
-    assert sides["jaxmarl"]["steps"][0] == LANES * STEPS
+    assert sides[peer]["steps"][0] == LANES * STEPS
     ends = jaxenv.spec(id).max_episode_steps < STEPS
     assert sides["jaxenv"]["steps"][0] == LANES * (STEPS - ends)  # one row starts the second episode
     assert [side["episodes"][0] for side in sides.values()] == [LANES * ends] * 2
     assert id in agents.report([row])
 
 
-def test_without_jaxmarl_a_message_says_so(capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "jaxmarl", None)
-    assert agents.main(["--num-envs", str(LANES), "--num-steps", str(STEPS)]) == 1
-    assert "jaxmarl cannot be imported" in capsys.readouterr().err
+@pytest.mark.parametrize(("peer", "id"), [("jaxmarl", "SimpleSpread-mpe"), ("jumanji", "Foraging-10x10-3p-3f-v3")])
+def test_without_the_peer_a_message_says_so(capsys, monkeypatch, peer, id):
+    monkeypatch.setitem(sys.modules, peer, None)
+    assert agents.main(["--ids", id, "--num-envs", str(LANES), "--num-steps", str(STEPS)]) == 1
+    assert f"{peer} cannot be imported" in capsys.readouterr().err
 
 
 def test_other_ids_are_refused(capsys):

@@ -59,5 +59,17 @@ _register("MiniGrid-ObstructedMaze-2Dlh-v0", "obstructed_maze:ObstructedMaze2D",
 _register("Maze-13x13-v0", "maze:Maze", 676)
 _register("AMaze-13x13-v0", "amaze:AMaze", 250)
 
+
+_forage: dict[str, dict[str, Any]] = {
+    "8x8-2p-2f-coop": {"force_coop": True},
+    "10x10-3p-3f": {"size": 10, "agents": 3, "foods": 3},
+    "2s-10x10-3p-3f": {"size": 10, "agents": 3, "foods": 3, "sight": 2},
+    "15x15-4p-3f": {"size": 15, "agents": 4, "foods": 3},
+}
+for _name, _options in _forage.items():
+    # terminal_limit: in the original the limit is the end of the game.
+    _where = f"{__name__}.foraging:Foraging"
+    register(f"Foraging-{_name}-v3", _where, max_episode_steps=50, kwargs=_options, terminal_limit=True)
+
 for _layout in ("cramped_room", "asymm_advantages", "coord_ring", "forced_coord", "counter_circuit"):
     _register(f"Overcooked-{_layout.title().replace('_', '')}-v1", "overcooked:Overcooked", 400, layout=_layout)
