@@ -156,10 +156,9 @@ class JaxmarlSingle(Single):
 
     def declared_action(self) -> Tree:
         spaces = [self.env.action_space(agent) for agent in self.agents]
-        if self._discrete:
-            highest = np.array([space.n - 1 for space in spaces])
-            highest = highest if len(spaces) > 1 else highest[0]
-            return specs.Bounded(highest.shape, np.int32, 0, highest, "action")
+        if self._discrete:  # the mask leaves out what an agent with fewer actions than others has not
+            shape = (len(spaces),) if len(spaces) > 1 else ()
+            return specs.Bounded(shape, np.int32, 0, max(space.n for space in spaces) - 1, "action")
         shape = np.max([space.shape for space in spaces], axis=0)
         # Padding between 0 and 0: an agent with fewer numbers than others has nothing to choose there.
         bounds = [
@@ -174,10 +173,12 @@ class JaxmarlSingle(Single):
         return all(hasattr(self.env.action_space(agent), "n") for agent in self.agents)
 
     def _actions(self, action: jax.Array) -> dict[str, jax.Array]:
-        """Returns each agent's action, without its padding."""
-        each = action if len(self.agents) > 1 else action[None]
-        cuts = [tuple(slice(size) for size in self.env.action_space(agent).shape) for agent in self.agents]
-        return {agent: each[(number, *cut)] for number, (agent, cut) in enumerate(zip(self.agents, cuts, strict=True))}
+        """Returns each agent's action, within its own space."""
+        given = {}
+        for agent, x in zip(self.agents, action if len(self.agents) > 1 else action[None], strict=True):
+            space = self.env.action_space(agent)
+            given[agent] = jnp.minimum(x, space.n - 1) if self._discrete else x[tuple(map(slice, space.shape))]
+        return given
 
     def _stacked(self, of_agents: Mapping[str, Any]) -> Tree:
         """Stacks what is given for each agent, padded with zeros to one shape; other entries of the dict are left out."""

@@ -56,6 +56,8 @@ _AGENTS = {
     "RobotWarehouse-v0": ("agents_view", "action_mask"),
     "SearchAndRescue-v0": ("searcher_views", "positions"),
 }
+# Checked tasks whose steps or starts XLA shards with a gather of all lanes.
+_GATHERING = ("Cleaner-v0", "LevelBasedForaging-v0")
 # Arguments that load does not take: the stack adds the time limit, and Jumanji's viewer is not used.
 _LEFT_OUT = ("time_limit", "viewer")
 
@@ -114,6 +116,8 @@ class JumanjiSingle(Single):
         self.unbounded = _UNBOUNDED.get(id, ("step_count",))
         if id in _LOOPING:
             self.opt_outs = {"sharding_invariant": "mazes are drawn in a loop that runs until all lanes have theirs"}
+        if id in _GATHERING:
+            self.opt_outs = {"sharding_invariant": "XLA gathers all lanes where Jumanji indexes arrays of a lane"}
         self.reset_strategy = "select" if id in _CHEAP_RESETS else "compact"
         self.of_agents, self.views = _AGENTS.get(id, ()), _VIEWS.get(id, {})
         self.num_agents = self.env.num_agents if self.of_agents else 1

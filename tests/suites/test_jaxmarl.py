@@ -9,13 +9,14 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
+from jaxenv._util.library import default_types
 from jaxenv.suites import jaxmarl as suite
 from jaxenv.testing import check_env
 from tests.suites.comparison import compare
 
 jaxmarl = pytest.importorskip("jaxmarl")
 # Warnings of Overcooked, and of JaxMARL's dependencies.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
 LANES = 5
 
@@ -59,7 +60,8 @@ CASES = {
 def test_episodes_equal_those_of_jaxmarl(id):
     options, num_steps, ended, shape = CASES[id]
     named = {"layout": jaxmarl.environments.overcooked.overcooked_layouts.get} if id == "overcooked" else {}
-    own = jaxmarl.make(id, **{name: named.get(name, lambda x: x)(value) for name, value in options.items()})
+    with default_types():
+        own = jaxmarl.make(id, **{name: named.get(name, lambda x: x)(value) for name, value in options.items()})
 
     def padded(x):
         return jnp.pad(x, [(0, size - own) for size, own in zip(shape, x.shape, strict=True)])
@@ -85,7 +87,9 @@ def test_episodes_equal_those_of_jaxmarl(id):
 
 
 def test_hanabi_ends_by_its_rules_and_legal_moves_are_the_mask():
-    own, env = jaxmarl.make("hanabi"), load("hanabi", autoreset=None)
+    env = load("hanabi", autoreset=None)
+    with default_types():
+        own = jaxmarl.make("hanabi")
 
     def step(state, actions, key):
         given = dict(zip(own.agents, actions, strict=True))
@@ -97,39 +101,51 @@ def test_hanabi_ends_by_its_rules_and_legal_moves_are_the_mask():
     assert terminations > 0
     assert truncations == 0
     state, first = jax.jit(env.reset)(jax.random.key(1))
-    legal = jax.vmap(own.get_legal_moves)(state.task.env_state.state)
+    with default_types():
+        legal = jax.vmap(own.get_legal_moves)(state.task.env_state.state)
     np.testing.assert_array_equal(first.env_info["action_mask"], np.stack([legal[a] for a in own.agents], axis=1) > 0)
 
 
 def test_masks_and_the_state_of_the_world_are_those_of_smax():
-    own, env = jaxmarl.make("HeuristicEnemySMAX"), load("HeuristicEnemySMAX")
+    env = load("HeuristicEnemySMAX", max_episode_steps=0, autoreset=None)
     state, _ = jax.jit(env.reset)(jax.random.key(0))
     state, row = jax.jit(env.step)(state, np.ones((LANES, 5), np.int32))
     inner = state.task.env_state.state
-    legal = jax.vmap(own.get_avail_actions)(inner)
+    with default_types():
+        own = jaxmarl.make("HeuristicEnemySMAX")
+        legal, world = jax.vmap(own.get_avail_actions)(inner), jax.vmap(own.get_world_state)(inner)
     np.testing.assert_array_equal(row.env_info["action_mask"], np.stack([legal[a] for a in own.agents], axis=1) > 0)
-    world = jax.vmap(own.get_world_state)(inner)
     np.testing.assert_allclose(row.env_info["world_state"], np.stack([world] * 5, axis=1), rtol=1e-6)
     assert row.env_info["agent_done"].shape == (LANES, 5)
 
 
-def test_agents_with_fewer_actions_have_bounds_and_masks_of_their_own():
-    env = load("MPE_simple_speaker_listener_v4")
-    np.testing.assert_array_equal(env.action_spec().maximum, [2, 4])
-    _, first = jax.jit(env.reset)(jax.random.key(0))
+def test_an_agent_with_fewer_actions_than_others_has_a_mask():
+    env = load("MPE_simple_speaker_listener_v4", autoreset=None)
+    assert env.action_spec().num_values == 5
+    state, first = jax.jit(env.reset)(jax.random.key(0))
     np.testing.assert_array_equal(first.env_info["action_mask"][0], [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
-    with pytest.raises(ValueError, match="AgentsAsLanes: all agents must have the same actions"):
-        load("MPE_simple_speaker_listener_v4", 4, wrappers=["AgentsAsLanes"])
-    leader = load("MPE_simple_world_comm_v3").action_spec()
-    np.testing.assert_array_equal((leader.maximum != leader.minimum).sum(axis=1), [9, 5, 5, 5, 5, 5])
+    highest, beyond = (jax.jit(env.step)(state, np.tile(np.int32([said, 2]), (LANES, 1)))[1] for said in (2, 4))
+    np.testing.assert_array_equal(highest.observation, beyond.observation)
+
+
+def test_actions_of_fewer_numbers_are_padded_with_numbers_that_do_nothing():
+    env = load("MPE_simple_world_comm_v3", autoreset=None, clip_action=False)
+    spec = env.action_spec()
+    np.testing.assert_array_equal((spec.maximum != spec.minimum).sum(axis=1), [9, 5, 5, 5, 5, 5])
+    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    action = np.full((LANES, 6, 9), 0.5, np.float32)
+    padding = np.where(spec.maximum == spec.minimum, np.float32(1), action)
+    rows = [jax.jit(env.step)(state, x)[1].observation for x in (action, padding)]
+    np.testing.assert_array_equal(*rows)
 
 
 def test_agents_train_as_lanes():
     env = load("MPE_simple_tag_v3", 8, wrappers=["AgentsAsLanes"])
-    _, first = jax.jit(env.reset)(jax.random.key(0))
-    assert (env.num_agents, first.observation.shape, first.reward.shape) == (1, (8, 16), (8,))
-    assert not first.observation[3::4, 14:].any()  # the prey sees two numbers less
-    assert first.observation[:3, 14:].any()
+    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    _, row = jax.jit(env.step)(state, np.ones(8, np.int32))
+    assert (env.num_agents, row.observation.shape, row.reward.shape) == (1, (8, 16), (8,))
+    assert not row.observation[3::4, 14:].any()  # the prey sees two numbers less
+    assert row.observation[:3, 14:].any()
 
 
 def test_an_environment_of_one_agent_has_no_axis_of_agents():
