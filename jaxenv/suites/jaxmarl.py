@@ -181,7 +181,7 @@ class JaxmarlSingle(Single):
         return given
 
     def _stacked(self, of_agents: Mapping[str, Any]) -> Tree:
-        """Stacks what is given for each agent, padded with zeros to one shape; other entries of the dict are left out."""
+        """Stacks what is given for each agent, padded with zeros to one shape. Other entries are left out."""
         each = [of_agents[agent] for agent in self.agents]
         if len(each) == 1:
             return each[0]

@@ -48,7 +48,8 @@ _CHEAP_RESETS = (
 # Checked tasks with loops that run until the last lane has finished.
 _LOOPING = ("Maze-v0",)
 # Tasks of several agents, and the entries of their observations that have an axis of agents. The others are what all
-# agents see, and `_VIEWS` shows some of them with the agent itself as the first one. MMST and MultiCVRP have one agent that moves all parts: it sees what one agent sees, or pays one cost.
+# agents see; `_VIEWS` shows some of them with the agent itself as the first one. MMST and MultiCVRP have one agent that
+# moves all parts: it sees what one agent sees, or pays one cost.
 _AGENTS = {
     "Cleaner-v0": ("action_mask",),
     "Connector-v3": ("action_mask",),

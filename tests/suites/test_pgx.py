@@ -89,10 +89,9 @@ def test_a_policy_plays_the_other_side_of_a_game_of_turns():
 
 
 def test_self_play_trains_on_games_of_pgx():
-    tiny = {"num_envs": 8, "num_steps": 8, "num_minibatches": 2, "num_epochs": 1, "hidden": (8,), "num_eval_episodes": 8}
-    config = self_play.Config(
-        env_id="pgx:tic_tac_toe", **tiny, total_steps=8 * 8 * 2, num_evaluations=2, league=2, max_eval_steps=20
-    )
+    tiny = {"num_envs": 8, "num_steps": 8, "num_minibatches": 2, "num_epochs": 1, "hidden": (8,)}
+    evaluations = {"num_evaluations": 2, "num_eval_episodes": 8, "max_eval_steps": 20}
+    config = self_play.Config(env_id="pgx:tic_tac_toe", **tiny, **evaluations, total_steps=8 * 8 * 2, league=2)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as distributions need
         learner, curve = jax.jit(self_play.make_train(config))(jax.random.key(0))
         scores = self_play.cross_play(config, learner.league, jax.random.key(1), num_games=8)
