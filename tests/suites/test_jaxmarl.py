@@ -80,7 +80,8 @@ def test_episodes_equal_those_of_jaxmarl(id):
     env = load(id, **options, autoreset=None)
     rows, terminations, truncations = compare(env, num_steps, step, keyed=True)
     assert terminations + truncations == LANES
-    assert (terminations > 0) == (ended in (told, defeated, arrived_or_stuck)), (terminations, truncations)
+    if ended in (never, told, defeated):  # agents of jaxnav may take longer
+        assert (terminations > 0) == (ended is not never)
     agents = len(own.agents)
     assert (env.agent_names, rows.reward.shape[2:]) == (tuple(own.agents), (agents,))
     assert rows.observation.shape[2:] == (agents, *shape)

@@ -9,6 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
+from jaxenv._util.library import default_types
 from jaxenv.suites import jumanji as suite
 from jaxenv.testing import check_env
 from tests.suites.comparison import compare
@@ -94,7 +95,8 @@ AGENTS = {
 @pytest.mark.parametrize("id", sorted(AGENTS))
 def test_agents_are_an_axis_and_see_what_jumanji_shows_them(id):
     sees, shared = AGENTS[id]
-    own = jumanji.make(id)
+    with default_types():
+        own = jumanji.make(id)
     agents = own.num_agents
 
     def step(state, action):
@@ -126,7 +128,7 @@ def test_agents_are_lanes_of_one_policy():
     _, first = jax.eval_shape(env.reset, jax.random.key(0))
     assert (env.num_agents, env.action_spec().num_values, first.reward.shape) == (1, 6, (8,))
     assert first.env_info["action_mask"].shape == (8, 6)
-    check_env(load("Cleaner-v0", 2), properties=["agents_agree", "within_specs"], num_steps=12, raise_on_failure=True)
+    check_env(load("Cleaner-v0", 2), properties=["agents_agree", "within_specs"], num_steps=16, raise_on_failure=True)
 
 
 def test_the_action_mask_is_in_env_info_and_in_the_observation():
