@@ -123,6 +123,8 @@ class JaxmarlSingle(Single):
             warnings.simplefilter("ignore", DeprecationWarning)  # overcooked: that there is overcooked_v2
             self.env = _class(id)(**{name: _named(id, name, value) for name, value in arguments.items()})
         self.timed = copy.copy(self.env) if id == "jaxnav" else self.env
+        if id.startswith("MPE_"):
+            self.opt_outs = {"gradients_sound": "the distance of an entity to itself is a square root at 0"}
         self.terminates = id in _TERMINATING
         self._set_limit(id)
         self.agents = tuple(self.env.agents)
