@@ -11,6 +11,7 @@ mapping.
 import contextlib
 import copy
 import inspect
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -256,4 +257,5 @@ def _class(name: str) -> Any:
 
 
 def _jaxmarl() -> Any:
-    return import_library("jaxmarl", install_command("jaxmarl"))
+    with contextlib.redirect_stdout(sys.stdout):  # restores it: the import replaces it
+        return import_library("jaxmarl", install_command("jaxmarl"))
