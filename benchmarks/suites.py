@@ -30,6 +30,7 @@ CHECKED = {
     "envpool": ("CartPole-v1", "Blackjack-v1"),
     "gymnasium": ("CartPole-v1", "Blackjack-v1"),
     "gymnax": ("CartPole-v1", "Catch-bsuite"),
+    "jaxmarl": ("MPE_simple_spread_v3", "overcooked"),
     "jumanji": ("Minesweeper-v0", "Maze-v0"),
     "navix": ("Navix-Empty-Random-5x5-v0", "Navix-DoorKey-5x5-v0"),
     "pgx": ("tic_tac_toe", "connect_four"),

@@ -39,6 +39,7 @@ SHOWN_ONLY = {
     "suites/craftax.md": (3, "Craftax is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/envpool.md": (1, "EnvPool is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/gymnasium.md": (3, "it needs Gymnasium 1.3: tests/suites/test_pages.py runs it"),
+    "suites/jaxmarl.md": (1, "JaxMARL is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/jumanji.md": (1, "Jumanji is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/navix.md": (1, "NAVIX is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/pgx.md": (1, "Pgx is not in the extra `test`: tests/suites/test_pages.py runs it"),

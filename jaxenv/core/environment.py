@@ -426,6 +426,11 @@ class Environment(Module, abc.ABC):
         return False
 
     @property
+    def alternates(self) -> bool:
+        """Whether every move of a game of turns passes the turn. If not, an agent may move several times in a row."""
+        return True
+
+    @property
     @abc.abstractmethod
     def unwrapped(self) -> "Environment":
         """The environment below all wrappers: a `Task` or a `Multitask`."""

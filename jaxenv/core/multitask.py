@@ -122,6 +122,10 @@ class Multitask(Environment):
     def turns(self) -> bool:
         return self.envs[0].turns
 
+    @property
+    def alternates(self) -> bool:
+        return all(env.alternates for env in self.envs)
+
     def _label(self, number: int) -> str:
         """Returns the number of a task, with its name if that says more."""
         name = self.names[number]

@@ -195,6 +195,10 @@ class Wrapper(Environment):
         return self.env.turns
 
     @property
+    def alternates(self) -> bool:
+        return self.env.alternates
+
+    @property
     def unwrapped(self) -> Environment:
         return self.env.unwrapped
 

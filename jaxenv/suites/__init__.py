@@ -17,6 +17,7 @@ from jaxenv.suites import craftax as craftax
 from jaxenv.suites import envpool as envpool
 from jaxenv.suites import gymnasium as gymnasium
 from jaxenv.suites import gymnax as gymnax
+from jaxenv.suites import jaxmarl as jaxmarl
 from jaxenv.suites import jumanji as jumanji
 from jaxenv.suites import navix as navix
 from jaxenv.suites import pgx as pgx

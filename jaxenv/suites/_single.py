@@ -44,6 +44,9 @@ class Single(abc.ABC):
     """
 
     owner: str  # the prefix of errors, "suite:id"
+    agent_names: tuple[str, ...] = ("agent",)
+    turns: bool = False  # whether several agents take turns
+    alternates: bool = True  # whether every move of a game of turns passes the turn
     params: Any = NoParams()  # a struct of the numeric params with their defaults
     limit: int | None = None  # the suite's own time limit in steps, None for none
     reset_strategy: ResetStrategy = "select"  # the fastest way to restart lanes

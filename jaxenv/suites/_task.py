@@ -76,6 +76,18 @@ class SuiteTask(Task):
         return self._single.action_spec.value
 
     @property
+    def agent_names(self) -> tuple[str, ...]:
+        return self._single.agent_names
+
+    @property
+    def turns(self) -> bool:
+        return self._single.turns
+
+    @property
+    def alternates(self) -> bool:
+        return self._single.alternates
+
+    @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
         return self._single.reset_strategy
 

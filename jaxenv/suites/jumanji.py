@@ -10,7 +10,7 @@ mapping.
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -47,6 +47,18 @@ _CHEAP_RESETS = (
 )
 # Checked tasks with loops that run until the last lane has finished.
 _LOOPING = ("Maze-v0",)
+# Tasks of several agents, and the entries of their observations that have an axis of agents. The others are what all
+# agents see; `_VIEWS` shows some of them with the agent itself as the first one. MMST and MultiCVRP have one agent that
+# moves all parts: it sees what one agent sees, or pays one cost.
+_AGENTS = {
+    "Cleaner-v0": ("action_mask",),
+    "Connector-v3": ("action_mask",),
+    "LevelBasedForaging-v0": ("agents_view", "action_mask"),
+    "RobotWarehouse-v0": ("agents_view", "action_mask"),
+    "SearchAndRescue-v0": ("searcher_views", "positions"),
+}
+# Checked tasks whose steps or starts XLA shards with a gather of all lanes.
+_GATHERING = ("Cleaner-v0", "LevelBasedForaging-v0")
 # Arguments that load does not take: the stack adds the time limit, and Jumanji's viewer is not used.
 _LEFT_OUT = ("time_limit", "viewer")
 
@@ -105,19 +117,44 @@ class JumanjiSingle(Single):
         self.unbounded = _UNBOUNDED.get(id, ("step_count",))
         if id in _LOOPING:
             self.opt_outs = {"sharding_invariant": "mazes are drawn in a loop that runs until all lanes have theirs"}
+        if id in _GATHERING:
+            self.opt_outs = {"sharding_invariant": "XLA gathers all lanes where Jumanji indexes arrays of a lane"}
         self.reset_strategy = "select" if id in _CHEAP_RESETS else "compact"
+        self.of_agents, self.views = _AGENTS.get(id, ()), _VIEWS.get(id, {})
+        self.num_agents = self.env.num_agents if self.of_agents else 1
+        if self.num_agents > 1:
+            self.agent_names = tuple(f"agent_{number}" for number in range(self.num_agents))
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         state, timestep = self.env.reset(key)
-        return state, _as_dicts(timestep.observation)
+        return state, self._observed(timestep.observation)
 
     def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         state, timestep = self.env.step(state, action)
-        info = _as_dicts(timestep.extras)
+        info = self._for_all(_as_dicts(timestep.extras))
         if timestep.discount.ndim:
             info["agent_discount"] = timestep.discount
-        reward = timestep.reward[0] if timestep.reward.shape == (1,) else timestep.reward
-        return state, _as_dicts(timestep.observation), reward, timestep.last(), info
+        reward = timestep.reward
+        if self.num_agents > 1 and not reward.ndim:
+            reward = self._for_all(reward)  # a team reward
+        reward = reward[0] if reward.shape == (1,) else reward
+        return state, self._observed(timestep.observation), reward, timestep.last(), info
+
+    def _observed(self, observation: Any) -> dict[str, Tree]:
+        """Returns what the agent sees, or what each of several agents sees, ``[A, ...]``."""
+        observation = _as_dicts(observation)
+        if self.num_agents == 1:
+            return observation
+        seen = {name: x if name in self.of_agents else self._for_all(x) for name, x in observation.items()}
+        for name, from_each_side in self.views.items():
+            seen[name] = from_each_side(observation[name], self.num_agents)
+        return seen
+
+    def _for_all(self, values: Tree) -> Tree:
+        """Repeats values for each of several agents."""
+        if self.num_agents == 1:
+            return values
+        return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.num_agents, *jnp.shape(x))), values)
 
     def state_info(self, state: Tree, observation: Tree) -> dict[str, Tree]:
         return {"action_mask": observation["action_mask"]} if "action_mask" in observation else {}
@@ -126,7 +163,17 @@ class JumanjiSingle(Single):
         return _spec_of(self.env.action_spec, "action")
 
     def declared_observation(self) -> Tree:
-        return _spec_of(self.env.observation_spec, "observation")
+        declared = _spec_of(self.env.observation_spec, "observation")
+        if self.num_agents == 1:
+            return declared
+        return {name: spec if name in self.of_agents else self._spec_for_all(spec) for name, spec in declared.items()}
+
+    def _spec_for_all(self, spec: specs.Array) -> specs.Array:
+        shape = self.num_agents, *spec.shape
+        if not isinstance(spec, specs.Bounded):
+            return spec.replace(shape=shape)
+        low, high = (np.broadcast_to(bound, shape) for bound in (spec.minimum, spec.maximum))
+        return spec.replace(shape=shape, minimum=low, maximum=high)
 
 
 @one_per_arguments
@@ -172,3 +219,24 @@ def _spec_of(spec: Any, name: str) -> Tree:
 
 
 _BOUNDS = (("minimum", -np.inf), ("maximum", np.inf))
+
+
+def _own_row_first(rows: jax.Array, num_agents: int) -> jax.Array:
+    """Returns the rows of all agents ``[A, ...]`` as each agent counts them from itself, ``[A, A, ...]``."""
+    numbers = np.arange(num_agents, dtype=np.int32)
+    return rows[(numbers[:, None] + numbers) % num_agents]
+
+
+def _own_labels_first(grid: jax.Array, num_agents: int) -> jax.Array:
+    """Returns the grid as each agent sees it: 0 is free, and path, position and target of an agent are three labels.
+
+    Each agent's own ones are 1, 2 and 3, and those of the agent after it follow.
+    """
+    own = 3 * np.arange(num_agents, dtype=np.int32)[:, None, None]
+    return jnp.where(grid == 0, 0, (grid - 1 - own) % (3 * num_agents) + 1)
+
+
+_VIEWS: dict[str, dict[str, Callable[[jax.Array, int], jax.Array]]] = {
+    "Cleaner-v0": {"agents_locations": _own_row_first},
+    "Connector-v3": {"grid": _own_labels_first},
+}

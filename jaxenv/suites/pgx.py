@@ -1,8 +1,8 @@
-"""Pgx's games as batched environments of one agent: ``jaxenv.load("pgx:connect_four", num_envs=8)``.
+"""Pgx's games as batched environments: ``jaxenv.load("pgx:connect_four", num_envs=8)``.
 
-Rules, observations and rewards are computed by Pgx, written for one lane. The agent is player 0 of a game. The other
-players move inside of its step: at random, or by a given policy. With ``opponent="self"`` every step is the move of the
-player whose turn it is. This library restarts games.
+Rules, observations and rewards are computed by Pgx, written for one lane. A game of several players is a game of turns:
+every step is the move of the player whose turn it is. With an ``opponent`` it has one agent, player 0, and the others
+move inside of its step: at random, or by a given policy. This library restarts games.
 
 ``tests/suites/test_pgx.py`` compares games with Pgx's own loop; ``docs/suites/pgx.md`` lists the mapping.
 """
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs
+from jaxenv import specs, tree
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
@@ -24,8 +24,11 @@ from jaxenv.suites._single import Single, Stepped, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
-# The player that is the agent, unless it plays itself.
+# The player that is the agent if the others have an opponent's policy.
 _AGENT = np.int32(0)
+_NAMES = ("first", "second", "third", "fourth")
+# Games of turns in which a player may move several times in a row.
+_REPEATED_MOVES = ("backgammon", "leduc_holdem", "sparrow_mahjong")
 
 
 def ids() -> list[str]:
@@ -43,15 +46,16 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return single(name, ()).action_spec.value, None
 
 
-def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int = 1, *, opponent: Any = "self", **kwargs: Any) -> Environment:
     """Builds a game of Pgx with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
         name: an id of Pgx.
         num_envs: the number of lanes that ``reset(key)`` makes.
-        opponent: how the other players move: ``"random"`` chooses legal actions uniformly; a function
+        opponent: ``"self"`` makes a game of several players a game of turns, of as many agents. Otherwise there is one
+            agent, player 0, and this is how the others move: ``"random"`` chooses legal actions uniformly; a function
             ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given the player's
-            observation and legal actions, bool ``[n]``; ``"self"`` leaves every move to the agent.
+            observation and legal actions, bool ``[n]``.
         **kwargs: keywords of `jaxenv.make`.
 
     Raises:
@@ -65,29 +69,45 @@ def load(name: str, /, num_envs: int = 1, *, opponent: Any = "random", **kwargs:
     return load_task("pgx", single, name, num_envs, {"opponent": None}, {"opponent": opponent, **kwargs})
 
 
+@tree.struct
+class Game:
+    """Pgx's state of a game of turns, and Pgx's number of the player who moved first: its agent 0."""
+
+    state: Any
+    first: jax.Array
+
+
 class PgxSingle(Single):
-    """A game of Pgx for one agent; `single` builds each configuration once.
+    """A game of Pgx; `single` builds each configuration once.
 
     Attributes:
         env: Pgx's object.
-        opponent: ``"random"``, ``"self"`` or a function.
+        opponent: ``"self"``, ``"random"`` or a function.
+        alone: whether nobody else moves in the agent's step.
     """
 
     reset_strategy = "compact"  # twice as fast as "select" for connect_four against a random opponent
 
     def __init__(self, id: str, options: tuple[Any, ...]):
         self.owner = f"pgx:{id}"
-        self.opponent = dict(options).get("opponent", "random")
+        self.opponent = dict(options).get("opponent", "self")
         with outside_traces():
             self.env = _pgx().make(id)
-        self.alone = self.opponent == "self" or self.env.num_players == 1
-        if not self.alone:
+        self.alone = self.env.num_players == 1
+        self.turns = self.opponent == "self" and not self.alone
+        if self.turns:
+            self.agent_names = _NAMES[: self.env.num_players]
+            self.alternates = id not in _REPEATED_MOVES
+            self.opt_outs = {"sharding_invariant": "Pgx's branches compare values of a shard with constants"}
+        elif not self.alone:
             looping = "other players move in a loop that runs until the agent's turn has come in all lanes"
             self.opt_outs = {"sharding_invariant": looping}
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         first, key = jax.random.split(key)
         state = self.env.init(first)
+        if self.turns:
+            return Game(state, state.current_player), state.observation
         if not self.alone:
             # Rewards of the others' first moves are paid on the agent's first step: a FIRST row has no reward. They can
             # even end the game, which that step then reports.
@@ -97,23 +117,28 @@ class PgxSingle(Single):
 
     def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         own, key = jax.random.split(key)
-        player = state.current_player
+        if self.turns:
+            game = self.env.step(state.state, action, own)
+            rewards = jnp.roll(game.rewards, -state.first)  # agent 0 is the player who moved first
+            return Game(game, state.first), game.observation, rewards, game.terminated, {}
         if self.alone:
+            player = state.current_player
             state = self.env.step(state, action, own)
-            rewards = state.rewards
-        else:
-            due, none = state.rewards, jnp.zeros_like(state.rewards)
-            state = self.env.step(state.replace(rewards=none), action, own)
-            moved = state.rewards
-            state, later = self._others_move(state, key)
-            state = state.replace(rewards=none)
-            rewards, player = due + moved + later, _AGENT
-        info = {"player_rewards": rewards} if self.env.num_players > 1 else {}
-        return state, self._observed(state), rewards[player], state.terminated, info
+            return state, state.observation, state.rewards[player], state.terminated, {}
+        due, none = state.rewards, jnp.zeros_like(state.rewards)
+        state = self.env.step(state.replace(rewards=none), action, own)
+        moved = state.rewards
+        state, later = self._others_move(state, key)
+        state = state.replace(rewards=none)
+        rewards = due + moved + later
+        return state, self._observed(state), rewards[_AGENT], state.terminated, {"player_rewards": rewards}
 
     def state_info(self, state: Tree, observation: Tree) -> dict[str, Tree]:
-        info = {"action_mask": state.legal_action_mask}
-        return info | {"current_player": state.current_player} if self.opponent == "self" else info
+        if not self.turns:
+            return {"action_mask": state.legal_action_mask}
+        game = state.state
+        player = (game.current_player - state.first) % np.int32(len(self.agent_names))
+        return {"action_mask": game.legal_action_mask, "player": player}
 
     def declared_action(self) -> Tree:
         return specs.discrete(self.env.num_actions, name="action")

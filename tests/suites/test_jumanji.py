@@ -3,11 +3,13 @@
 import pickle
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
 from jaxenv import specs
+from jaxenv._util.library import default_types
 from jaxenv.suites import jumanji as suite
 from jaxenv.testing import check_env
 from tests.suites.comparison import compare
@@ -15,6 +17,8 @@ from tests.suites.comparison import compare
 jumanji = pytest.importorskip("jumanji")
 # Arrays of NumPy 2 in Jumanji's databases; names of JAX in its dependencies.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+from jumanji.environments.routing.lbf.generator import RandomGenerator  # noqa: E402
 
 LANES = 6
 
@@ -58,12 +62,76 @@ def test_the_time_limit_truncates_where_jumanji_reports_a_termination():
     assert rows.observation["step_count"].max() >= 100
 
 
-def test_rewards_and_discounts_of_several_agents_are_vectors():
-    env = load("LevelBasedForaging-v0", 2, autoreset=None)
+def cleaner_sees(observation, agents):
+    own_first = [np.roll(np.arange(agents), -agent) for agent in range(agents)]
+    locations = jnp.stack([observation["agents_locations"][order] for order in own_first])
+    return {**observation, "agents_locations": locations}
+
+
+def connector_sees(observation, agents):
+    """Relabels path, position and target of every other agent by its distance from the agent that sees them."""
+    grids = []
+    for me in range(agents):
+        table = np.zeros(3 * agents + 1, np.int32)
+        for other in range(agents):
+            table[3 * other + 1 : 3 * other + 4] = 3 * ((other - me) % agents) + np.arange(1, 4)
+        grids.append(jnp.asarray(table)[observation["grid"]])
+    return {**observation, "grid": jnp.stack(grids)}
+
+
+def as_it_is(observation, agents):
+    return observation
+
+
+AGENTS = {
+    "Cleaner-v0": (cleaner_sees, ("grid", "step_count")),
+    "Connector-v3": (connector_sees, ("step_count",)),
+    "LevelBasedForaging-v0": (as_it_is, ("step_count",)),
+    "RobotWarehouse-v0": (as_it_is, ("step_count",)),
+    "SearchAndRescue-v0": (as_it_is, ("targets_remaining", "step")),
+}
+
+
+SLOW = ("Connector-v3", "SearchAndRescue-v0")  # to compile
+
+
+@pytest.mark.parametrize("id", [pytest.param(id, marks=pytest.mark.thorough) if id in SLOW else id for id in AGENTS])
+def test_agents_are_an_axis_and_see_what_jumanji_shows_them(id):
+    sees, shared = AGENTS[id]
+    with default_types():
+        own = jumanji.make(id)
+    agents = own.num_agents
+
+    def step(state, action):
+        state, timestep = own.step(state, action)
+        seen = sees(suite._as_dicts(timestep.observation), agents)
+        seen |= {name: jnp.stack([seen[name]] * agents) for name in shared}
+        reward = timestep.reward if timestep.reward.ndim else jnp.stack([timestep.reward] * agents)
+        terminated = timestep.last() & (timestep.discount == 0).all()
+        return state, seen, reward, terminated, timestep.last()
+
+    env = load(id, autoreset=None)
+    rows, _, _ = compare(env, 25, step)
+    assert env.agent_names == tuple(f"agent_{number}" for number in range(agents))
+    assert rows.reward.shape[1:] == (LANES, agents)
+    assert all(x.shape[1:3] == (LANES, agents) for x in jax.tree.leaves((rows.observation, rows.prev_action)))
+    assert rows.discount.shape[1:] == (LANES,)
+    if id in ("Connector-v3", "LevelBasedForaging-v0", "SearchAndRescue-v0"):
+        assert rows.env_info["agent_discount"].shape[1:] == (LANES, agents)
+
+
+def test_a_generator_of_one_agent_gives_an_environment_without_an_axis_of_agents():
+    env = load("LevelBasedForaging-v0", 3, generator=RandomGenerator(8, 1, 2, 8), autoreset=None)
     _, first = jax.eval_shape(env.reset, jax.random.key(0))
-    assert first.reward.shape == (2, 2)
-    assert first.discount.shape == (2,)
-    assert first.env_info["agent_discount"].shape == (2, 2)
+    assert (env.num_agents, first.reward.shape) == (1, (3,))
+
+
+def test_agents_are_lanes_of_one_policy():
+    env = load("LevelBasedForaging-v0", 8, wrappers=["AgentsAsLanes"])
+    _, first = jax.eval_shape(env.reset, jax.random.key(0))
+    assert (env.num_agents, env.action_spec().num_values, first.reward.shape) == (1, 6, (8,))
+    assert first.env_info["action_mask"].shape == (8, 6)
+    check_env(load("Cleaner-v0", 2), properties=["agents_agree", "within_specs"], num_steps=16, raise_on_failure=True)
 
 
 def test_the_action_mask_is_in_env_info_and_in_the_observation():

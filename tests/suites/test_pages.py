@@ -1,7 +1,9 @@
 """The code of the pages of suites, which need packages that the extra ``test`` does not install."""
 
+import contextlib
 import pathlib
 import re
+import sys
 
 import pytest
 
@@ -13,7 +15,8 @@ PAGES = pathlib.Path(__file__).parents[2] / "docs" / "suites"
 @pytest.mark.filterwarnings("ignore")  # those of the packages
 @pytest.mark.parametrize("suite", sorted(SUITES.keys() - {"gymnax", "bsuite"}))  # tests/test_docs.py runs theirs
 def test_the_code_of_a_page_prints_what_its_comments_say(suite, capsys):
-    pytest.importorskip("mujoco_playground" if suite == "playground" else suite)
+    with contextlib.redirect_stdout(sys.stdout):  # restores it: the import of JaxMARL replaces it
+        pytest.importorskip("mujoco_playground" if suite == "playground" else suite)
     page, names = (PAGES / f"{suite}.md").read_text(), {"__name__": "page"}
     blocks = re.findall(r"^```py\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
     assert blocks

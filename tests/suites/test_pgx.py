@@ -1,4 +1,6 @@
-"""Pgx's games: equal to Pgx's own loop, seen by one agent, under the episodes of this library."""
+"""Pgx's games: equal to Pgx's own loop, in turns or seen by one agent, under the episodes of this library."""
+
+import dataclasses
 
 import chex
 import jax
@@ -8,6 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv.testing import check_env
+from jaxenv.training import self_play
 from tests.suites.comparison import compare
 
 pgx = pytest.importorskip("pgx")
@@ -30,28 +33,81 @@ def lowest(observation, mask, key):
     return jnp.argmax(mask)
 
 
-def test_games_against_oneself_equal_those_of_pgx():
-    env = pgx.make("tic_tac_toe")
+@pytest.mark.parametrize("id", ["tic_tac_toe", "sparrow_mahjong"])
+def test_games_of_turns_equal_those_of_pgx(id):
+    env = pgx.make(id)
 
     def step(state, action):
-        player = state.current_player
-        state = env.step(state, action)
-        return state, state.observation, state.rewards[player], state.terminated, state.terminated
+        game = env.step(state.state, action)
+        rewards = jnp.stack([game.rewards[(state.first + agent) % env.num_players] for agent in range(env.num_players)])
+        return dataclasses.replace(state, state=game), game.observation, rewards, game.terminated, game.terminated
 
-    _, terminations, truncations = compare(load("tic_tac_toe", opponent="self", autoreset=None), 10, step)
+    game = load(id, autoreset=None)
+    rows, terminations, truncations = compare(game, 10 if id == "tic_tac_toe" else 40, step)
     assert (terminations, truncations) == (LANES, 0)
+    assert (game.turns, game.num_agents, rows.reward.shape[2:]) == (True, env.num_players, (env.num_players,))
+    assert (np.abs(rows.reward).max(axis=-1) > 0).any()
 
 
-def test_against_oneself_the_row_says_who_moves_and_rewards_are_those_of_the_player_that_moved():
-    rows = play(load("tic_tac_toe", opponent="self"), 40)
-    row, end = rows.timestep, rows.timestep.is_last()
-    moved = row.env_info["current_player"][:-1]
-    inside = ~end[:-1]
-    np.testing.assert_array_equal(row.env_info["current_player"][1:][inside], 1 - moved[inside])
-    rewards = np.take_along_axis(row.env_info["player_rewards"][1:], moved[..., None], axis=-1)[..., 0]
-    np.testing.assert_array_equal(row.reward[1:][inside], rewards[inside])
-    assert (row.reward[end] >= 0).all()  # nobody loses by a legal move of their own
-    assert (row.reward[end] == 1).any()
+def test_the_agent_who_moves_first_is_agent_0_whoever_of_pgxs_players_it_is():
+    env = load("tic_tac_toe", 32, autoreset=None)
+    state, first = jax.jit(env.reset)(jax.random.key(0))
+    begins = state.task.env_state.first
+    assert set(begins.tolist()) == {0, 1}
+    assert not first.env_info["player"].any()
+    # First takes the left column, second the middle one: first wins with the fifth move.
+    for number, cell in enumerate([0, 1, 3, 4, 6]):
+        np.testing.assert_array_equal(state.task.env_state.state.current_player, (begins + number) % 2)
+        state, row = jax.jit(env.step)(state, np.full(32, cell, np.int32))
+        assert (row.env_info["player"] == (number + 1) % 2).all()
+    assert row.terminated.all()
+    np.testing.assert_array_equal(row.reward, np.tile([1.0, -1.0], (32, 1)))
+    assert row.env_info["action_mask"].all()
+
+
+def test_an_illegal_move_loses_for_the_agent_who_makes_it():
+    env = load("tic_tac_toe", 4, autoreset=None)
+    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    for _ in range(2):
+        state, row = jax.jit(env.step)(state, np.zeros(4, np.int32))
+    assert row.terminated.all()
+    np.testing.assert_array_equal(row.reward, np.tile([1.0, -1.0], (4, 1)))
+
+
+def test_a_policy_plays_the_other_side_of_a_game_of_turns():
+    def first_free(timestep, stream):
+        return jnp.argmax(timestep.env_info["action_mask"], axis=-1).astype(jnp.int32)
+
+    env = load("tic_tac_toe", 16, wrappers=[lambda env: jaxenv.wrappers.Opponent(env, first_free, "drawn")])
+    rows = play(env, 40).timestep
+    assert rows.reward.shape == rows.step_type.shape
+    mine, theirs = rows.observation[..., 0].sum(axis=(-2, -1)), rows.observation[..., 1].sum(axis=(-2, -1))
+    assert set((theirs - mine)[~rows.is_last()].tolist()) == {0, 1}  # it is the agent's turn, on either side
+    assert {-1, 1} <= set(rows.reward[rows.is_last()].tolist()) <= {-1, 0, 1}
+    opened = rows.is_first() & (theirs == 1)
+    assert rows.observation[opened][:, 0, 0, 1].all()
+
+
+def test_self_play_trains_on_games_of_pgx():
+    tiny = {"num_envs": 8, "num_steps": 8, "num_minibatches": 2, "num_epochs": 1, "hidden": (8,)}
+    evaluations = {"num_evaluations": 2, "num_eval_episodes": 8, "max_eval_steps": 20}
+    config = self_play.Config(env_id="pgx:tic_tac_toe", **tiny, **evaluations, total_steps=8 * 8 * 2, league=2)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as distributions need
+        learner, curve = jax.jit(self_play.make_train(config))(jax.random.key(0))
+        scores = self_play.cross_play(config, learner.league, jax.random.key(1), num_games=8)
+    assert np.isfinite(curve.returns).all()
+    assert np.abs(scores).max() <= 1
+
+
+@pytest.mark.parametrize("id", ["backgammon", "leduc_holdem"])
+def test_a_game_in_which_a_player_moves_several_times_in_a_row_takes_no_wrapper_as_opponent(id):
+    env = load(id, 32)
+    assert not env.alternates
+    rows = play(env, 60).timestep
+    player, inside = rows.env_info["player"], ~rows.is_first()[1:] & ~rows.is_last()[1:]
+    assert (player[1:] == player[:-1])[inside].any()
+    with pytest.raises(ValueError, match=f"Opponent: .*pgx:{id} may move several times"):
+        load(id, wrappers=["Opponent"])
 
 
 @pytest.mark.parametrize("opponent", ["random", lowest])
@@ -73,7 +129,7 @@ def test_an_opponent_moves_inside_of_the_agents_step(opponent):
 
 def test_what_the_others_first_moves_pay_comes_on_the_agents_first_step():
     # Of the first rounds of this game some end before the agent's turn.
-    env = load("sparrow_mahjong", 512, autoreset=None)
+    env = load("sparrow_mahjong", 512, opponent="random", autoreset=None)
     state, first = jax.jit(env.reset)(jax.random.key(0))
     over, due = state.task.env_state.terminated, state.task.env_state.rewards
     assert 0 < over.sum() < 20
@@ -109,12 +165,15 @@ def test_a_game_of_one_player_has_no_opponent():
     env = load("minatar-breakout", 2)
     assert env.env_info_spec().keys() == {"action_mask"}
     assert env.unwrapped._single.alone
+    assert (env.num_agents, env.turns, env.reward_spec().shape) == (1, False, ())
 
 
-def test_a_step_keeps_dtypes_structure_bounds_and_grammar():
+@pytest.mark.parametrize("opponent", ["self", "random"])
+def test_a_step_keeps_dtypes_structure_bounds_and_grammar(opponent):
+    properties = ["same_tree", "rows_match_specs", "within_specs", "episode_grammar", "mask_leaves_an_action"]
     check_env(
-        load("tic_tac_toe", 4),
-        properties=["same_tree", "rows_match_specs", "within_specs", "episode_grammar", "mask_leaves_an_action"],
+        load("tic_tac_toe", 4, opponent=opponent),
+        properties=properties + (["agents_agree"] if opponent == "self" else []),
         num_steps=24,
         raise_on_failure=True,
     )

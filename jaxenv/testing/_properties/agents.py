@@ -23,7 +23,8 @@ def agents_agree(subject: Subject) -> str:
     """The agents of a game see the same rows as lanes of their own, in ``AgentsAsLanes``.
 
     An agent that has left, by ``env_info["agent_terminated"]``, gets no reward, its action changes nothing, and
-    ``env_info["agent_alive"]`` says so. In a game of turns, ``env_info["player"]`` is the number of an agent.
+    ``env_info["agent_alive"]`` says so. In a game of turns, ``env_info["player"]`` is the number of an agent, and
+    every move passes the turn unless ``alternates`` is false.
     """
     env = subject.stack
     if env.num_agents == 1:
@@ -31,12 +32,21 @@ def agents_agree(subject: Subject) -> str:
     if env.turns:
         player = subject.rollout.rows.env_info["player"]
         require_nowhere((player < 0) | (player >= env.num_agents), "env_info['player'] is not an agent", player)
+        if env.alternates:
+            _require_alternation(subject)
         return f"{env.num_agents} agents in turns"
     rollout, env = next_step_rollout(subject, env), in_mode(env, "next_step")
     ended, gone = _departures(rollout)
     _require_gone(subject, env, rollout, gone)
     _require_folds(subject, env, rollout, ended, gone)
     return f"{env.num_agents} agents at once, {int(ended.sum())} left early"
+
+
+def _require_alternation(subject: Subject) -> None:
+    rollout = next_step_rollout(subject, subject.stack)
+    player = np.asarray(rollout.rows.env_info["player"])
+    repeated = (player[1:] == player[:-1]) & (rollout.step_type[1:] == StepType.MID)
+    require_nowhere(repeated, "an agent moves twice in a row, and alternates is true", player[1:])
 
 
 def _departures(rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:

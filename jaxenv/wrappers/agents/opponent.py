@@ -37,7 +37,7 @@ class Opponent(Wrapper):
     Owns all fields except ``env_id``.
 
     Args:
-        env: a game of two agents that move in turns, agent 0 first, without ``AutoReset`` and without batch state.
+        env: a game of two agents that alternate, agent 0 first, without ``AutoReset`` and without batch state.
         policy: a function ``policy(timestep, stream)``, or ``policy(timestep, stream, weights)`` with weights, that
             returns the actions ``[B, ...]`` of the agent to move; ``None`` for a random legal action.
         side: the side of the agent: ``"first"`` moves first, ``"second"`` second; ``"drawn"`` draws it per episode.
@@ -69,6 +69,9 @@ class Opponent(Wrapper):
             kind = "moves in turns" if self.env.turns else "acts at once"
             rule = "env must be a game of two agents that move in turns"
             raise ValueError(f"Opponent: {rule}, {self.env} has {self.env.num_agents} and {kind}")
+        if not self.env.alternates:
+            rule = "every move must pass the turn, since each move is answered once"
+            raise ValueError(f"Opponent: {rule}, an agent of {self.env} may move several times in a row")
         if self.policy is not None and not callable(self.policy):
             rule = "policy must be None or a function (timestep, stream) or (timestep, stream, weights)"
             raise ValueError(f"Opponent: {rule}, got {self.policy!r}")

@@ -29,9 +29,17 @@ class CountsFromOne(Nim):
         return {**super().state_info(state), "player": state["player"] + 1}
 
 
+class MovesTwice(Nim):
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        player = jnp.where(action == 0, state["player"], out.state["player"])
+        return dataclasses.replace(out, state={**out.state, "player": player})
+
+
 TWINS = {
     "agent that has left is paid": Twin(PaysTheGone, Leavers, ("agents_agree",)),
     "agent that has left still moves": Twin(MovesTheGone, Leavers, ("agents_agree",)),
     "agent that has left is alive": Twin(AllAlive, Leavers, ("agents_agree",)),
     "players count from one": Twin(CountsFromOne, Nim, ("agents_agree",)),
+    "agent moves twice in a row": Twin(MovesTwice, Nim, ("agents_agree",)),
 }
