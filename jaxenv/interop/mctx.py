@@ -67,8 +67,12 @@ class SearchModel:
             state: the states of ``env``; ``None`` for those that `StateInInfo` shows in the row.
         """
         state = timestep.env_info["state"] if state is None else state
+        names = self.env.env_info_spec().keys()
+        if missing := names - timestep.env_info.keys():
+            rule = f"the row must be one of {self.env}, it has no env_info[{min(missing)!r}]"
+            raise ValueError(f"search: {rule}: make the search of an Opponent for the stack with this Opponent")
         # Outer layers may have added entries, and an `Opponent` pays one player. The rewards so far do not matter.
-        env_info = {name: timestep.env_info[name] for name in self.env.env_info_spec()}
+        env_info = {name: timestep.env_info[name] for name in names}
         reward = self.env.reward_spec().zeros(timestep.env_id.shape)
         row = dataclasses.replace(timestep, env_info=env_info, reward=reward)
         logits, value = self._predicted(params, key, state, row)
@@ -157,9 +161,10 @@ def mcts_policy(env: Environment, num_simulations: int = 800, gamma: Any = 1.0) 
         ImportError: without mctx.
         ValueError: for a stack without `StateInInfo`, or another kind of environment.
     """
-    model = to_mctx(env, playouts(env, gamma), gamma)
-    if model.env is env:
+    check_environment("mcts_policy", env)
+    if not any(isinstance(layer, StateInInfo) for layer in layers(env)):
         raise ValueError(f"mcts_policy: env must have StateInInfo, which shows the state to the policy, got {env!r}")
+    model = to_mctx(env, playouts(env, gamma), gamma)
 
     def policy(timestep: TimeStep, stream: random.Stream) -> jax.Array:
         root_key, search_key = jax.random.split(random.jax_keys(stream)[0])

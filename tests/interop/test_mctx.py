@@ -185,6 +185,15 @@ def test_environments_that_a_search_cannot_step_are_refused(make, message):
         interop.to_mctx(make(), known)
 
 
-def test_a_policy_needs_the_state():
+@pytest.mark.parametrize("make", [Nim, lambda num_envs: AutoReset(Opponent(Nim(num_envs=num_envs)))])
+def test_a_policy_needs_the_state(make):
     with pytest.raises(ValueError, match=r"mcts_policy: env .*StateInInfo.*got .*Nim"):
-        interop.mcts_policy(Nim(num_envs=2))
+        interop.mcts_policy(make(num_envs=2))
+
+
+def test_a_policy_made_for_another_stack_is_refused():
+    limited = StateInInfo(TimeLimit(Nim(num_envs=2), 9))
+    env = Opponent(StateInInfo(Nim(num_envs=2)), interop.mcts_policy(limited, 2))
+    state, _ = env.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"search: the row .*TimeLimit.*'time_limit_reached'.*Opponent"):
+        env.step(state, jnp.zeros(2, jnp.int32))

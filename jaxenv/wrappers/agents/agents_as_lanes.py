@@ -71,7 +71,8 @@ class AgentsAsLanes(Wrapper):
             rule = "env must be a game whose agents act at once"
             raise ValueError(f"AgentsAsLanes: {rule}, {self.env} is a game of turns: see jaxenv.wrappers.Opponent")
         if self.env.num_agents < 2:
-            raise ValueError(f"AgentsAsLanes: env must have two or more agents, {self.env} has one")
+            rule = f"env must have two or more agents, {self.env} has one"
+            raise ValueError(f"AgentsAsLanes: {rule}: a task names its agents in agent_names")
         self.action_spec()  # raises for agents that differ
         if self._declares_state and self.autoreset == "same_step":
             rule = "a task's own global_state is not known for final_observation"
