@@ -230,9 +230,15 @@ def _training(id: str, results: list[list[str]]) -> str:
     """The film of a policy, the command that trains one, the presets with their results, and the baselines."""
     shipped = [algorithm for other, algorithm in baselines.baseline_ids() if other == id]
     tuned = {algorithm: settings[id] for algorithm, settings in presets.PRESETS.items() if id in settings}
-    if not isinstance(jaxenv.make(id).action_spec(), specs.Array):
+    env, options = jaxenv.make(id), ""
+    if not isinstance(env.action_spec(), specs.Array):
         return "No learner of the library takes its action, which is a tree."
-    parts = [_film(id), f"```bash\njaxenv train {id}\n```"]
+    if env.turns:
+        options = " --algo self_play"
+    elif env.num_agents > 1 and not tuned:
+        lanes = 16 * env.num_agents
+        options = f" --set wrappers=AgentsAsLanes num_envs={lanes} num_eval_episodes={4 * lanes}"
+    parts = [_film(id), f"```bash\njaxenv train {id}{options}\n```"]
     for algorithm, settings in tuned.items():
         changed = ", ".join(f"`{name}={value!r}`" for name, value in settings.items())
         parts.append(
