@@ -1,9 +1,10 @@
 """A trained player against plain Monte Carlo tree search: the score, and the difference of Elo that it stands for.
 
-``python -m benchmarks match RUN --simulations 800 --games 64 --json PATH``. See README.md.
+``python -m benchmarks match RUN --simulations 800 --own 128 --games 64 --json PATH``. See README.md.
 """
 
 import argparse
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence
@@ -51,7 +52,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("match", __doc__ or "")
     parser.add_argument("run", metavar="RUN", help="the folder of a run of jaxenv train, in a game of turns")
-    parser.add_argument("--simulations", type=command.positive, default=800, metavar="N", help="of each search")
+    parser.add_argument("--simulations", type=command.positive, default=800, metavar="N", help="of its opponent")
+    parser.add_argument("--own", type=command.positive, metavar="N", help="simulations of AlphaZero, if not the run's")
     parser.add_argument("--games", type=command.positive, default=64, metavar="N", help="games from each side")
     parser.add_json()
     return parser.parse_args(arguments)
@@ -61,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Plays the match, prints the table and writes the file."""
     args = parse(arguments)
     run = load(args.run)
+    if args.own is not None:
+        run = dataclasses.replace(run, config=dataclasses.replace(run.config, num_simulations=args.own))
     rows = [played(run, args.simulations, args.games, side) for side in SIDES]
     return command.finish("match", args, rows, report)
 

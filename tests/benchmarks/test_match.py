@@ -12,7 +12,10 @@ def test_a_match_counts_the_games_of_both_sides(tmp_path, capsys):
     config = alphazero.Config(**TINY, total_steps=32, num_evaluations=1, num_eval_episodes=2, channels=2, blocks=0)
     assert list(seeds.train(config, 1, folder=tmp_path / "run"))
     file = tmp_path / "match.json"
-    assert match.main([str(tmp_path / "run"), "--simulations", "8", "--games", "3", "--json", str(file)]) == 0
+    assert (
+        match.main([str(tmp_path / "run"), "--simulations", "8", "--own", "3", "--games", "3", "--json", str(file)])
+        == 0
+    )
     rows = json.loads(file.read_text())["rows"]
     assert [row["side"] for row in rows] == ["first", "second"]
     for row in rows:
