@@ -87,15 +87,15 @@ def jumanji(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
         Unavailable: If Jumanji is not installed.
     """
     try:
+        from jumanji import wrappers
         from jumanji.environments.routing.lbf.env import LevelBasedForaging
         from jumanji.environments.routing.lbf.generator import RandomGenerator
-        from jumanji.wrappers import VmapAutoResetWrapper
     except ImportError as error:
         raise Unavailable(f"jumanji cannot be imported: {one_line(error)}") from None
     size, sight, num_agents, num_food, coop = JUMANJI[id]
     generator = RandomGenerator(size, fov=sight, num_agents=num_agents, num_food=num_food, force_coop=coop)
     limit = jaxenv.spec(id).max_episode_steps
-    env = VmapAutoResetWrapper(LevelBasedForaging(generator, time_limit=limit))
+    env = wrappers.VmapAutoResetWrapper(LevelBasedForaging(generator, time_limit=limit))
 
     def act(key, timestep):
         return jax.random.categorical(key, jnp.where(timestep.observation.action_mask, 0.0, -jnp.inf))
