@@ -42,6 +42,7 @@ from jaxenv.core.bases import Leafwise as Leafwise
 from jaxenv.core.bases import ObservationWrapper as ObservationWrapper
 from jaxenv.core.bases import RewardWrapper as RewardWrapper
 from jaxenv.core.bases import RowRewardWrapper as RowRewardWrapper
+from jaxenv.core.bases import has_batch_state as has_batch_state
 from jaxenv.core.environment import AutoResetMode as AutoResetMode
 from jaxenv.core.environment import Environment as Environment
 from jaxenv.core.environment import ResetStrategy as ResetStrategy

@@ -13,11 +13,10 @@ from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core import _actions
 from jaxenv.core._start import Start
-from jaxenv.core.bases import BatchWrapper
+from jaxenv.core.bases import has_batch_state
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
 from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock, KeyWords, Stream
 from jaxenv.tree import Tree
 
@@ -84,7 +83,7 @@ class Multitask(Environment):
         if len(self.names) != len(self.envs) or len(set(self.names)) < len(self.names):
             raise ValueError(f"Multitask: names must be {len(self.envs)} different names, got {list(self.names)}")
         for number, env in enumerate(self.envs):
-            if env.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(env)):
+            if env.autoreset is not None or has_batch_state(env):
                 raise ValueError(f"Multitask: put AutoReset and batch state outside, task {number} is {env}")
             if env.num_envs != first.num_envs:
                 raise ValueError(f"Multitask: task 0 has {first.num_envs} lanes and task {number} {env.num_envs}")

@@ -11,7 +11,7 @@ import numpy as np
 from jaxenv import random, rollout, specs
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
-from jaxenv.core import BatchWrapper, Environment, TimeStep, layers
+from jaxenv.core import Environment, TimeStep, has_batch_state, layers
 from jaxenv.core.environment import check_environment
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, Opponent, StateInInfo
@@ -39,7 +39,7 @@ def to_mctx(env: Environment, predict: Predict, gamma: Any = 1.0) -> "SearchMode
         ImportError: without mctx.
         ValueError: for another kind of environment.
     """
-    import_library("mctx", install_command("mctx"))
+    _mctx()  # now, not in the middle of a search
     return SearchModel(_stepped("to_mctx", env), predict, gamma)
 
 
@@ -192,7 +192,7 @@ def _stepped(owner: str, env: Environment) -> Environment:
             env = layer.env
             break
         outside.append(layer)
-    if env.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(env)):
+    if env.autoreset is not None or has_batch_state(env):
         rule = "env must have StateInInfo, or neither AutoReset nor state of the whole batch"
         raise ValueError(f"{owner}: {rule}, got {env!r}")
     if env.num_agents > 2 or (env.num_agents == 2 and not env.turns):

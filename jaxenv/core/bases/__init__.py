@@ -3,6 +3,7 @@
 from jaxenv.core.bases.action_wrapper import ActionWrapper as ActionWrapper
 from jaxenv.core.bases.batch_wrapper import BatchState as BatchState
 from jaxenv.core.bases.batch_wrapper import BatchWrapper as BatchWrapper
+from jaxenv.core.bases.batch_wrapper import has_batch_state as has_batch_state
 from jaxenv.core.bases.lane_wrapper import LaneState as LaneState
 from jaxenv.core.bases.lane_wrapper import LaneWrapper as LaneWrapper
 from jaxenv.core.bases.leaf_observation_wrapper import LeafObservationWrapper as LeafObservationWrapper

@@ -132,9 +132,14 @@ class BatchWrapper(Wrapper):
         return xla.unshare((BatchState(inner, shared, tree.strong(lanes)), row))
 
 
+def has_batch_state(env: Environment) -> bool:
+    """Returns whether a layer of the stack carries state of the whole batch."""
+    return any(isinstance(layer, BatchWrapper) for layer in layers(env))
+
+
 def summed_over(env: Environment, axis_name: str) -> Environment:
     """Sets ``axis_name`` in every `BatchWrapper` of the stack: all shards of the axis then hold the same statistics."""
-    if not any(isinstance(layer, BatchWrapper) for layer in layers(env)):
+    if not has_batch_state(env):
         return env
     assert isinstance(env, Wrapper)
     inner = summed_over(env.env, axis_name)

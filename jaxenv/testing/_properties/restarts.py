@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.programs import jitted
+from jaxenv.core import has_batch_state
 from jaxenv.core.bases import LaneState
 from jaxenv.core.environment import Environment
 from jaxenv.core.levels import mutate_level, sample_level
@@ -115,7 +116,7 @@ def _unless_shared(x: Any) -> Any:
 
 def _frozen(env: Environment) -> Environment:
     """Freezes the statistics of the stack: a restart does not learn from the row that a step would learn from."""
-    if not isinstance(env, Wrapper) or not any(isinstance(layer, BatchWrapper) for layer in layers(env)):
+    if not isinstance(env, Wrapper) or not has_batch_state(env):
         return env
     changes = {"frozen": True} if isinstance(env, BatchWrapper) else {}
     return tree.rebuild(env, env=_frozen(env.env), **changes)

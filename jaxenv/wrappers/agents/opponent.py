@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import BatchWrapper, LaneState, TimeStep, Wrapper, layers
+from jaxenv.core import LaneState, TimeStep, Wrapper, has_batch_state
 from jaxenv.random import KeyWords, fold_in, integers
 from jaxenv.tree import Tree
 
@@ -75,7 +75,7 @@ class Opponent(Wrapper):
         if self.policy is not None and not callable(self.policy):
             rule = "policy must be None or a function (timestep, stream) or (timestep, stream, weights)"
             raise ValueError(f"Opponent: {rule}, got {self.policy!r}")
-        if self.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(self.env)):
+        if self.autoreset is not None or has_batch_state(self.env):
             raise ValueError(f"Opponent: AutoReset and state of the whole batch must stand outside, got {self.env!r}")
         for path, x in tree.flatten_with_path(self.weights)[0] if self.league else ():
             if np.shape(x)[:1] != (self.league,):

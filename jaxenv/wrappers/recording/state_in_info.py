@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import jax
 
-from jaxenv.core import BatchWrapper, TimeStep, Wrapper, layers, unshare
+from jaxenv.core import TimeStep, Wrapper, has_batch_state, unshare
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
@@ -36,7 +36,7 @@ class StateInInfo(Wrapper):
     in_evaluation = "kept"
 
     def check(self) -> None:
-        if self.autoreset is not None or any(isinstance(layer, BatchWrapper) for layer in layers(self.env)):
+        if self.autoreset is not None or has_batch_state(self.env):
             raise ValueError(
                 f"StateInInfo: AutoReset and state of the whole batch must stand outside, got {self.env!r}"
             )
