@@ -30,7 +30,7 @@ from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, PerLane, Train
-from jaxenv.training.networks import MLP, Reader, orthogonal, patches
+from jaxenv.training.networks import MLP, Reader, Torso, orthogonal, patches
 from jaxenv.wrappers import Opponent, StateInInfo
 
 
@@ -247,10 +247,10 @@ def make_train(
         if env.turns:
             players = data.with_last(timestep.env_info["player"], last.env_info["player"])
             sign = 1 - 2 * players.astype(jnp.float32)
-        found = data.td_lambda(timestep, last, values * sign, gamma=settings.gamma, lambda_=settings.lambda_)
+        return_ = data.td_lambda(timestep, last, values * sign, gamma=settings.gamma, lambda_=settings.lambda_)
         mask = timestep.env_info.get("action_mask", ())
         valid = data.transition_mask(timestep, last)
-        new = Rows(info["observation"], mask, info["target"], info["value"], found * sign[:-1], valid)
+        new = Rows(info["observation"], mask, info["target"], info["value"], return_ * sign[:-1], valid)
         return jax.tree.map(lambda x: x.reshape(valid.size, *x.shape[2:]), new)
 
     # === 3. Optimise: imitate the search and predict the outcome ======================================================
@@ -345,13 +345,7 @@ class Network(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Any) -> tuple[jax.Array, jax.Array]:
-        values = [number for number in self.reader.num_values if number]
-        num_boards = sum(map(bool, self.reader.filters))
-        boards, categories, numbers = np.split(np.arange(len(observation)), [num_boards, num_boards + len(values)])
-        parts = [Tower(self.channels, self.blocks)(observation[i]) for i in boards]
-        parts += [jax.nn.one_hot(observation[i], number) for i, number in zip(categories, values, strict=True)]
-        parts += [observation[i].astype(jnp.float32) for i in numbers]
-        x = jnp.concatenate(parts, axis=-1)
+        x = Torso(self.reader, Tower(self.channels, self.blocks))(observation)
         logits = MLP(self.hidden, self.num_actions, 0.01, nn.relu, name="policy")(x)
         return logits, MLP(self.hidden, 1, 0.01, nn.relu, name="value")(x)[..., 0]
 
@@ -418,8 +412,7 @@ def model(config: Config, env: Environment) -> tuple[Network, Reader, Callable]:
     if not any(isinstance(layer, StateInInfo) for layer in layers(env)):
         raise ValueError(f"{config.learner}: env must have StateInInfo, as config.make_env makes it, got {env!r}")
     rules = interop.to_mctx(env, predict)
-    num_actions = env.action_spec().num_values
-    network = Network(num_actions, config.hidden, read, config.channels, config.blocks)
+    network = Network(env.action_spec().num_values, config.hidden, read, config.channels, config.blocks)
 
     def search(settings: Config, params: Any, timestep: Any, stream: random.Stream, explore: bool) -> Any:
         discounted = dataclasses.replace(rules, gamma=settings.gamma)
@@ -431,7 +424,7 @@ def model(config: Config, env: Environment) -> tuple[Network, Reader, Callable]:
             discounted.recurrent_fn,
             config.num_simulations,
             rules.invalid_actions(timestep),
-            max_num_considered_actions=min(config.max_considered_actions, num_actions),
+            max_num_considered_actions=config.max_considered_actions,
             gumbel_scale=float(explore),
         )
         return found.replace(action=rules.action(found.action))

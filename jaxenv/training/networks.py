@@ -98,15 +98,20 @@ class Reader:
 
 
 class Torso(nn.Module):
-    """Turns the output of a `Reader`, leaves ``[..., *shape]``, into one vector ``[..., n]``."""
+    """Turns the output of a `Reader`, leaves ``[..., *shape]``, into one vector ``[..., n]``.
+
+    A ``tower`` reads the images in place of the reader's convolutions, ``[..., H, W, C]`` to ``[..., n]``.
+    """
 
     reader: Reader
+    tower: Callable[[jax.Array], jax.Array] | None = None
 
     @nn.compact
     def __call__(self, inputs: tuple[jax.Array, ...]) -> jax.Array:
         stacks = [filters for filters in self.reader.filters if filters]
         values = [number for number in self.reader.num_values if number]
-        parts = [_convolve(x, filters) for x, filters in zip(inputs, stacks, strict=False)]
+        images = zip(inputs, stacks, strict=False)
+        parts = [_convolve(x, filters) if self.tower is None else self.tower(x) for x, filters in images]
         categories = inputs[len(stacks) : len(stacks) + len(values)]
         parts += [jax.nn.one_hot(x, number) for x, number in zip(categories, values, strict=True)]
         parts += [x.astype(jnp.float32) for x in inputs[len(stacks) + len(values) :]]
