@@ -77,25 +77,15 @@ def pgx(id: str, num_envs: int, num_steps: int, simulations: int = 0) -> Contest
 
 def searching(id: str, num_envs: int, num_steps: int, simulations: int) -> Contestant:
     """Returns a rollout of this library with a search before each move."""
+    mctx_library()
     env = jaxenv.make(id, num_envs=num_envs, wrappers=["StateInInfo"])
     model = interop.to_mctx(env, lambda _, key, state, t: guess(t.observation, t.env_info["action_mask"]))
 
-    def act(state, timestep):
-        key = jaxenv.random.jax_keys(jaxenv.rollout.policy_stream(env, state))[0]
-        invalid = model.invalid_actions(timestep)
+    def policy(timestep, stream):
+        key, invalid = jaxenv.random.jax_keys(stream)[0], model.invalid_actions(timestep)
         return model.action(searched(key, model.root(None, key, timestep), model.recurrent_fn, invalid, simulations))
 
-    def start(key):
-        state, timestep = env.reset(key)
-        return state, timestep, act(state, timestep)
-
-    def step(carry):
-        state, _, action = carry
-        state, t = env.step(state, action)
-        row = Row(t.observation, action, t.reward, t.terminated, t.truncated, ~t.is_first())
-        return (state, t, act(state, t)), row
-
-    return jax_contestant("jaxenv", start, step, num_envs, num_steps, store=False)
+    return ours.rollout("jaxenv", env, num_steps, policy=policy)
 
 
 def guess(observation: Any, mask: Any) -> Any:
@@ -163,7 +153,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_sizes(num_envs=[2048], num_steps=256)
     parser.add_argument(
         "--simulations",
-        type=int,
+        type=command.natural,
         default=0,
         metavar="N",
         help="of a search by mctx before each move; 0 for random play",

@@ -33,16 +33,25 @@ def rollout_of_id(id: str, num_envs: int, num_steps: int, loop: str = "sums") ->
     return rollout("jaxenv", env, num_steps, loop == "stored")
 
 
-def rollout(name: str, env: jaxenv.Environment, num_steps: int, store: bool = False, seeds: int = 0) -> Contestant:
+def rollout(
+    name: str,
+    env: jaxenv.Environment,
+    num_steps: int,
+    store: bool = False,
+    seeds: int = 0,
+    policy: jaxenv.rollout.Policy | None = None,
+) -> Contestant:
     """Returns a rollout of any stack; if ``seeds`` is positive, of that many seeds under ``vmap``.
+
+    Without a ``policy`` it is the random one.
 
     On all sides of a comparison the action is drawn at the end of the loop body and carried. The step thus reads it
     from an array, as it would read the action of a learner, and the compiler cannot recompute it in every consumer.
     """
-    policy = jaxenv.rollout.random_policy(env)
+    chosen = jaxenv.rollout.random_policy(env) if policy is None else policy
 
     def act(state, timestep):
-        return policy(timestep, jaxenv.rollout.policy_stream(env, state))
+        return chosen(timestep, jaxenv.rollout.policy_stream(env, state))
 
     def start(key):
         state, timestep = env.reset(key)

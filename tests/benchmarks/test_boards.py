@@ -33,6 +33,18 @@ def test_without_pgx_a_message_says_so(capsys, monkeypatch):
     assert "pgx cannot be imported" in capsys.readouterr().err
 
 
+def test_without_mctx_a_message_says_so(capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "mctx", None)
+    assert boards.main(["--simulations", "2", "--num-envs", str(LANES), "--num-steps", str(STEPS)]) == 1
+    assert "mctx cannot be imported" in capsys.readouterr().err
+
+
+def test_a_negative_number_of_simulations_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        boards.parse(["--simulations", "-2"])
+    assert "got '-2'" in capsys.readouterr().err
+
+
 def test_other_ids_are_refused(capsys):
     with pytest.raises(SystemExit):
         boards.parse(["--ids", "TicTacToe-v0"])
