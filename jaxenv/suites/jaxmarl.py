@@ -111,7 +111,7 @@ class JaxmarlSingle(Single):
     """An environment of JaxMARL; `single` builds each configuration once.
 
     Attributes:
-        env: JaxMARL's object. If the task ends by itself, its time limit is out of reach.
+        env: JaxMARL's object. For tasks that end by themselves its own time limit is out of reach.
         timed: the object with its time limit, which the ``world_state`` of jaxnav shows.
     """
 
