@@ -15,8 +15,8 @@ NAMESPACES = """
     jaxenv specs random tree core wrappers stack elements rollout data data.transformers training training.ppo
     training.dqn training.sac training.config training.lanes training.networks training.distributions
     training.evaluation training.seeds plot canvas testing interop suites suites.brax suites.bsuite suites.craftax
-    suites.envpool suites.gymnasium suites.gymnax suites.jaxmarl suites.jumanji suites.navix suites.pgx
-    suites.playground suites.xminigrid envs.toy_text.tabular
+    suites.envpool suites.gymnasium suites.gymnax suites.jaxmarl suites.jumanji suites.navix
+    suites.pettingzoo suites.pgx suites.playground suites.xminigrid envs.toy_text.tabular
 """
 
 

@@ -22,7 +22,7 @@ WORD = re.compile(
 QUALIFIED = ("jaxenv.envs.toy_text.tabular",)
 QUALIFIED += tuple(f"jaxenv.suites.{name}" for name in ("brax", "gymnasium", "gymnax", "jaxmarl", "jumanji"))
 QUALIFIED += tuple(f"jaxenv.suites.{name}" for name in ("bsuite", "craftax", "envpool", "navix"))
-QUALIFIED += tuple(f"jaxenv.suites.{name}" for name in ("pgx", "playground", "xminigrid"))
+QUALIFIED += tuple(f"jaxenv.suites.{name}" for name in ("pettingzoo", "pgx", "playground", "xminigrid"))
 QUALIFIED += tuple(f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "seeds", "evaluation", "networks"))
 QUALIFIED += ("jaxenv.training.distributions",)
 

@@ -135,8 +135,8 @@ class EnvSpec:
 
 # Suites of other libraries' environments: prefix -> module with a function ``load(name, num_envs, **kwargs)``.
 _SUITES = (
-    *("brax", "bsuite", "craftax", "envpool", "gymnasium", "gymnax", "jaxmarl", "jumanji", "navix", "pgx"),
-    *("playground", "xminigrid"),
+    *("brax", "bsuite", "craftax", "envpool", "gymnasium", "gymnax", "jaxmarl", "jumanji", "navix"),
+    *("pettingzoo", "pgx", "playground", "xminigrid"),
 )
 SUITES = {name: f"jaxenv.suites.{name}" for name in _SUITES}
 

@@ -2,7 +2,7 @@
 
 A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks of this library. A module has ``load``,
 ``ids``, ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment.
-``envpool`` and ``gymnasium`` have no ``single``: their environments run outside JAX. Below all others are
+``envpool``, ``gymnasium`` and ``pettingzoo`` have no ``single``: their environments run outside JAX. Below all are
 
 - ``_single``: the functions of one lane that a suite implements, with shapes and specs;
 - ``_task``: the task that maps them over lanes, and how its stack is built;
@@ -20,6 +20,7 @@ from jaxenv.suites import gymnax as gymnax
 from jaxenv.suites import jaxmarl as jaxmarl
 from jaxenv.suites import jumanji as jumanji
 from jaxenv.suites import navix as navix
+from jaxenv.suites import pettingzoo as pettingzoo
 from jaxenv.suites import pgx as pgx
 from jaxenv.suites import playground as playground
 from jaxenv.suites import xminigrid as xminigrid

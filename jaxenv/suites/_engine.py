@@ -6,7 +6,7 @@ import functools
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -16,6 +16,24 @@ from jaxenv.tree import Tree
 
 class HostEnvironmentError(RuntimeError):
     """A failure of an environment outside JAX: an exception in its code, or a worker that died or did not answer."""
+
+
+class EngineSpecs(NamedTuple):
+    """Specs of one lane's observation, action and entries of ``env_info``, and who acts in it.
+
+    With several agents rewards are one number for each of them.
+    """
+
+    observation: Tree
+    action: Tree
+    info: dict[str, Tree]
+    agent_names: tuple[str, ...] = ("agent",)
+    turns: bool = False
+
+    @property
+    def reward_shape(self) -> tuple[int, ...]:
+        """The shape of one lane's reward."""
+        return (len(self.agent_names),) if len(self.agent_names) > 1 else ()
 
 
 class Engine(abc.ABC):
@@ -58,14 +76,14 @@ class Engine(abc.ABC):
         return f"{self.suite}:{self.id}"
 
     @functools.cached_property
-    def specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
-        """Specs of one lane's observation, action and entries of ``env_info``."""
+    def specs(self) -> EngineSpecs:
+        """What a lane consists of."""
         return self._find_specs()
 
     # --- hooks for a library -----------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
+    def _find_specs(self) -> EngineSpecs:
         """Finds the specs without starting the lanes."""
 
     @property
@@ -114,8 +132,8 @@ class Engine(abc.ABC):
         """Steps every lane.
 
         Returns:
-            The tickets ``uint32[B, 2]``, the observations, the entries of ``env_info``, the rewards ``float32[B]``,
-            terminated and truncated ``bool[B]``.
+            The tickets ``uint32[B, 2]``, the observations, the entries of ``env_info``, the rewards, float32 ``[B]`` or
+            ``[B, A]``, terminated and truncated ``bool[B]``.
         """
         with self._lock:
             self._check_newest("step", np.asarray(ticket))
@@ -144,7 +162,7 @@ class Engine(abc.ABC):
             other.close()
 
     def _batch(self, observation: Any, info: Any) -> tuple[Tree, dict[str, Tree]]:
-        return _batch(self.specs[0], observation), _batch(self.specs[2], info)
+        return _batch(self.specs.observation, observation), _batch(self.specs.info, info)
 
     def _check_newest(self, what: str, ticket: np.ndarray) -> None:
         """Raises a `HostEnvironmentError` unless the lanes are in the caller's state."""

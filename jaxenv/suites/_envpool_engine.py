@@ -11,7 +11,7 @@ from jaxenv import specs
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import spec_of
-from jaxenv.suites._engine import Engine
+from jaxenv.suites._engine import Engine, EngineSpecs
 from jaxenv.tree import Tree
 
 # Entries of infos that number lanes and players.
@@ -61,7 +61,7 @@ class EnvPoolEngine(Engine):
     def limit(self) -> int | None:
         return self._limit
 
-    def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
+    def _find_specs(self) -> EngineSpecs:
         spec = envpool().make_spec(self.id, **self.arguments)
         spaces = import_library("gymnasium", install_command("envpool")).spaces
         with warnings.catch_warnings():
@@ -76,7 +76,7 @@ class EnvPoolEngine(Engine):
             if name.startswith("info:") and not name.removeprefix("info:").startswith(_NUMBERING)
         }
         info["elapsed_step"] = specs.Array((), np.int32)
-        return jax.tree.map(_without_false_bound, observation), action, info
+        return EngineSpecs(jax.tree.map(_without_false_bound, observation), action, info)
 
     def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
         self._stop()

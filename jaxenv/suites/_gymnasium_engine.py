@@ -18,7 +18,7 @@ from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites import _step_pipes
-from jaxenv.suites._engine import Engine
+from jaxenv.suites._engine import Engine, EngineSpecs
 from jaxenv.suites._objects import Instance
 from jaxenv.tree import Tree
 
@@ -77,12 +77,14 @@ class GymnasiumEngine(Engine):
 
     @property
     def limit(self) -> int | None:
+        if self.make is not None:
+            return getattr(self.make, "max_episode_steps", None)
         limit = self.arguments.get("max_episode_steps", gymnasium().spec(self.id).max_episode_steps)
         return None if limit is None or limit < 1 else int(limit)
 
     # --- specs -------------------------------------------------------------------------------------------------------
 
-    def _find_specs(self) -> tuple[Tree, Tree, dict[str, Tree]]:
+    def _find_specs(self) -> EngineSpecs:
         """Reads the specs from an environment that is made and closed for it; infos have no fixed structure."""
         native = self.vectorization == "native"
         env = self._native(1) if native else self._single()()
@@ -91,11 +93,16 @@ class GymnasiumEngine(Engine):
         if not isinstance(getattr(self.make, "make", None), Instance):
             env.close()
         spaces = gymnasium().spaces
-        return (
+        specs = EngineSpecs(
             spec_of(observation, spaces, f"{self.owner}: observation"),
             spec_of(action, spaces, f"{self.owner}: action"),
             {},
         )
+        agents = getattr(env.unwrapped, "jaxenv_agents", None)
+        if agents is None:
+            return specs
+        shown: Any = specs.observation  # what `_pettingzoo_lane.Lane` shows
+        return EngineSpecs(shown["observation"], specs.action, shown["info"], *agents)
 
     def _single(self) -> Callable[[], Any]:
         if self.make is not None:
@@ -114,16 +121,26 @@ class GymnasiumEngine(Engine):
             self._start()
         if self.vectorization == "async":
             self._env.reset_async(seed=seeds)
-            return self._env.reset_wait(timeout=self.timeout)
-        # A native vector environment takes one seed for all lanes.
-        return self._env.reset(seed=seeds[0] if self.vectorization == "native" else seeds)
+            observation, info = self._env.reset_wait(timeout=self.timeout)
+        else:  # a native vector environment takes one seed for all lanes
+            observation, info = self._env.reset(seed=seeds[0] if self.vectorization == "native" else seeds)
+        return (observation["observation"], observation["info"]) if self._has_agents else (observation, info)
 
     def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
         action = _as_space(self._env.single_action_space, action)
         if self.vectorization == "async":
             self._env.step_async(action)
-            return self._env.step_wait(timeout=self.timeout)
-        return self._env.step(action)
+            row = self._env.step_wait(timeout=self.timeout)
+        else:
+            row = self._env.step(action)
+        if not self._has_agents:
+            return row
+        shown, _, terminated, truncated, _ = row
+        return shown["observation"], shown["reward"], terminated, truncated, shown["info"]
+
+    @property
+    def _has_agents(self) -> bool:
+        return len(self.specs.agent_names) > 1
 
     def _pictures(self) -> Any:
         if self.vectorization == "async":

@@ -81,6 +81,7 @@ class HostEnvironment(Environment):
         timestep = restart(
             observation,
             batch_shape=env_id.shape,
+            reward_shape=self.engine.specs.reward_shape,
             prev_action=specs.zeros(self.action_spec(), env_id.shape),
             env_id=jnp.copy(env_id),
             env_info=info,
@@ -93,8 +94,9 @@ class HostEnvironment(Environment):
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
         given = _actions.finite(_actions.clip_discrete(spec, action))
         batch = clock.step.shape
-        number, flag = jax.ShapeDtypeStruct(batch, np.float32), jax.ShapeDtypeStruct(batch, np.bool_)
-        shapes = jax.ShapeDtypeStruct((*batch, 2), np.uint32), *self._shapes(batch), number, flag, flag
+        numbers = jax.ShapeDtypeStruct((*batch, *self.engine.specs.reward_shape), np.float32)
+        flag = jax.ShapeDtypeStruct(batch, np.bool_)
+        shapes = jax.ShapeDtypeStruct((*batch, 2), np.uint32), *self._shapes(batch), numbers, flag, flag
         ticket, observation, info, reward, terminated, truncated = self._call(
             self.engine.step, shapes, lanes.ticket, given
         )
@@ -105,7 +107,7 @@ class HostEnvironment(Environment):
         row = jnp.where(last, np.int32(StepType.LAST), np.int32(StepType.MID))
         timestep = TimeStep(
             step_type=jnp.where(first, np.int32(StepType.FIRST), row),
-            reward=jnp.where(first, np.float32(0), reward),
+            reward=tree.where(first, np.float32(0), reward),
             discount=jnp.where(last & terminated, np.float32(0), np.float32(1)),
             observation=observation,
             prev_action=tree.where(first, specs.zeros(spec, batch), _actions.finite(action)),
@@ -148,8 +150,8 @@ class HostEnvironment(Environment):
 
     def _shapes(self, batch: tuple[int, ...]) -> tuple[Tree, dict[str, Tree]]:
         """Returns the shapes of a batch of observations and of the ``env_info`` entries."""
-        observation, _, info = self.engine.specs
-        return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), (observation, info))
+        specs = self.engine.specs.observation, self.engine.specs.info
+        return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), specs)
 
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
         if self.engine.arguments.get("render_mode") != "rgb_array":
@@ -161,10 +163,10 @@ class HostEnvironment(Environment):
     # --- specs -------------------------------------------------------------------------------------------------------
 
     def observation_spec(self) -> Tree:
-        return self.engine.specs[0]
+        return self.engine.specs.observation
 
     def action_spec(self) -> Tree:
-        return self.engine.specs[1]
+        return self.engine.specs.action
 
     # --- the rest of the interface -----------------------------------------------------------------------------------
 
@@ -173,6 +175,18 @@ class HostEnvironment(Environment):
 
     def episode_starts(self, timestep: TimeStep) -> jax.Array:
         return timestep.is_first()
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        return self.engine.specs.agent_names
+
+    @property
+    def turns(self) -> bool:
+        return self.engine.specs.turns
+
+    @property
+    def alternates(self) -> bool:
+        return not self.turns  # an engine does not say whose turn comes next
 
     @property
     def autoreset(self) -> AutoResetMode:

@@ -1,12 +1,13 @@
 """Shared parts of ``load`` for suites outside JAX: checks of its keywords, and the stack around an engine."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 
 from jaxenv import specs
-from jaxenv._util.checks import check_bool, check_choice, check_integer, is_integer
+from jaxenv._util.checks import check_bool, check_choice, check_integer, is_integer, is_real
 from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import Engine
 from jaxenv.suites._host import HostEnvironment
@@ -39,6 +40,14 @@ def engine_keywords(
         rule = "max_episode_steps must be a number of steps for all lanes, 0 for none"
         raise ValueError(f"{owner}: {rule}, got {limit!r}")
     return {name: value for name, value in further.items() if name not in OPTIONS}
+
+
+def check_processes(owner: str, vectorization: Any, known: Sequence[str], timeout: Any, context: Any) -> None:
+    """Raises a ``ValueError`` for an option of worker processes that they cannot follow."""
+    check_choice(owner, "vectorization", vectorization, known)
+    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
+    if not (is_real(timeout) and 0 < timeout < math.inf):
+        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
 
 
 def stack_around(engine: Engine, wrappers: Any, clip_action: bool, mode: str) -> Environment:

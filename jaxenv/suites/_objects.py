@@ -1,4 +1,7 @@
-"""Makers of lanes for a `GymnasiumEngine` from environments of Gymnasium or dm_env that a program made itself."""
+"""Makers of lanes for a `GymnasiumEngine` from environments that a program made itself.
+
+They are environments of Gymnasium, dm_env or PettingZoo.
+"""
 
 import sys
 from collections.abc import Callable
@@ -11,10 +14,13 @@ from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import widest
 from jaxenv.tree import Tree
 
+_GAMES = (("pettingzoo", "ParallelEnv"), ("pettingzoo", "AECEnv"))
+_CLASSES = (("gymnasium", "Env"), ("dm_env", "Environment"), *_GAMES)
+
 
 def is_object(value: Any) -> bool:
-    """Returns whether ``value`` is an environment of Gymnasium or dm_env."""
-    return any(_is_of(value, library, name) for library, name in (("gymnasium", "Env"), ("dm_env", "Environment")))
+    """Returns whether ``value`` is an environment of Gymnasium, dm_env or PettingZoo."""
+    return any(_is_of(value, library, name) for library, name in _CLASSES)
 
 
 def _is_of(value: Any, library: str, name: str) -> bool:
@@ -45,8 +51,13 @@ class Maker:
     def __call__(self) -> Any:
         env = self.make()
         if not is_object(env):
-            raise ValueError(f"load: the function must return a gymnasium.Env or a dm_env.Environment, got {env!r}")
+            kinds = "a gymnasium.Env, a dm_env.Environment or a game of PettingZoo"
+            raise ValueError(f"load: the function must return {kinds}, got {env!r}")
         env = _adapter(env) if _is_of(env, "dm_env", "Environment") else env
+        if any(_is_of(env, *game) for game in _GAMES):
+            from jaxenv.suites._pettingzoo_lane import lane_of
+
+            env = lane_of(env, f"load: {type(env).__name__}")
         gymnasium = import_library("gymnasium", install_command("gymnasium"))
         return gymnasium.wrappers.TimeLimit(env, self.max_episode_steps) if self.max_episode_steps else env
 

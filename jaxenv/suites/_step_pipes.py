@@ -87,7 +87,7 @@ def worker(begun: Any) -> Any:
 
     Shared memory has a number per lane, 1 once its worker has begun to run: it has imported the script by then.
     """
-    return functools.partial(_ByValue(_work), begun)
+    return functools.partial(ByValue(_work), begun)
 
 
 def _work(begun: Any, index: int, make: Any, pipe: Any, *arguments: Any) -> None:
@@ -104,8 +104,8 @@ def _work(begun: Any, index: int, make: Any, pipe: Any, *arguments: Any) -> None
     _async_worker(index, made, end, *arguments)
 
 
-class _ByValue:
-    """A function of this module that travels to another process with its code instead of its name."""
+class ByValue:
+    """A function that travels to another process with the code of its module instead of its name."""
 
     def __init__(self, function: Any):
         self.function = function
@@ -116,7 +116,7 @@ class _ByValue:
     def __reduce__(self) -> Any:
         import cloudpickle  # a dependency of Gymnasium
 
-        module = sys.modules[__name__]
+        module = sys.modules[self.function.__module__]
         cloudpickle.register_pickle_by_value(module)
         try:
             return pickle.loads, (cloudpickle.dumps(self.function),)

@@ -47,7 +47,7 @@ def docstring(name: str) -> str:
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
     """Returns the action spec and the time limit of an environment without making it."""
-    return _engine(name, 1, {}).specs[1], _limit(name)
+    return _engine(name, 1, {}).specs.action, _limit(name)
 
 
 def load(

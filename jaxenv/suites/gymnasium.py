@@ -7,18 +7,15 @@ lane, or ``SyncVectorEnv`` in this process. Under ``jit`` a step is one ordered 
 """
 
 import inspect
-import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, Literal
 
-from jaxenv._util.checks import check_choice, is_real
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
-from jaxenv.suites._host_stack import engine_keywords, stack_around
+from jaxenv.suites._host_stack import check_processes, engine_keywords, stack_around
 from jaxenv.suites._objects import Instance, Maker, is_object
 from jaxenv.suites._options import check_known, reporting
 from jaxenv.tree import Tree
@@ -53,7 +50,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Gymnasium's, about ids that have a later version
         try:
-            return engine.specs[1], limit
+            return engine.specs.action, limit
         except Exception:  # the environment's own code may raise anything
             return None, limit
 
@@ -97,7 +94,7 @@ def load(
     owner = f"gymnasium:{name}"
     spec = _spec(name)
     kwargs = engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
-    _check_processes(owner, vectorization, ("async", "sync", "native"), timeout, context)
+    check_processes(owner, vectorization, ("async", "sync", "native"), timeout, context)
     if vectorization == "native" and spec.vector_entry_point is None:
         raise ValueError(f"{owner}: vectorization must be 'async' or 'sync', it has no vector_entry_point")
     if vectorization == "native" and max_episode_steps == 0:
@@ -134,8 +131,8 @@ def load_object(
     """Builds the stack of an environment that the program made itself; `jaxenv.load` calls it.
 
     Args:
-        env: a ``gymnasium.Env`` or a ``dm_env.Environment``, which is one lane, or a function without arguments that
-            makes one, which is called for each lane.
+        env: a ``gymnasium.Env``, a ``dm_env.Environment``, or a ``ParallelEnv`` or ``AECEnv`` of PettingZoo, which is
+            one lane, or a function without arguments that makes one, which is called for each lane.
         num_envs: the number of lanes.
         vectorization: ``"sync"`` in this process, the default, or ``"async"`` for one process per lane, to which the
             function must travel by pickle.
@@ -155,7 +152,7 @@ def load_object(
     owner = f"load: {type(env).__name__ if one else getattr(env, '__name__', type(env).__name__)}"
     engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, {})
     vectorization = "sync" if vectorization is None else vectorization
-    _check_processes(owner, vectorization, ("async", "sync"), timeout, context)
+    check_processes(owner, vectorization, ("async", "sync"), timeout, context)
     if one and num_envs != 1:
         raise ValueError(
             f"{owner}: num_envs must be 1, an object is one lane: pass a function that makes one, got {num_envs}"
@@ -174,13 +171,6 @@ def load_object(
     )
     engine.specs  # noqa: B018 (wrong functions and spaces fail here)
     return stack_around(engine, wrappers, clip_action, mode)
-
-
-def _check_processes(owner: str, vectorization: Any, known: Sequence[str], timeout: Any, context: Any) -> None:
-    check_choice(owner, "vectorization", vectorization, known)
-    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
-    if not (is_real(timeout) and 0 < timeout < math.inf):
-        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
 
 
 def _spec(name: str) -> Any:

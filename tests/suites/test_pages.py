@@ -13,7 +13,9 @@ PAGES = pathlib.Path(__file__).parents[2] / "docs" / "suites"
 
 
 @pytest.mark.filterwarnings("ignore")  # those of the packages
-@pytest.mark.parametrize("suite", sorted(SUITES.keys() - {"gymnax", "bsuite"}))  # tests/test_docs.py runs theirs
+@pytest.mark.parametrize(
+    "suite", sorted(SUITES.keys() - {"gymnax", "bsuite", "pettingzoo"})
+)  # tests/test_docs.py runs theirs
 def test_the_code_of_a_page_prints_what_its_comments_say(suite, capsys):
     with contextlib.redirect_stdout(sys.stdout):  # restores it: the import of JaxMARL replaces it
         pytest.importorskip("mujoco_playground" if suite == "playground" else suite)

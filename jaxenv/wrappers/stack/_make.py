@@ -109,14 +109,14 @@ def load(id: Any, num_envs: int | None = None, **kwargs: Any) -> Environment:
     around the `Multitask`, except that the wrappers up to the last one that must be inside a time limit, such as
     `ActionRepeat`, go around each task.
 
-    An environment of Gymnasium or dm_env that the program made itself is a batch of one lane, and a function that makes
-    one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the arguments of
-    ``jaxenv.suites.gymnasium.load_object``.
+    An environment of Gymnasium, dm_env or PettingZoo that the program made itself is a batch of one lane, and a
+    function that makes one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the
+    arguments of ``jaxenv.suites.gymnasium.load_object``.
 
     ``load.batched`` is True: one call makes the whole batch.
 
     Args:
-        id: an id, a sequence of ids, or an environment of Gymnasium or dm_env, or a function that makes one.
+        id: an id, a sequence of ids, an environment of Gymnasium, dm_env or PettingZoo, or a function that makes one.
         num_envs: number of lanes that ``reset`` makes from one key, as for `make`.
         **kwargs: as for `make`; with several ids also ``task`` and ``agent_chooses``, the arguments of `Multitask`.
 
@@ -136,12 +136,16 @@ def load(id: Any, num_envs: int | None = None, **kwargs: Any) -> Environment:
 
 
 def _is_foreign(id: Any) -> bool:
-    """Returns whether ``id`` is an environment of Gymnasium or dm_env, or a function that makes one."""
+    """Returns whether ``id`` is an environment of Gymnasium, dm_env or PettingZoo, or a function that makes one."""
     if isinstance(id, str | EnvSpec | Environment):
         return False
     is_made = isinstance(id, type) and issubclass(id, Environment)
     named = {f"{c.__module__}.{c.__name__}" for c in type(id).__mro__}
-    return (callable(id) and not is_made) or bool(named & {"gymnasium.core.Env", "dm_env._environment.Environment"})
+    return (callable(id) and not is_made) or bool(named & _FOREIGN)
+
+
+_FOREIGN = {"gymnasium.core.Env", "dm_env._environment.Environment"}
+_FOREIGN |= {"pettingzoo.utils.env.AECEnv", "pettingzoo.utils.env.ParallelEnv"}
 
 
 load.batched = True  # type: ignore[attr-defined]
