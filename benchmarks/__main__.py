@@ -14,6 +14,7 @@ PARTS = {
     "scaling": "time and memory over the number of lanes, compared with the peers, as a table and a plot",
     "compile": "compile time of a rollout, compared with gymnax",
     "launches": "launches and bytes of a step as compiled for an H100 or a TPU v5e, compared with gymnax",
+    "updates": "launches and bytes of one update of every learner, compiled likewise",
     "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
     "device": "the first minutes on an accelerator: agreement with the CPU, its limits, steps per second, PPO",
     "devices": "lanes sharded over simulated devices: rollouts and PPO, compared with one device",
@@ -37,8 +38,8 @@ PARTS = {
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
     "agents": "tasks of several agents that act at the same time, compared with JaxMARL and Jumanji",
-    "suite": "all but launches, device, devices, model, training, mazes, bsuite, boards, match, agents, suites and"
-    " libraries, into files",
+    "suite": "all but launches, updates, device, devices, model, training, mazes, bsuite, boards, match, agents,"
+    " suites and libraries, into files",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.

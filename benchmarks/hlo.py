@@ -163,6 +163,20 @@ def launches(text: str, num_steps: int) -> Launches:
         ValueError: If the program has no such loop.
     """
     computations, _ = program(text)
+    body, steps = _loop(computations, num_steps)
+    return Launches().plus(_launches(body, computations), 1 / steps)
+
+
+def loops(text: str, num_steps: int) -> list[tuple[int, Launches]]:
+    """Returns the loops inside of one step of a loop of ``num_steps`` steps: rounds, and launches of all rounds."""
+    computations, _ = program(text)
+    body, steps = _loop(computations, num_steps)
+    found = [(_rounds(i, computations) or 1, named("body", i.rest)) for i in computations[body] if i.opcode == "while"]
+    return [(rounds, Launches().plus(_launches(inner, computations), rounds / steps)) for rounds, inner in found]
+
+
+def _loop(computations: Computations, num_steps: int) -> tuple[str, int]:
+    """Returns the body of the longest loop of ``num_steps`` steps, and how many steps a round has."""
     loops = [
         (len(computations[body]), body, num_steps // rounds)
         for computation in computations.values()
@@ -173,7 +187,7 @@ def launches(text: str, num_steps: int) -> Launches:
     if not loops:
         raise ValueError(f"the program has no loop of {num_steps} steps")
     _, body, steps = max(loops)
-    return Launches().plus(_launches(body, computations), 1 / steps)
+    return body, steps
 
 
 def _rounds(loop: Instruction, computations: Computations) -> int | None:

@@ -84,12 +84,12 @@ class Compiler:
         self.target, self.seconds = target, seconds
         self._pool: Any = None
 
-    def __call__(self, side: str, id: str, num_envs: int, store: bool) -> dict[str, Any]:
-        """Runs `compiled`; a process that is stopped or ends is an error of the row."""
+    def __call__(self, compiled: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+        """Calls a function of the target and arguments; a process that is stopped or ends is an error of the row."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = context.Pool(1, initializer=_prepare, initargs=(self.target,))
-        task = self._pool.apply_async(compiled, (self.target, side, id, num_envs, store))
+            self._pool = context.Pool(1, initializer=prepare, initargs=(self.target,))
+        task = self._pool.apply_async(compiled, (self.target, *arguments))
         try:
             return task.get(self.seconds)
         except multiprocessing.TimeoutError:
@@ -104,7 +104,8 @@ class Compiler:
         self._pool = None
 
 
-def _prepare(target: str) -> None:
+def prepare(target: str) -> None:
+    """Sets up a process that compiles for a target."""
     jax.config.update("jax_enable_compilation_cache", False)
     if target != "local":  # the compiler needs no device, and a search for one takes long
         jax.config.update("jax_platforms", "cpu")
@@ -133,7 +134,7 @@ def rows(
                 row: dict[str, Any] = {"id": id, "num_envs": lanes, "store": store, "contestants": {}, "notes": []}
                 for side in sides:
                     try:
-                        row["contestants"][side] = compiler(side, id, lanes, store)
+                        row["contestants"][side] = compiler(compiled, side, id, lanes, store)
                     except peers.Unavailable as error:
                         row["notes"].append(str(error))
                 yield row
@@ -220,7 +221,7 @@ def _kind(row: dict[str, Any]) -> str:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("launches", __doc__)
-    parser.add_argument("--target", choices=list(COMPILERS), default="h100", help="local: the device of this machine")
+    add_target(parser)
     parser.add_argument("--ids", nargs="+", type=command.id, default=jaxenv.ids(), metavar="ID", help="ids to compile")
     parser.add_argument(
         "--num-envs", nargs="+", type=command.positive, default=[2048, 65536], metavar="B", help="numbers of lanes"
@@ -233,7 +234,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_json()
     parser.add_update()
-    args = parser.parse_args(arguments)
+    return checked_target(parser, parser.parse_args(arguments))
+
+
+def add_target(parser: command.Parser) -> None:
+    """Adds ``--target``."""
+    parser.add_argument("--target", choices=list(COMPILERS), default="h100", help="local: the device of this machine")
+
+
+def checked_target(parser: command.Parser, args: argparse.Namespace) -> argparse.Namespace:
+    """Ends the program if the target needs a compiler that is missing."""
     if not installed(args.target):
         parser.error(f"argument --target: {args.target} needs a compiler: pip install 'jaxenv[compilers]'")
     return args
@@ -250,7 +260,7 @@ def installed(target: str) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compiles the rollouts, prints the table and writes the file."""
     args, found = parse(arguments), []
-    _prepare(args.target)  # the record asks for the devices too
+    prepare(args.target)  # the record asks for the devices too
     for row in rows(args.target, args.ids, args.num_envs, args.store, bool(args.peers), args.seconds):
         results = (f"{side} {r.get('error') or round(r['launches'], 1)}" for side, r in row["contestants"].items())
         print(f"{row['id']}, {row['num_envs']} lanes, launches: {', '.join(results)}", file=sys.stderr)

@@ -1,38 +1,45 @@
 """One game of PettingZoo with the methods of a Gymnasium environment whose actions are those of all agents.
 
-A worker receives this module by value, so that it need not import jaxenv and JAX: import neither of them here.
+A worker receives this module by value, so that it need not import jaxenv and JAX: import neither of them here. Nor are
+Gymnasium and PettingZoo imported before a game is made.
 """
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import gymnasium
 import numpy as np
-import pettingzoo
 
-spaces: Any = gymnasium.spaces  # whose classes do not say what they hold
 MASKED = {"observation", "action_mask"}  # the entries of an observation with legal actions
 
 
 def make_lane(
     kind: Literal["parallel", "aec"], spec: Any, owner: str, max_episode_steps: int | None, arguments: Mapping[str, Any]
-) -> gymnasium.Env:
+) -> Any:
     """Makes a game from its spec in PettingZoo's registry; the worker's registry lacks those of the program."""
+    import gymnasium
+    import pettingzoo
+
     lane = lane_of(pettingzoo.make(kind, spec, **arguments), owner)
     return gymnasium.wrappers.TimeLimit(lane, max_episode_steps) if max_episode_steps else lane
 
 
-def lane_of(game: Any, owner: str) -> gymnasium.Env:
+def lane_of(game: Any, owner: str) -> Any:
     """Wraps a ``ParallelEnv``, or an ``AECEnv`` as a game of turns.
 
     Raises:
         ValueError: for a game whose agents or spaces are not arrays of one shape.
     """
-    return (_AtOnce if isinstance(game, pettingzoo.ParallelEnv) else _InTurns)(game, owner)
+    import gymnasium
+    import pettingzoo
+
+    kind = _AtOnce if isinstance(game, pettingzoo.ParallelEnv) else _InTurns
+    return type("Lane", (kind, gymnasium.Env), {})(game, owner, gymnasium.spaces)
 
 
-class Lane(gymnasium.Env):
+class Lane:
     """A game whose observation shows the rewards of the agents and what `Engine.specs` calls info.
+
+    `lane_of` mixes it with ``gymnasium.Env``.
 
     Attributes:
         game: PettingZoo's object.
@@ -43,9 +50,10 @@ class Lane(gymnasium.Env):
 
     turns = False
     observation_space: Any
+    np_random: Any
 
-    def __init__(self, game: Any, owner: str):
-        self.game, self.owner = game, owner
+    def __init__(self, game: Any, owner: str, spaces: Any):
+        self.game, self.owner, self.spaces = game, owner, spaces
         self.render_mode = getattr(game, "render_mode", None)
         self.agent_names = tuple(getattr(game, "possible_agents", ()))
         if len(self.agent_names) < 2:
@@ -83,7 +91,7 @@ class Lane(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Starts an episode. Each has a seed of its own, drawn from a generator: not every game keeps one itself."""
-        super().reset(seed=seed)
+        super().reset(seed=seed)  # type: ignore[misc]
         self._restart(int(self.np_random.integers(2**31)))
         return self._row(), {}
 
@@ -96,9 +104,9 @@ class Lane(gymnasium.Env):
     def _of_agent(self, number: int, action: Any) -> Any:
         """Returns an action of the joint space within the space of an agent."""
         own = self._own_actions[number]
-        if isinstance(own, spaces.Discrete):
+        if isinstance(own, self.spaces.Discrete):
             return own.dtype.type(min(action, own.start + own.n - 1))
-        if isinstance(own, spaces.Box):
+        if isinstance(own, self.spaces.Box):
             return action[tuple(map(slice, own.shape))].astype(own.dtype)
         return action
 
@@ -113,7 +121,7 @@ class _AtOnce(Lane):
     """A ``ParallelEnv``: arrays lead with the agents, padded with zeros where the spaces of agents differ."""
 
     def _joint_action(self) -> Any:
-        own = self._own_actions
+        own, spaces = self._own_actions, self.spaces
         if all(isinstance(s, spaces.Discrete) for s in own):
             if len({s.start for s in own}) > 1:
                 raise ValueError(f"{self.owner}: action spaces must start at one number, got {own}")
@@ -121,11 +129,11 @@ class _AtOnce(Lane):
         return self._stacked_space("action", own)
 
     def _joint_observation(self) -> Any:
-        self._empty = [_zero(space) for space in self._observed]  # of agents that have left
+        self._empty = [_zero(self.spaces, space) for space in self._observed]  # of agents that have left
         return self._stacked_space("observation", self._observed, with_zero=True)
 
     def _stacked_space(self, kind: str, own: list[Any], with_zero: bool = False) -> Any:
-        first, count = own[0], len(own)
+        first, count, spaces = own[0], len(own), self.spaces
         if all(isinstance(s, spaces.Box) for s in own) and len({len(s.shape) for s in own}) == 1:
             shape = tuple(np.max([s.shape for s in own], axis=0))
             dtype = np.result_type(*(s.dtype for s in own))
@@ -153,7 +161,7 @@ class _AtOnce(Lane):
         raise ValueError(f"{self.owner}: the {kind} space must consist of arrays of one shape, got {first}")
 
     def _info_spaces(self) -> dict[str, Any]:
-        count = len(self.agent_names)
+        count, spaces = len(self.agent_names), self.spaces
         info: dict[str, Any] = {name: spaces.MultiBinary(count) for name in ("agent_alive", "agent_terminated")}
         if self._has_mask or (self._num_actions and any(s.n < self._num_actions for s in self._own_actions)):
             info["action_mask"] = spaces.MultiBinary((count, self._num_actions))
@@ -196,7 +204,7 @@ class _AtOnce(Lane):
             for empty, x in zip(self._empty, shown, strict=True)
         ]
         return {
-            "observation": _stacked(self.observation_space["observation"], values),
+            "observation": _stacked(self.spaces, self.observation_space["observation"], values),
             "reward": np.array([self._rewards.get(name, 0) for name in names], np.float32),
             "info": info,
         }
@@ -214,9 +222,9 @@ class _InTurns(Lane):
         return self._equal("observation", self._observed)
 
     def _info_spaces(self) -> dict[str, Any]:
-        player: dict[str, Any] = {"player": spaces.Discrete(len(self.agent_names), dtype=np.int32)}
+        player: dict[str, Any] = {"player": self.spaces.Discrete(len(self.agent_names), dtype=np.int32)}
         if self._has_mask:
-            player["action_mask"] = spaces.MultiBinary(self._num_actions)
+            player["action_mask"] = self.spaces.MultiBinary(self._num_actions)
         return player
 
     def _restart(self, seed: int) -> None:
@@ -251,21 +259,22 @@ class _InTurns(Lane):
 # --- spaces and values of all agents ---------------------------------------------------------------------------------
 
 
-def _zero(space: Any) -> Any:
+def _zero(spaces: Any, space: Any) -> Any:
     if isinstance(space, spaces.Dict):
-        return {name: _zero(inner) for name, inner in space.spaces.items()}
+        return {name: _zero(spaces, inner) for name, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_zero(inner) for inner in space.spaces)
+        return tuple(_zero(spaces, inner) for inner in space.spaces)
     return np.zeros(space.shape or (), space.dtype)
 
 
-def _stacked(space: Any, values: list[Any]) -> Any:
+def _stacked(spaces: Any, space: Any, values: list[Any]) -> Any:
     """Stacks the observations of the agents in the form of the joint space."""
     if isinstance(space, spaces.Dict):
-        return {name: _stacked(inner, [x[name] for x in values]) for name, inner in space.spaces.items()}
+        return {name: _stacked(spaces, inner, [x[name] for x in values]) for name, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(
-            _stacked(inner, list(part)) for inner, part in zip(space.spaces, zip(*values, strict=True), strict=True)
+            _stacked(spaces, inner, list(part))
+            for inner, part in zip(space.spaces, zip(*values, strict=True), strict=True)
         )
     return np.stack([_padded(np.asarray(x, space.dtype), space.shape[1:]) for x in values])
 

@@ -82,9 +82,12 @@ ENTRY %main (a: f32[16]) -> f32[16] {
 ROWS = ', backend_config={"known_trip_count":{"n":"8"}}'
 
 
+def program_of(*lines, config=ROWS):
+    return PROGRAM.replace("%LINES%", "\n".join(f"  {line}" for line in lines)).replace("%CONFIG%", config)
+
+
 def counted(*lines, config=ROWS):
-    text = PROGRAM.replace("%LINES%", "\n".join(f"  {line}" for line in lines)).replace("%CONFIG%", config)
-    return hlo.launches(text, 8)
+    return hlo.launches(program_of(*lines, config=config), 8)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +138,27 @@ def test_an_unrolled_body_counts_half_and_a_length_is_read_from_the_condition():
     assert counted(*lines) == counted(*lines, config="") == expected
     half = hlo.Launches(kernels=0.5, copies=1, bytes=192)
     assert counted(*lines, config=ROWS.replace("8", "4")) == half
+
+
+def test_loops_inside_of_a_step_are_listed_with_all_of_their_rounds():
+    def loop(name, body, rounds):
+        count = f'backend_config={{"known_trip_count":{{"n":"{rounds}"}}}}'
+        return f"%{name} = f32[16] while(%x), condition=%unfinished, body=%{body}, {count}"
+
+    text = program_of("%c = f32[16]{0} copy(%x)", loop("v", "few", 3), loop("w", "many", 5))
+    (three, few), (five, many) = hlo.loops(text, 8)
+    assert (three, few.kernels, few.copies) == (3, 3, 0)
+    assert (five, many.kernels, many.copies) == (5, 5, 5)
+
+
+def test_an_update_of_a_learner_is_counted_on_this_machine(tmp_path):
+    path = tmp_path / "updates.json"
+    assert program.main(["updates", "--target", "local", "--learners", "sac", "--json", str(path)]) == 0
+    (row,) = json.loads(path.read_text())["rows"]
+    assert (row["learner"], row["id"], row["num_envs"]) == ("sac", "Pendulum-v1", 256)
+    gradient_steps = max(row["loops"], key=lambda loop: loop["launches"])
+    assert gradient_steps["rounds"] == 2
+    assert 0 < gradient_steps["launches"] < row["launches"]
 
 
 def test_a_program_without_the_loop_is_refused():
@@ -213,7 +237,7 @@ def compiler():
 @pytest.mark.parametrize(("target", "side"), COMPILED)
 @pytest.mark.parametrize("id", BOUNDS)
 def test_a_step_launches_no_more_than_before_and_has_no_branch(compiler, target, side, id):
-    found = compiler(target)(side, id, 2048, False)
+    found = compiler(target)(launches.compiled, side, id, 2048, False)
     assert found["launches"] <= BOUNDS[id][COMPILED.index((target, side))]
     assert found["branches"] == 0
 
@@ -222,4 +246,4 @@ def test_a_step_launches_no_more_than_before_and_has_no_branch(compiler, target,
 @pytest.mark.parametrize("target", ["h100", "v5e"])
 @pytest.mark.parametrize("id", jaxenv.ids())
 def test_every_id_compiles(compiler, target, id):
-    assert "error" not in compiler(target)("jaxenv", id, 2048, False)
+    assert "error" not in compiler(target)(launches.compiled, "jaxenv", id, 2048, False)

@@ -242,7 +242,7 @@ def test_refusals(load):
         load("classic/connect_for-v3")
     with pytest.raises(ValueError, match=r"pettingzoo:ferry-v0: pettingzoo rejects .*max_cycle"):
         load("ferry-v0", max_cycle=3)
-    with pytest.raises(ValueError, match=r"solo-v0: possible_agents must name two or more agents, got \('a',\)"):
+    with pytest.raises(ValueError, match=r"solo-v0: possible_agents must .*, got \('a',\)"):
         load("solo-v0")
     with pytest.raises(ValueError, match=r"unequal-v0: agents must have equal action spaces.*a: Discrete\(2\)"):
         load("unequal-v0")
