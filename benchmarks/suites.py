@@ -33,7 +33,7 @@ CHECKED = {
     "jaxmarl": ("MPE_simple_spread_v3", "overcooked"),
     "jumanji": ("Minesweeper-v0", "Maze-v0"),
     "navix": ("Navix-Empty-Random-5x5-v0", "Navix-DoorKey-5x5-v0"),
-    "pettingzoo": ("classic/tictactoe-v3", "classic/rps-v2"),
+    "pettingzoo": ("classic/tictactoe-v3", "classic/connect_four-v3"),
     "pgx": ("tic_tac_toe", "connect_four"),
     "playground": ("PendulumSwingup", "CartpoleBalance"),
     "xminigrid": ("MiniGrid-EmptyRandom-5x5", "MiniGrid-DoorKey-5x5"),

@@ -21,7 +21,7 @@ class HostEnvironmentError(RuntimeError):
 class EngineSpecs(NamedTuple):
     """Specs of one lane's observation, action and entries of ``env_info``, and who acts in it.
 
-    With several agents rewards are one number for each of them.
+    With several agents rewards are one number for each of them. ``state_info`` names the entries that describe a state.
     """
 
     observation: Tree
@@ -29,6 +29,7 @@ class EngineSpecs(NamedTuple):
     info: dict[str, Tree]
     agent_names: tuple[str, ...] = ("agent",)
     turns: bool = False
+    state_info: tuple[str, ...] = ()
 
     @property
     def reward_shape(self) -> tuple[int, ...]:

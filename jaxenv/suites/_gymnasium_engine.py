@@ -102,7 +102,10 @@ class GymnasiumEngine(Engine):
         if agents is None:
             return specs
         shown: Any = specs.observation  # what `_pettingzoo_lane.Lane` shows
-        return EngineSpecs(shown["observation"], specs.action, shown["info"], *agents)
+        info: dict[str, Tree] = shown["info"]
+        of_state = tuple(name for name in info if name != "agent_terminated")
+        names, turns = agents
+        return EngineSpecs(shown["observation"], specs.action, info, names, turns, of_state)
 
     def _single(self) -> Callable[[], Any]:
         if self.make is not None:

@@ -29,6 +29,7 @@ class HostState:
 
     ticket: jax.Array  # uint32[B, 2]; identifies the state to the engine
     ended: jax.Array  # bool[B], lanes whose row was LAST
+    info: dict[str, Tree]  # entries of env_info that describe the state
 
 
 class HostEnvironment(Environment):
@@ -86,7 +87,7 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(env_id),
             env_info=info,
         )
-        return TaskState(clock, HostState(ticket, jnp.zeros(env_id.shape, bool))), timestep
+        return TaskState(clock, HostState(ticket, jnp.zeros(env_id.shape, bool), self._state_info(info))), timestep
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
@@ -114,7 +115,7 @@ class HostEnvironment(Environment):
             env_id=jnp.copy(clock.env_id),
             env_info=info,
         )
-        return TaskState(clock, HostState(ticket, last)), timestep
+        return TaskState(clock, HostState(ticket, last, self._state_info(info))), timestep
 
     @property
     def _compiles_itself(self) -> bool:
@@ -204,7 +205,10 @@ class HostEnvironment(Environment):
         raise ValueError(f"{self}: {_ON_HOST}")
 
     def env_info_of(self, state: Tree) -> dict[str, Tree]:
-        return {}
+        return dict(state.task.info)
+
+    def _state_info(self, info: dict[str, Tree]) -> dict[str, Tree]:
+        return {name: info[name] for name in self.engine.specs.state_info}
 
     @property
     def unwrapped(self) -> "Environment":
