@@ -64,7 +64,9 @@ class Engine(abc.ABC):
         if num_envs == self.num_envs:
             return self
         if num_envs not in self._others:
-            self._others[num_envs] = type(self)(self.id, self.arguments, num_envs, **self.options)
+            other = self._others[num_envs] = type(self)(self.id, self.arguments, num_envs, **self.options)
+            if "specs" in vars(self):
+                vars(other)["specs"] = self.specs  # found once
         return self._others[num_envs]
 
     @property

@@ -27,7 +27,8 @@ def engine_keywords(
     Raises:
         ValueError: for an option that an engine cannot follow.
     """
-    check_integer(owner, "num_envs", num_envs, 1)
+    if num_envs is not None:
+        check_integer(owner, "num_envs", num_envs, 1)
     check_choice(owner, "mode", mode, ("train", "eval"))
     check_bool(owner, "clip_action", clip_action)
     if autoreset != "next_step":
@@ -50,11 +51,15 @@ def check_processes(owner: str, vectorization: Any, known: Sequence[str], timeou
         raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
 
 
-def stack_around(engine: Engine, wrappers: Any, clip_action: bool, mode: str) -> Environment:
-    """Builds the stack around an engine whose specs have been found, with the wrappers of ``load``."""
+def stack_around(engine: Engine, num_envs: int | None, wrappers: Any, clip_action: bool, mode: str) -> Environment:
+    """Builds the stack around an engine whose specs have been found, with the wrappers of ``load``.
+
+    ``num_envs`` counts the lanes of the stack, which may be agents; by default it has those of the engine's games.
+    """
     env: Environment = HostEnvironment(engine, num_envs=engine.num_envs, name=engine.owner)
     actions = jax.tree.leaves(env.action_spec())
     if clip_action and any(isinstance(s, specs.Bounded) and s.is_bounded and s.is_continuous for s in actions):
         env = ClipAction(env)
     base, added = stack.split(_make.wrapped(env, wrappers, "load"), env)
-    return stack.assemble(base, stack.for_evaluation(added) if mode == "eval" else added, autoreset=None)
+    env = stack.assemble(base, stack.for_evaluation(added) if mode == "eval" else added, autoreset=None)
+    return env if num_envs in (None, env.num_envs) else env._with_num_envs(int(num_envs))

@@ -123,7 +123,7 @@ def load_task(
     suite: str,
     single: Callable[[str, tuple[Any, ...]], Single],
     name: str,
-    num_envs: int,
+    num_envs: int | None,
     constructor: Mapping[str, Any],
     kwargs: Mapping[str, Any],
 ) -> Environment:

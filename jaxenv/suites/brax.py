@@ -41,7 +41,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return single(name, ()).action_spec.value, _LIMIT
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds a Brax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:

@@ -132,7 +132,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return registry.spec(found.env_id).make().action_spec(), registry.spec(found.env_id).max_episode_steps
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds the environment of a setting with its stack of wrappers, as `jaxenv.make` does.
 
     Noise and scales are wrappers of the reward, innermost; ``mode="eval"`` leaves them out. bsuite's counters, such as

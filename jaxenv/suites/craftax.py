@@ -51,7 +51,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds an environment of Craftax with its stack of wrappers, as `jaxenv.make` does for this library's own.
 
     Args:

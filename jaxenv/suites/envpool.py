@@ -53,7 +53,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
 def load(
     name: str,
     /,
-    num_envs: int = 1,
+    num_envs: int | None = None,
     *,
     max_episode_steps: int | None = None,
     autoreset: Literal["next_step"] = "next_step",
@@ -91,7 +91,7 @@ def load(
             rule = f"EnvPool does not read max_episode_steps in this environment, leave it out{instead}"
             raise ValueError(f"{owner}: {rule}, got {max_episode_steps!r}")
         kwargs["max_episode_steps"] = int(max_episode_steps) or _NO_LIMIT
-    return stack_around(_engine(name, int(num_envs), kwargs), wrappers, clip_action, mode)
+    return stack_around(_engine(name, int(num_envs or 1), kwargs), num_envs, wrappers, clip_action, mode)
 
 
 def _family(name: str) -> str:

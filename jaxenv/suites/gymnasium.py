@@ -58,7 +58,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
 def load(
     name: str,
     /,
-    num_envs: int = 1,
+    num_envs: int | None = None,
     *,
     vectorization: Vectorization = "async",
     timeout: float = 60.0,
@@ -102,7 +102,7 @@ def load(
     limit = {} if max_episode_steps is None else {"max_episode_steps": int(max_episode_steps) or -1}
     arguments = {**kwargs, **limit}
     engine = GymnasiumEngine(
-        name, arguments, int(num_envs), vectorization=vectorization, timeout=float(timeout), context=context
+        name, arguments, int(num_envs or 1), vectorization=vectorization, timeout=float(timeout), context=context
     )
     try:
         with reporting(owner, arguments):
@@ -112,12 +112,12 @@ def load(
             raise
         own = [p.name for p in inspect.signature(load).parameters.values() if p.kind is p.KEYWORD_ONLY]
         raise ValueError(f"{error}; load itself takes {', '.join(own)}") from None
-    return stack_around(engine, wrappers, clip_action, mode)
+    return stack_around(engine, num_envs, wrappers, clip_action, mode)
 
 
 def load_object(
     env: Any,
-    num_envs: int = 1,
+    num_envs: int | None = None,
     *,
     vectorization: Literal["async", "sync"] | None = None,
     timeout: float = 60.0,
@@ -153,7 +153,7 @@ def load_object(
     engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, {})
     vectorization = "sync" if vectorization is None else vectorization
     check_processes(owner, vectorization, ("async", "sync"), timeout, context)
-    if one and num_envs != 1:
+    if one and num_envs not in (1, None):
         raise ValueError(
             f"{owner}: num_envs must be 1, an object is one lane: pass a function that makes one, got {num_envs}"
         )
@@ -167,10 +167,10 @@ def load_object(
     name = owner.removeprefix("load: ")
     make = Maker(Instance(env) if one else env, max_episode_steps or None)
     engine = GymnasiumEngine(
-        name, {}, int(num_envs), vectorization=vectorization, timeout=float(timeout), context=context, make=make
+        name, {}, int(num_envs or 1), vectorization=vectorization, timeout=float(timeout), context=context, make=make
     )
     engine.specs  # noqa: B018 (wrong functions and spaces fail here)
-    return stack_around(engine, wrappers, clip_action, mode)
+    return stack_around(engine, num_envs, wrappers, clip_action, mode)
 
 
 def _spec(name: str) -> Any:

@@ -49,7 +49,9 @@ def action_and_limit(name: str) -> tuple[Tree, int]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = None, **kwargs: Any) -> Environment:
+def load(
+    name: str, /, num_envs: int | None = None, *, horizon_terminates: bool | None = None, **kwargs: Any
+) -> Environment:
     """Builds a gymnax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
@@ -86,13 +88,14 @@ def load(name: str, /, num_envs: int = 1, *, horizon_terminates: bool | None = N
     return make(spec, num_envs, **stack_kwargs)
 
 
-def _checked_limit(owner: str, limit: Any, num_envs: int) -> Any:
+def _checked_limit(owner: str, limit: Any, num_envs: int | None) -> Any:
     if limit is None:
         return None
     limit = check_number(owner, Declared("max_episode_steps", limit, 0, np.dtype(np.int32)))
-    if np.ndim(limit) and len(limit) != num_envs:
+    lanes = 1 if num_envs is None else num_envs
+    if np.ndim(limit) and len(limit) != lanes:
         raise ValueError(
-            f"{owner}: max_episode_steps has {len(limit)} values, one per lane would be num_envs = {num_envs}"
+            f"{owner}: max_episode_steps has {len(limit)} values, one per lane would be num_envs = {lanes}"
         )
     return limit
 

@@ -74,12 +74,12 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds an environment of JaxMARL with its stack of wrappers, as `jaxenv.make` does for those of this library.
 
     Args:
         name: an id of JaxMARL.
-        num_envs: the number of lanes that ``reset(key)`` makes, each of which is a game.
+        num_envs: the number of lanes that ``reset(key)`` makes; by default those of one game.
         **kwargs: keywords of `jaxenv.make`; arguments of JaxMARL's constructor, such as ``num_agents``. A ``layout`` of
             overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the time limit unless
             ``max_episode_steps`` is given.

@@ -79,12 +79,12 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds a Jumanji environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:
         name: an id of Jumanji.
-        num_envs: the number of lanes that ``reset(key)`` makes.
+        num_envs: the number of lanes that ``reset(key)`` makes; by default those of one game.
         **kwargs: keywords of `jaxenv.make`; arguments of Jumanji's constructor, such as ``generator`` and
             ``reward_fn``. ``max_episode_steps`` is Jumanji's ``time_limit``.
 

@@ -86,7 +86,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
 def load(
     name: str,
     /,
-    num_envs: int = 1,
+    num_envs: int | None = None,
     *,
     vectorization: Literal["async", "sync"] = "async",
     timeout: float = 60.0,
@@ -102,7 +102,7 @@ def load(
 
     Args:
         name: an id that is registered with PettingZoo, such as ``"butterfly/pistonball-v6"``.
-        num_envs: the number of lanes, fixed: ``reset`` makes this many. Each is a game.
+        num_envs: the number of lanes, fixed: ``reset`` makes this many; by default those of one game.
         vectorization: ``"async"`` for one process per lane, or ``"sync"`` for all lanes in this process.
         timeout: seconds that worker processes have for a step, a reset or a picture; their start has no option.
         context: the start method of the processes.
@@ -124,7 +124,7 @@ def load(
     engine = PettingZooEngine(
         name,
         arguments,
-        int(num_envs),
+        int(num_envs or 1),
         limit=int(max_episode_steps) if max_episode_steps else None,
         vectorization=vectorization,
         timeout=float(timeout),
@@ -132,7 +132,7 @@ def load(
     )
     with reporting(owner, arguments):
         engine.specs  # noqa: B018 (wrong arguments fail here)
-    return stack_around(engine, wrappers, clip_action, mode)
+    return stack_around(engine, num_envs, wrappers, clip_action, mode)
 
 
 def _kind(id: str) -> Literal["parallel", "aec"]:

@@ -46,7 +46,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return single(name, ()).action_spec.value, None
 
 
-def load(name: str, /, num_envs: int = 1, *, opponent: Any = "self", **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int | None = None, *, opponent: Any = "self", **kwargs: Any) -> Environment:
     """Builds a game of Pgx with its stack of wrappers, as `jaxenv.make` does for this library's environments.
 
     Args:

@@ -47,7 +47,7 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return built.action_spec.value, built.limit
 
 
-def load(name: str, /, num_envs: int = 1, *, ruleset: Any = None, **kwargs: Any) -> Environment:
+def load(name: str, /, num_envs: int | None = None, *, ruleset: Any = None, **kwargs: Any) -> Environment:
     """Builds an environment of XLand-MiniGrid with its stack of wrappers, as `jaxenv.make` does for this library's own.
 
     Args:

@@ -206,7 +206,7 @@ def test_a_time_limit_around_the_game_truncates(load):
 
 
 def test_agents_are_lanes_of_a_learner(load):
-    env = load("ferry-v0", 4, max_cycles=6, wrappers=["AgentsAsLanes"])
+    env = load("ferry-v0", 12, max_cycles=6, wrappers=["AgentsAsLanes"])
     assert env.num_envs == 12
     rows = rows_of(env, 30).timestep
     last = rows.step_type == 2
@@ -221,7 +221,7 @@ def test_agents_are_lanes_of_a_learner(load):
         num_eval_episodes=12,
         hidden=(8,),
     )
-    eval_env = load("ferry-v0", 4, max_cycles=6, wrappers=["AgentsAsLanes"])
+    eval_env = load("ferry-v0", 12, max_cycles=6, wrappers=["AgentsAsLanes"])
     with default_types():
         _, curve = jax.jit(ppo.make_train(config, env, eval_env))(jax.random.key(0))
     assert curve.finished.shape == (1, 12)
@@ -258,3 +258,12 @@ def test_refusals(load):
         env.step(state, jnp.zeros((LANES, 3), jnp.int32))
     with pytest.raises(ValueError, match=r"action must"):
         env.step(state, jnp.zeros((LANES, 2), jnp.int32))
+
+
+def test_num_envs_counts_lanes_which_may_be_agents(load):
+    games = load("ferry-v0", None, wrappers=["AgentsAsLanes"])
+    assert games.num_envs == 3
+    twelve = load("ferry-v0", 12, wrappers=["AgentsAsLanes"])
+    assert twelve.reset(jax.random.key(0))[1].reward.shape == (12,)
+    with pytest.raises(ValueError, match=r"num_envs must be a multiple of the 3 agents of a game, got 4"):
+        load("ferry-v0", 4, wrappers=["AgentsAsLanes"])

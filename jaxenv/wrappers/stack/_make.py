@@ -124,15 +124,14 @@ def load(id: Any, num_envs: int | None = None, **kwargs: Any) -> Environment:
         ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make`
             refuses.
     """
-    lanes = 1 if num_envs is None else num_envs
     if isinstance(id, list | tuple):
-        return _load_tasks(id, lanes, **kwargs)
+        return _load_tasks(id, 1 if num_envs is None else num_envs, **kwargs)
     if _is_foreign(id):
-        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, lanes, **kwargs)
+        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **kwargs)
     if not isinstance(id, str) or (suite := registry.suite_of(id)) is None:
         return make(id, num_envs, **kwargs)
     name = id.partition(":")[2]
-    return importlib.import_module(registry.SUITES[suite]).load(name, lanes, **kwargs)
+    return importlib.import_module(registry.SUITES[suite]).load(name, num_envs, **kwargs)
 
 
 def _is_foreign(id: Any) -> bool:
