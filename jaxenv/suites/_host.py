@@ -208,7 +208,8 @@ class HostEnvironment(Environment):
         return dict(state.task.info)
 
     def _state_info(self, info: dict[str, Tree]) -> dict[str, Tree]:
-        return {name: info[name] for name in self.engine.specs.state_info}
+        """Copies them, so that state and row can both be donated."""
+        return {name: jax.tree.map(jnp.copy, info[name]) for name in self.engine.specs.state_info}
 
     @property
     def unwrapped(self) -> "Environment":

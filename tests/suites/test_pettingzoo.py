@@ -265,5 +265,5 @@ def test_num_envs_counts_lanes_which_may_be_agents(load):
     assert games.num_envs == 3
     twelve = load("ferry-v0", 12, wrappers=["AgentsAsLanes"])
     assert twelve.reset(jax.random.key(0))[1].reward.shape == (12,)
-    with pytest.raises(ValueError, match=r"num_envs must be a multiple of the 3 agents of a game, got 4"):
+    with pytest.raises(ValueError, match=r"num_envs must .*3 agents.*got 4"):
         load("ferry-v0", 4, wrappers=["AgentsAsLanes"])
