@@ -62,13 +62,16 @@ def ids() -> list[str]:
 
 
 def docstring(name: str) -> str:
-    """Returns PettingZoo's docstring of a game; empty if a package of the game is not installed."""
+    """Returns the sentences of PettingZoo's docstring of a game; empty if a package of the game is not installed."""
     check_known("pettingzoo", name, ids())
     module = _pettingzoo().spec(_kind(name), name).entry_point
     try:
-        return inspect.cleandoc(import_library(module.partition(":")[0], "").__doc__ or "")
+        text = inspect.cleandoc(import_library(module.partition(":")[0], "").__doc__ or "")
     except Exception:  # the package is missing, or the entry point is a function
         return ""
+    # Before them stand a title, a picture, a sentence that is the same for all games, and a table.
+    passages = text.split("\n\n")
+    return "\n\n".join(p for p in passages if not p.startswith(("#", "```", "|", "This environment is part of")))
 
 
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
