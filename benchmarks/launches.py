@@ -54,20 +54,15 @@ def compiled(target: str, side: str, id: str, num_envs: int, store: bool) -> dic
         Unavailable: If the side lacks the id.
     """
     rollout, options = _SIDES[side]
-    sharding = jax.sharding.SingleDeviceSharding(device(target))
-    key = jax.eval_shape(lambda: jax.random.key(0))
     try:
         with default_types():
             program = rollout(id, num_envs, NUM_STEPS, "stored" if store else "sums").program
-            started = time.perf_counter()
-            jitted = jax.jit(program, in_shardings=sharding, out_shardings=sharding)
-            executable = jitted.lower(jax.ShapeDtypeStruct(key.shape, key.dtype)).compile(options)
-            seconds = time.perf_counter() - started
+        executable, seconds = compile_for(target, program, options)
         counts = hlo.launches(executable.as_text(), NUM_STEPS)
     except peers.Unavailable:
         raise
     except Exception as error:  # every failure is a row
-        return {"error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"}
+        return error_row(error)
     return {
         "launches": counts.total,
         **{name: value for name, value in counts._asdict().items() if name != "bytes"},
@@ -75,6 +70,22 @@ def compiled(target: str, side: str, id: str, num_envs: int, store: bool) -> dic
         "temporary_bytes": executable.memory_analysis().temp_size_in_bytes,
         "compile_seconds": seconds,
     }
+
+
+def compile_for(target: str, program: Callable, options: dict[str, Any] | None = None) -> tuple[Any, float]:
+    """Compiles a function of a key with XLA's options: returns the executable, and the seconds that it took."""
+    sharding = jax.sharding.SingleDeviceSharding(device(target))
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    with default_types():
+        started = time.perf_counter()
+        jitted = jax.jit(program, in_shardings=sharding, out_shardings=sharding)
+        executable = jitted.lower(jax.ShapeDtypeStruct(key.shape, key.dtype)).compile(options)
+    return executable, time.perf_counter() - started
+
+
+def error_row(error: Exception) -> dict[str, Any]:
+    """Returns what a row holds in place of counts."""
+    return {"error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"}
 
 
 class Compiler:

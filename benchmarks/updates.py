@@ -6,15 +6,11 @@
 import argparse
 import dataclasses
 import sys
-import time
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-import jax
-
 from benchmarks import command, hlo, launches, measure
-from jaxenv._util.library import default_types
 from jaxenv.training import alphazero, dqn, ppo, sac
 
 UPDATES = 37  # of the compiled run; no other loop of the runs below has as many rounds, nor half as many
@@ -42,19 +38,12 @@ def config_of(learner: str) -> Any:
 
 def compiled(target: str, learner: str) -> dict[str, Any]:
     """Compiles a run and returns the counts of an update, or the error of the compiler."""
-    config = config_of(learner)
-    sharding = jax.sharding.SingleDeviceSharding(launches.device(target))
-    key = jax.eval_shape(lambda: jax.random.key(0))
     try:
-        with default_types():
-            started = time.perf_counter()
-            jitted = jax.jit(LEARNERS[learner][0].make_train(config), in_shardings=sharding, out_shardings=sharding)
-            executable = jitted.lower(jax.ShapeDtypeStruct(key.shape, key.dtype)).compile()
-            seconds = time.perf_counter() - started
+        executable, seconds = launches.compile_for(target, LEARNERS[learner][0].make_train(config_of(learner)))
         text = executable.as_text()
         counts = hlo.launches(text, UPDATES)
     except Exception as error:  # every failure is a row
-        return {"error": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"}
+        return launches.error_row(error)
     return {
         "launches": counts.total,
         **counts._asdict(),
@@ -66,19 +55,8 @@ def compiled(target: str, learner: str) -> dict[str, Any]:
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
     """Formats the results as an aligned table."""
-    header = [
-        "learner",
-        "id",
-        "lanes",
-        "launches",
-        "kernels",
-        "copies",
-        "others",
-        "branches",
-        "MB",
-        "compile s",
-        "loops",
-    ]
+    header = ["learner", "id", "lanes", "launches", "kernels", "copies", "others", "branches"]
+    header += ["MB", "compile s", "loops"]
     lines, notes = [], []
     for row in rows:
         names = [row["learner"], row["id"], str(row["num_envs"])]

@@ -23,6 +23,21 @@ def import_library(name: str, install: str) -> ModuleType:
             raise ImportError(f"{package} is not installed: {install} ({error})") from None
 
 
+# The classes of environments that a program may make itself, and their libraries.
+_ENVIRONMENTS = {
+    "gymnasium.core.Env": "gymnasium",
+    "dm_env._environment.Environment": "dm_env",
+    "pettingzoo.utils.env.ParallelEnv": "pettingzoo",
+    "pettingzoo.utils.env.AECEnv": "pettingzoo",
+}
+
+
+def library_of(value: object) -> str | None:
+    """Returns the library whose environment ``value`` is: Gymnasium, dm_env or PettingZoo. None of them is imported."""
+    names = (f"{cls.__module__}.{cls.__name__}" for cls in type(value).__mro__)
+    return next((_ENVIRONMENTS[name] for name in names if name in _ENVIRONMENTS), None)
+
+
 @contextlib.contextmanager
 def default_types() -> Iterator[None]:
     """Runs code under JAX's default settings: implicit promotion of dtypes and ranks, and types of 32 bits."""

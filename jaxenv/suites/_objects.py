@@ -3,30 +3,16 @@
 They are environments of Gymnasium, dm_env or PettingZoo.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jaxenv._util.library import import_library
+from jaxenv._util.library import import_library, library_of
 from jaxenv._util.source import install_command
 from jaxenv.specs._from_gymnasium import widest
+from jaxenv.suites._pettingzoo_lane import lane_of
 from jaxenv.tree import Tree
-
-_GAMES = (("pettingzoo", "ParallelEnv"), ("pettingzoo", "AECEnv"))
-_CLASSES = (("gymnasium", "Env"), ("dm_env", "Environment"), *_GAMES)
-
-
-def is_object(value: Any) -> bool:
-    """Returns whether ``value`` is an environment of Gymnasium, dm_env or PettingZoo."""
-    return any(_is_of(value, library, name) for library, name in _CLASSES)
-
-
-def _is_of(value: Any, library: str, name: str) -> bool:
-    # An object of a class exists only if the module of the class has been imported.
-    cls = getattr(sys.modules.get(library), name, None)
-    return cls is not None and isinstance(value, cls)
 
 
 class Instance:
@@ -50,13 +36,13 @@ class Maker:
 
     def __call__(self) -> Any:
         env = self.make()
-        if not is_object(env):
+        library = library_of(env)
+        if library is None:
             kinds = "a gymnasium.Env, a dm_env.Environment or a game of PettingZoo"
             raise ValueError(f"load: the function must return {kinds}, got {env!r}")
-        env = _adapter(env) if _is_of(env, "dm_env", "Environment") else env
-        if any(_is_of(env, *game) for game in _GAMES):
-            from jaxenv.suites._pettingzoo_lane import lane_of
-
+        if library == "dm_env":
+            env = _adapter(env)
+        elif library == "pettingzoo":
             env = lane_of(env, f"load: {type(env).__name__}")
         gymnasium = import_library("gymnasium", install_command("gymnasium"))
         return gymnasium.wrappers.TimeLimit(env, self.max_episode_steps) if self.max_episode_steps else env

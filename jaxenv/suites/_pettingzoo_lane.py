@@ -51,6 +51,7 @@ class Lane:
     turns = False
     observation_space: Any
     np_random: Any
+    _rewards: Mapping[str, float]  # of the last step
 
     def __init__(self, game: Any, owner: str, spaces: Any):
         self.game, self.owner, self.spaces = game, owner, spaces
@@ -86,12 +87,19 @@ class Lane:
     def _restart(self, seed: int) -> None:
         raise NotImplementedError
 
-    def _row(self) -> dict[str, Any]:
+    def _shown(self) -> tuple[Any, dict[str, Any]]:
+        """Returns the observation and the info of the newest row."""
         raise NotImplementedError
+
+    def _row(self) -> dict[str, Any]:
+        observation, info = self._shown()
+        reward = np.array([self._rewards.get(name, 0) for name in self.agent_names], np.float32)
+        return {"observation": observation, "reward": reward, "info": info}
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Starts an episode. Each has a seed of its own, drawn from a generator: not every game keeps one itself."""
         super().reset(seed=seed)  # type: ignore[misc]
+        self._rewards = {}
         self._restart(int(self.np_random.integers(2**31)))
         return self._row(), {}
 
@@ -169,14 +177,15 @@ class _AtOnce(Lane):
 
     def _restart(self, seed: int) -> None:
         self._seen, _ = self.game.reset(seed=seed)
-        self._rewards: Mapping[str, float] = {}
         self._terminated: Mapping[str, bool] = {}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        from gymnasium.vector.utils import iterate
+
         playing = set(self.game.agents)
         of_agents = {
-            name: self._of_agent(number, _part(action, number))
-            for number, name in enumerate(self.agent_names)
+            name: self._of_agent(number, own)
+            for number, (name, own) in enumerate(zip(self.agent_names, iterate(self.action_space, action), strict=True))
             if name in playing
         }
         self._seen, self._rewards, self._terminated, truncated, _ = self.game.step(of_agents)
@@ -187,7 +196,7 @@ class _AtOnce(Lane):
             raise ValueError(f"{self.owner}: {rule}, got a truncation of {', '.join(sorted(cut))} alone")
         return self._row(), 0.0, over and not cut, bool(cut), {}
 
-    def _row(self) -> dict[str, Any]:
+    def _shown(self) -> tuple[Any, dict[str, Any]]:
         names, playing = self.agent_names, set(self.game.agents)
         shown = [self._seen.get(name) for name in names]
         info: dict[str, Any] = {
@@ -203,11 +212,7 @@ class _AtOnce(Lane):
             empty if x is None else x["observation"] if self._has_mask else x
             for empty, x in zip(self._empty, shown, strict=True)
         ]
-        return {
-            "observation": _stacked(self.spaces, self.observation_space["observation"], values),
-            "reward": np.array([self._rewards.get(name, 0) for name in names], np.float32),
-            "info": info,
-        }
+        return _stacked(self.spaces, self.observation_space["observation"], values), info
 
 
 class _InTurns(Lane):
@@ -229,7 +234,6 @@ class _InTurns(Lane):
 
     def _restart(self, seed: int) -> None:
         self.game.reset(seed=seed)
-        self._rewards: dict[str, float] = {}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         game, mover = self.game, self.game.agent_selection
@@ -243,17 +247,13 @@ class _InTurns(Lane):
             game.step(None)  # of agents that have left
         return self._row(), 0.0, False, False, {}
 
-    def _row(self) -> dict[str, Any]:
+    def _shown(self) -> tuple[Any, dict[str, Any]]:
         mover = self.game.agent_selection
         shown = self.game.observe(mover)
         info: dict[str, Any] = {"player": self.agent_names.index(mover)}
         if self._has_mask:
             info["action_mask"], shown = np.asarray(shown["action_mask"], np.int8), shown["observation"]
-        return {
-            "observation": shown,
-            "reward": np.array([self._rewards.get(name, 0) for name in self.agent_names], np.float32),
-            "info": info,
-        }
+        return shown, info
 
 
 # --- spaces and values of all agents ---------------------------------------------------------------------------------
@@ -283,12 +283,3 @@ def _padded(x: np.ndarray, shape: Any) -> np.ndarray:
     if x.shape == tuple(shape):
         return x
     return np.pad(x, [(0, int(size) - own) for size, own in zip(shape, x.shape, strict=True)])
-
-
-def _part(action: Any, number: int) -> Any:
-    """Returns the action of an agent from that of all agents."""
-    if isinstance(action, Mapping):
-        return {name: _part(inner, number) for name, inner in action.items()}
-    if isinstance(action, tuple):
-        return tuple(_part(inner, number) for inner in action)
-    return action[number]

@@ -10,13 +10,13 @@ import inspect
 import warnings
 from typing import Any, Literal
 
-from jaxenv._util.library import import_library
+from jaxenv._util.library import import_library, library_of
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine, gymnasium
 from jaxenv.suites._host_stack import check_processes, engine_keywords, stack_around
-from jaxenv.suites._objects import Instance, Maker, is_object
+from jaxenv.suites._objects import Instance, Maker
 from jaxenv.suites._options import check_known, reporting
 from jaxenv.tree import Tree
 
@@ -148,7 +148,7 @@ def load_object(
         ValueError: for an object with several lanes or in processes, a function that cannot be pickled for processes or
             returns something else, a space without a spec, or an option that `load` refuses.
     """
-    one = is_object(env)
+    one = library_of(env) is not None
     owner = f"load: {type(env).__name__ if one else getattr(env, '__name__', type(env).__name__)}"
     engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, {})
     vectorization = "sync" if vectorization is None else vectorization

@@ -19,6 +19,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.suites._gymnasium_engine import GymnasiumEngine
 from jaxenv.suites._host_stack import check_processes, engine_keywords, stack_around
 from jaxenv.suites._options import check_known, reporting
+from jaxenv.suites._pettingzoo_lane import make_lane
 from jaxenv.suites._step_pipes import ByValue
 from jaxenv.tree import Tree
 
@@ -48,8 +49,6 @@ class PettingZooEngine(GymnasiumEngine):
         return self._limit
 
     def _single(self) -> Callable[[], Any]:
-        from jaxenv.suites._pettingzoo_lane import make_lane  # imports PettingZoo
-
         kind = _kind(self.id)
         spec = _pettingzoo().spec(kind, self.id)
         return functools.partial(ByValue(make_lane), kind, spec, self.owner, self._limit, dict(self.arguments))

@@ -1,6 +1,5 @@
 """EnvPool's environments: equal to its own pools, under the rows of this library; seeds, errors and ends of pools."""
 
-import logging
 import pickle
 import subprocess
 import sys
@@ -21,29 +20,22 @@ from jaxenv.testing import check_env
 envpool = pytest.importorskip("envpool")
 
 # EnvPool rounds its bounds to float32.
-pytestmark = pytest.mark.filterwarnings("ignore:.*precision lowered:UserWarning")
+rounds = pytest.mark.filterwarnings("ignore:.*precision lowered:UserWarning")
+pytestmark = [rounds, pytest.mark.usefixtures("quiet")]
 LANES = 2
 # What compiled code raises for an error in a callback; its text holds that of the error.
 FAILED = (HostEnvironmentError, jax.errors.JaxRuntimeError)
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    logging.getLogger("jax").setLevel(logging.CRITICAL)  # it logs every error in a callback
-
-
 @pytest.fixture
-def load():
+def load(loaded):
     """``jaxenv.load`` for the suite; what it loads is closed after the test."""
-    loaded = []
 
     def load(name, num_envs=LANES, **kwargs):
         loaded.append(jaxenv.load(f"envpool:{name}", num_envs, **kwargs))
         return loaded[-1]
 
-    yield load
-    for env in loaded:
-        env.close()
+    return load
 
 
 def zeros(env):

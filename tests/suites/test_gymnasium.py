@@ -1,6 +1,5 @@
 """Gymnasium's environments: equal to its bare engines, under the rows of this library; faults of workers."""
 
-import logging
 import multiprocessing
 import os
 import pickle
@@ -31,28 +30,20 @@ for entry in (Counter, Text):
         gymnasium.register(f"Host{entry.__name__}-v0", entry, max_episode_steps=100)
 
 LANES = 2
+pytestmark = pytest.mark.usefixtures("quiet")
 # What compiled code raises for an error in a callback; its text holds that of the error.
 FAILED = (HostEnvironmentError, jax.errors.JaxRuntimeError)
 
 
-@pytest.fixture(autouse=True)
-def quiet(caplog):
-    logging.getLogger("jax").setLevel(logging.CRITICAL)  # it logs every error in a callback
-
-
 @pytest.fixture
-def load():
-    """``jaxenv.load`` for the suite; what it loads is closed after the test, which must leave no process."""
-    loaded = []
+def load(loaded):
+    """``jaxenv.load`` for the suite; what it loads is closed after the test."""
 
     def load(name, num_envs=LANES, vectorization="sync", **kwargs):
         loaded.append(jaxenv.load(f"gymnasium:{name}", num_envs, vectorization=vectorization, **kwargs))
         return loaded[-1]
 
-    yield load
-    for env in loaded:
-        env.close()
-    assert multiprocessing.active_children() == []
+    return load
 
 
 def zeros(env):

@@ -1,8 +1,5 @@
 """PettingZoo's games: equal to its own loops, as lanes with an axis of agents or with turns; refusals."""
 
-import logging
-import multiprocessing
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,27 +20,19 @@ if "countdown-v0" not in pettingzoo.aec_registry:
     pettingzoo.register("aec", "countdown-v0", Countdown)
 
 LANES = 3
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog):
-    logging.getLogger("jax").setLevel(logging.CRITICAL)  # it logs every error in a callback
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.fixture
-def load():
-    """``jaxenv.load`` for the suite; what it loads is closed after the test, which must leave no process."""
-    loaded = []
+def load(loaded):
+    """``jaxenv.load`` for the suite; what it loads is closed after the test."""
 
     def load(game, num_envs=LANES, vectorization="sync", **kwargs):
         game = f"pettingzoo:{game}" if isinstance(game, str) else game
         loaded.append(jaxenv.load(game, num_envs, vectorization=vectorization, **kwargs))
         return loaded[-1]
 
-    yield load
-    for env in loaded:
-        env.close()
-    assert multiprocessing.active_children() == []
+    return load
 
 
 def rows_of(env, num_steps, key=0):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from jaxenv import envs as envs  # registers the ids
 from jaxenv._util.checks import check_bool, check_choice
+from jaxenv._util.library import library_of
 from jaxenv.core import registry
 from jaxenv.core._restart import check_strategy
 from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
@@ -139,12 +140,7 @@ def _is_foreign(id: Any) -> bool:
     if isinstance(id, str | EnvSpec | Environment):
         return False
     is_made = isinstance(id, type) and issubclass(id, Environment)
-    named = {f"{c.__module__}.{c.__name__}" for c in type(id).__mro__}
-    return (callable(id) and not is_made) or bool(named & _FOREIGN)
-
-
-_FOREIGN = {"gymnasium.core.Env", "dm_env._environment.Environment"}
-_FOREIGN |= {"pettingzoo.utils.env.AECEnv", "pettingzoo.utils.env.ParallelEnv"}
+    return (callable(id) and not is_made) or library_of(id) is not None
 
 
 load.batched = True  # type: ignore[attr-defined]
