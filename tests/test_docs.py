@@ -82,7 +82,7 @@ def test_the_code_of_a_page_prints_what_it_shows(page, capsys, monkeypatch, tmp_
         raises = re.match(r"\w+Error: ", shown)
         error = run(compile(block.code, f"{page} block {number}", "exec"), vars(script), raises)
         printed = capsys.readouterr().out
-        comments = re.findall(r"^print\(.*\)  # (.*)$", block.code, flags=re.MULTILINE)
+        comments = re.findall(r"^ *print\(.*\)  # (.*)$", block.code, flags=re.MULTILINE)
         if raises:
             assert_same_output(error, shown)
         elif printed and not comments:
