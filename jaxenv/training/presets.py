@@ -51,6 +51,7 @@ _JAXMARL = {
     "clip_value": True,
     "eval_explore": True,
 }
+_MPE = _JAXMARL | {"wrappers": ("AgentsAsLanes",), "num_evaluations": 20}
 _OVERCOOKED = _JAXMARL | {
     # The shaped reward fades in the first half of the run.
     "wrappers": ("AgentsAsLanes", ("ShapedReward", {"steps": 156_250})),
@@ -178,14 +179,9 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "SpaceInvaders-MinAtar": _MINATAR | _LONG_UNROLLS,
         # Air lasts 200 steps; with a discount of 0.99, 0.13 of the loss at its end remains.
         "Seaquest-MinAtar": _MINATAR | _LOW_LAMBDA | {"gamma": 0.995},
-        "SimpleSpread-mpe": _JAXMARL
-        | {
-            "wrappers": ("AgentsAsLanes",),
-            "total_steps": 30_000_000,
-            "num_envs": 48,
-            "num_evaluations": 20,
-            "num_eval_episodes": 300,
-        },
+        "SimpleReference-mpe": _MPE | {"total_steps": 20_000_000, "num_envs": 32, "num_eval_episodes": 200},
+        "SimpleSpread-mpe": _MPE | {"total_steps": 30_000_000, "num_envs": 48, "num_eval_episodes": 300},
+        "SimpleTag-mpe": _MPE | {"total_steps": 40_000_000, "num_envs": 64, "num_eval_episodes": 400},
         "Overcooked-CrampedRoom-v1": _OVERCOOKED,
         "Overcooked-CoordRing-v1": _OVERCOOKED,
     },
