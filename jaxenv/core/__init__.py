@@ -17,6 +17,7 @@ from jaxenv._util.numeric import clip as clip
 from jaxenv._util.numeric import sin_cos as sin_cos
 from jaxenv._util.numeric import wrap_angle as wrap_angle
 from jaxenv._util.xla import computed_once as computed_once
+from jaxenv._util.xla import flat_in_own_kernels as flat_in_own_kernels
 from jaxenv._util.xla import in_one_kernel as in_one_kernel
 from jaxenv._util.xla import in_own_kernels as in_own_kernels
 from jaxenv._util.xla import in_small_kernel as in_small_kernel

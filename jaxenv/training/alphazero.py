@@ -49,6 +49,7 @@ class Config(RunConfig):
         lambda_: the target of a value: 1 for the outcome of the episode, 0 for the value that the search found one step
             later.
         value_cost: weight of the value loss.
+        value_scale: the size of a usual return; the network predicts returns divided by it.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         channels: filters of each convolution, 3x3, where the observation is a board.
         blocks: residual blocks of two convolutions, behind a first convolution.
@@ -69,6 +70,7 @@ class Config(RunConfig):
     gamma: float = 1.0
     lambda_: float = tree.leaf(default=1.0, low=0, high=1)
     value_cost: float = tree.leaf(default=1.0, low=0, below=np.inf)
+    value_scale: float = tree.static(default=1.0, above=0, below=np.inf)
     max_gradient_norm: float = tree.leaf(default=1.0, above=0, below=np.inf)
     hidden: tuple[int, ...] = (64,)
     channels: int = tree.static(default=32, low=1)
@@ -148,7 +150,7 @@ class Losses:
 
     Attributes:
         policy_loss: the cross entropy of the policy with the search's distribution, in nats.
-        value_loss: the squared error of the value, halved.
+        value_loss: the squared error of the value divided by ``value_scale``, halved.
         entropy: the entropy of the search's distribution, in nats.
         improvement: the value that the search found, less the network's own.
     """
@@ -260,7 +262,7 @@ def make_train(
         weight = lanes.weights(batch.valid)
         log_probability = jax.nn.log_softmax(distributions.masked(logits, batch.mask))
         cross_entropy = -jnp.sum(batch.target * log_probability, axis=-1)
-        squared_error = 0.5 * (values - batch.return_) ** 2
+        squared_error = 0.5 * ((values - batch.return_) / config.value_scale) ** 2
         losses = Losses(
             policy_loss=jnp.sum(weight * cross_entropy),
             value_loss=jnp.sum(weight * squared_error),
@@ -342,12 +344,13 @@ class Network(nn.Module):
     reader: Reader
     channels: int
     blocks: int
+    value_scale: float
 
     @nn.compact
     def __call__(self, observation: Any) -> tuple[jax.Array, jax.Array]:
         x = Torso(self.reader, Tower(self.channels, self.blocks))(observation)
         logits = MLP(self.hidden, self.num_actions, 0.01, nn.relu, name="policy")(x)
-        return logits, MLP(self.hidden, 1, 0.01, nn.relu, name="value")(x)[..., 0]
+        return logits, MLP(self.hidden, 1, 0.01, nn.relu, name="value")(x)[..., 0] * self.value_scale
 
 
 class Tower(nn.Module):
@@ -412,7 +415,8 @@ def model(config: Config, env: Environment) -> tuple[Network, Reader, Callable]:
     if not any(isinstance(layer, StateInInfo) for layer in layers(env)):
         raise ValueError(f"{config.learner}: env must have StateInInfo, as config.make_env makes it, got {env!r}")
     rules = interop.to_mctx(env, predict)
-    network = Network(env.action_spec().num_values, config.hidden, read, config.channels, config.blocks)
+    tower = config.channels, config.blocks
+    network = Network(env.action_spec().num_values, config.hidden, read, *tower, config.value_scale)
 
     def search(settings: Config, params: Any, timestep: Any, stream: random.Stream, explore: bool) -> Any:
         discounted = dataclasses.replace(rules, gamma=settings.gamma)

@@ -9,7 +9,7 @@ import jaxenv
 from jaxenv.core.wrapper import layers
 from jaxenv.rollout import random_policy
 from jaxenv.training import alphazero
-from jaxenv.wrappers import AutoReset, Opponent, StateInInfo
+from jaxenv.wrappers import AutoReset, Opponent, StateInInfo, TransformReward
 from tests.games import Nim
 from tests.rows import assert_equal
 
@@ -84,6 +84,27 @@ def test_a_task_of_one_agent_is_planned_with_its_own_rewards():
     _, curve = jax.jit(alphazero.make_train(config))(jax.random.key(0))
     assert np.isfinite(curve.losses.value_loss).all()
     assert curve.returns.shape == (2, 8)
+
+
+def test_large_rewards_are_learned_like_small_ones_in_their_scale():
+    def losses(scale):
+        config = alphazero.Config(
+            env_id="Catch-bsuite",
+            value_scale=scale,
+            **TINY,
+            total_steps=480,
+            num_evaluations=1,
+            num_simulations=4,
+            gamma=0.9,
+        )
+        game = jaxenv.make("Catch-bsuite", 8, autoreset=None)
+        env = AutoReset(StateInInfo(TransformReward(game, lambda reward: scale * reward)))
+        return jax.jit(alphazero.make_train(config, env, env))(jax.random.key(0))[1].losses
+
+    small, large = losses(1.0), losses(1024.0)
+    np.testing.assert_allclose(large.policy_loss, small.policy_loss, rtol=1e-3)
+    np.testing.assert_allclose(large.value_loss, small.value_loss, rtol=1e-3)
+    np.testing.assert_allclose(large.improvement, small.improvement * 1024, rtol=1e-2)
 
 
 def test_evaluations_play_against_random_moves_and_training_against_itself():

@@ -73,6 +73,7 @@ def test_random_words_of_one_lane_are_those_of_the_lane_in_a_batch():
 
 
 BITS = np.arange(32, dtype=np.uint32)
+MASKS = (np.uint32(1) << BITS)[None, None]
 
 
 def expanded(words):
@@ -96,6 +97,22 @@ def test_an_image_in_its_own_kernels_is_apart_from_the_kernel_that_stores_it():
     # The bits of an image are shifted words: XLA fuses them into the kernel with the axes of the image.
     kernels = compiled(stored, jnp.zeros((2, 3, 4, 8), bool), jnp.zeros(3, jnp.uint32)).split("\n\n")
     assert not [kernel for kernel in kernels if "and(" in kernel and "dynamic-update-slice(" in kernel]
+
+
+@pytest.mark.compiled
+@tells("in_own_kernels")
+def test_a_flat_image_is_converted_without_a_reshape():
+    def board(words):
+        return xla.flat_in_own_kernels(lambda words: (words[:, :, None] & MASKS) != 0, words)
+
+    def product(words, weights):
+        return board(words).reshape(3, 5, 4, 8).reshape(3, -1).astype(jnp.float32) @ weights
+
+    words = jnp.arange(15, dtype=jnp.uint32).reshape(3, 5)
+    np.testing.assert_array_equal(board(words), jax.jit(board)(words))
+    program = compiled(product, words, jnp.ones((160, 2)))
+    kernels = [kernel for kernel in program.split("\n\n") if " convert(" in kernel and "f32[3,5,32]" in kernel]
+    assert not kernels
 
 
 @pytest.mark.compiled

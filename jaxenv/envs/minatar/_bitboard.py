@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core import in_own_kernels
+from jaxenv.core import flat_in_own_kernels
 from jaxenv.envs.minatar.minatar import SIZE
 
 _ROWS_PER_WORD = 3
@@ -168,7 +168,7 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
             lit = lit | (word[:, :, None] & mask.reshape(1, SIZE, -1))
         return lit != 0
 
-    return in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
+    return flat_in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
 
 
 def _row_bits(cells: Bitboard | jax.Array) -> jax.Array:

@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, Canvas, mix
-from jaxenv.core import in_own_kernels, toward
+from jaxenv.core import flat_in_own_kernels, toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import DOWN, SIZE, UP, MinAtar
 from jaxenv.tree import Tree
@@ -97,7 +97,7 @@ class Freeway(MinAtar):
         cars = _bit(game.column) | _bit(_TRAIL + trail) | _bit(_SPEED + waits)
         chicken = jnp.where(game.row[:, None] == np.arange(SIZE, dtype=np.int32)[None], _CHICKEN, np.uint32(0))
         word = jnp.pad(cars, ((0, 0), (1, 1))) | chicken
-        return in_own_kernels(_image, word[:, :, None]).reshape(-1, SIZE, SIZE, len(self.channels))
+        return flat_in_own_kernels(_image, word[:, :, None]).reshape(-1, SIZE, SIZE, len(self.channels))
 
     # --- the picture -------------------------------------------------------------------------------------------------
 

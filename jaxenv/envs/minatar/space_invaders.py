@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core import in_own_kernels, toward
+from jaxenv.core import flat_in_own_kernels, toward
 from jaxenv.envs.minatar import _sprites
 from jaxenv.envs.minatar.minatar import FIRE, LEFT, RIGHT, SIZE, MinAtar
 from jaxenv.random import Stream
@@ -108,7 +108,7 @@ class SpaceInvaders(MinAtar):
         friendly = game.friendly | jnp.where(bottom[None], _bit(game.column)[:, None], _NONE)
         direction = jnp.where(game.right, _MARCHING_RIGHT, _MARCHING_LEFT)[:, None]
         word = game.aliens | (friendly << np.uint32(SIZE)) | (game.enemy << np.uint32(2 * SIZE)) | direction
-        return in_own_kernels(_image, word[:, :, None]).reshape(-1, SIZE, SIZE, len(self.channels))
+        return flat_in_own_kernels(_image, word[:, :, None]).reshape(-1, SIZE, SIZE, len(self.channels))
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
