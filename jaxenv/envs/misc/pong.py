@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREY, NIGHT, ORANGE, SILVER, SKY, WHITE, Canvas, mix
-from jaxenv.core import Range, Task, Transition, check_choice, check_integer
+from jaxenv.core import flat_in_own_kernels, Range, Task, Transition, check_choice, check_integer
 
 UP, DOWN = np.int32(1), np.int32(2)
 
@@ -145,7 +145,8 @@ class Pong(Task):
             | _bit(2, entry == 0)
             | _bit(3, entry == 3 * (self.width - 1))
         )
-        return ((in_row[:, :, None] & in_entry[:, None]) != 0).reshape(-1, self.height, self.width, 3)
+        image = flat_in_own_kernels(_image, in_row[:, :, None], in_entry[:, None])
+        return image.reshape(-1, self.height, self.width, 3)
 
     def observation_spec(self) -> specs.Bounded:
         shape = (self.height, self.width, 3)
@@ -193,6 +194,10 @@ class Pong(Task):
             canvas = canvas.box(column, at(paddle), 1, 2 * reach + 1, colour, corner=0.4)
         canvas = canvas.disc(state.last_column + 0.5, at(state.last_row), 0.5, SILVER, alpha=0.4)
         return canvas.disc(state.column + 0.5, at(state.row), 0.8, WHITE)
+
+
+def _image(in_row: jax.Array, in_entry: jax.Array) -> jax.Array:
+    return (in_row & in_entry) != 0
 
 
 def _bit(number: int, mask: jax.Array | np.ndarray) -> jax.Array:
