@@ -27,7 +27,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
-from jaxenv.core import Task, Transition
+from jaxenv.core import Task, Transition, in_own_kernels
 from jaxenv.envs._bitmap import lookup
 from jaxenv.envs.bsuite import _sea
 from jaxenv.tree import Tree
@@ -132,7 +132,8 @@ class DeepSea(Task):
         # After the last row the index is past the last cell, so the observation is all zeros.
         place = state.row * self.size + state.column
         cells = np.arange(self.size * self.size, dtype=np.int32)[None]
-        return (cells == place[:, None]).reshape(-1, self.size, self.size).astype(jnp.float32)
+        board = in_own_kernels(lambda place: (cells == place).astype(jnp.float32), place[:, None])
+        return board.reshape(-1, self.size, self.size)
 
     def state_info(self, state: State) -> dict[str, Tree]:
         return {"total_bad_episodes": state.bad_episodes, "denoised_return": state.treasures.astype(jnp.float32)}

@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREY, NIGHT, ORANGE, SILVER, SKY, WHITE, Canvas, mix
-from jaxenv.core import flat_in_own_kernels, Range, Task, Transition, check_choice, check_integer
+from jaxenv.core import Range, Task, Transition, check_choice, check_integer, flat_in_own_kernels
 
 UP, DOWN = np.int32(1), np.int32(2)
 
