@@ -185,6 +185,21 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "Overcooked-CrampedRoom-v1": _OVERCOOKED,
         "Overcooked-CoordRing-v1": _OVERCOOKED,
     },
+    "alphazero": {
+        "2048-v0": {
+            "wrappers": (("OneHotObservation", {"num_values": 18}),),
+            "torso": "mlp",
+            "hidden": (256, 256),
+            "total_steps": 409_600,
+            "num_evaluations": 5,
+            "num_eval_episodes": 64,
+            "learning_rate": 1e-3,
+            "max_considered_actions": 4,
+            "gamma": 0.997,
+            "lambda_": 0.9,
+            "value_scale": 1000.0,  # a merge pays up to thousands
+        },
+    },
     "dqn": {
         "CartPole-v1": {"total_steps": 50_000, "gamma": 0.995, "target_rate": 0.005},
         # Single random actions never reach the goal. Each row takes up to 4 steps of the environment.
