@@ -260,7 +260,7 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
 
     Args:
         env_id: the id of the environment.
-        algorithm: the name of the learner: ``"sac"``, ``"ppo"`` or ``"dqn"``. By default the first of them that has a
+        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first that has a
             preset for this id.
 
     Returns:
