@@ -260,8 +260,8 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
 
     Args:
         env_id: the id of the environment.
-        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first that has a
-            preset for this id.
+        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first that
+            has a preset for this id.
 
     Returns:
         The ``Config`` of that learner. ``dataclasses.replace`` changes some of its settings.
