@@ -211,7 +211,7 @@ BOUNDS = {
     "Catch-bsuite": (5, 4, 10),
     "FourRooms-misc": (5, 4, 9),
     "Asterix-MinAtar": (7, 6, 23),
-    "Breakout-MinAtar": (10, 5, 16),
+    "Breakout-MinAtar": (10, 5, 19),
     "Freeway-MinAtar": (10, 7, 23),
     "Seaquest-MinAtar": (55, 11, 40),
     "MiniGrid-DoorKey-8x8-v0": (16, 10, 27),
