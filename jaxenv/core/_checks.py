@@ -128,12 +128,17 @@ def check_leading(task: "Environment", method: str, outputs: Tree, batch: tuple[
 
 
 def check_specs(task: "Task") -> None:
-    """Raises a ``ValueError`` unless both specs are specs or trees of them."""
+    """Raises a ``ValueError`` unless both specs are specs or trees of them, which lead with agents that act at once."""
     for method in ("observation_spec", "action_spec"):
         found = getattr(task, method)()
         if found is None or not all(map(specs.is_spec, jax.tree.leaves(found))):
             rule = "must return a spec or a tree of specs, such as jaxenv.specs.discrete(2)"
             raise ValueError(f"{task}.{method}: {rule}, got {found!r}")
+        if task.num_agents > 1 and not task.turns:
+            for spec in jax.tree.leaves(found):
+                if spec.shape[:1] != (task.num_agents,):
+                    rule = f"every shape must lead with the {task.num_agents} agents ({', '.join(task.agent_names)})"
+                    raise ValueError(f"{task}.{method}: {rule}, got {spec!r}")
 
 
 def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) -> None:
@@ -144,8 +149,10 @@ def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) ->
     given = {"reward": out.reward, "terminated": out.terminated, "env_info": out.env_info}
     check_leading(task, "transition", given, batch)
     checked_reward(f"{task}.transition", out.reward, batch)
-    if jnp.result_type(out.terminated) != jnp.bool_:
-        raise ValueError(f"{task}.transition: terminated must be bool, got {jnp.result_type(out.terminated)}")
+    if (jnp.shape(out.terminated), jnp.result_type(out.terminated)) != (batch, jnp.bool_):
+        found = f"{jnp.result_type(out.terminated)}{list(jnp.shape(out.terminated))}"
+        hint = ": the episode of a lane ends for all of its agents" if task.num_agents > 1 else ""
+        raise ValueError(f"{task}.transition: terminated must be bool{list(batch)}, got {found}{hint}")
     for name in ("final_observation", "time_limit_reached"):
         if name in out.env_info:
             raise ValueError(f"{task}.transition: env_info[{name!r}] is an entry of a wrapper, use another name")

@@ -59,7 +59,11 @@ def environments(
     name = config.learner
     if env is None and eval_env is None:
         env = config.make_env(config.num_envs)
-        eval_env = config.make_env(config.num_eval_episodes, "eval")
+        try:
+            eval_env = config.make_env(config.num_eval_episodes, "eval")
+        except ValueError as error:
+            lanes = f"{name}: evaluations have num_eval_episodes = {config.num_eval_episodes} lanes"
+            raise ValueError(f"{error} ({lanes})") from None
     if env is None or eval_env is None:
         raise ValueError(f"{name}: env and eval_env must be given together")
     check_environment(name, env)

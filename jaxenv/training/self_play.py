@@ -35,8 +35,10 @@ class Config(ppo.Config):
     scaled up until the policy plays one line only.
 
     Attributes:
-        league: number of opponents, the learner itself and its snapshots.
-        snapshot_interval: number of updates between two snapshots. Each replaces the oldest one.
+        league: number of opponents, the learner itself and its snapshots. Places that have no snapshot yet hold the
+            weights of the start.
+        snapshot_interval: number of updates between two snapshots. The n-th takes place ``1 + n % (league - 1)``, so
+            each replaces the oldest one.
     """
 
     env_id: str = "ConnectFour-v0"
@@ -69,6 +71,9 @@ class Config(ppo.Config):
         """Makes the config's stack with the league as `Opponent`, or with random moves for ``mode="eval"``."""
 
         def with_opponent(env: Environment) -> Environment:
+            if not env.turns:
+                rule = "env_id must name a game of two agents that move in turns, such as ConnectFour-v0"
+                raise ValueError(f"{self.owner}: {rule}, got {self.env_id!r}")
             return Opponent(env, side="drawn") if mode == "eval" else Opponent(env, **league(self, env))
 
         given = {"wrappers": (*self.wrappers, with_opponent), "mode": mode, **dict(self.env_options), **options}

@@ -67,6 +67,12 @@ def test_a_learner_of_one_agent_refuses_a_game_of_two():
         ppo.make_train(config, *stacks)
 
 
+def test_evaluations_of_half_a_game_are_refused_by_the_name_of_the_setting():
+    config = ppo.Config(env_id="SimpleReference-mpe", wrappers=("AgentsAsLanes",), num_eval_episodes=9)
+    with pytest.raises(ValueError, match=r"AgentsAsLanes: .*got 9 lanes.*ppo: .*num_eval_episodes = 9"):
+        ppo.make_train(config)
+
+
 @pytest.mark.parametrize(("critic_only", "low", "high"), [("global_state", 0.0, 0.1), ("", 0.4, 9.0)])
 def test_a_centralised_critic_knows_what_its_agent_cannot_see(critic_only, low, high):
     settings = {"num_envs": 48, "num_steps": 16, "total_steps": 48 * 16 * 60, "num_eval_episodes": 48, "hidden": (16,)}

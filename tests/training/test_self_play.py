@@ -89,6 +89,11 @@ def test_settings_that_opponents_cannot_have_are_refused(options, message):
         self_play.Config(**TINY, **options)
 
 
+def test_a_task_without_turns_is_refused():
+    with pytest.raises(ValueError, match=r"self_play\.Config: env_id .*turns.*got 'TicTacToe-v0'"):
+        self_play.make_train(self_play.Config(**TINY | {"env_id": "TicTacToe-v0"}))
+
+
 def test_stacks_without_the_league_are_refused():
     stacks = [jaxenv.make("ConnectFour-v0", 8, wrappers=["Opponent"], mode=mode) for mode in ("train", "eval")]
     with pytest.raises(ValueError, match=r"self_play: env .*league of 3"):

@@ -39,7 +39,12 @@ def test_an_environment_has_one_agent_unless_it_names_more():
     ("method", "result", "message"),
     [
         ("observe", lambda self, state: state["round"], r"observe: .* must have shape \(1, 2\)"),
-        ("observation_spec", lambda self: specs.Bounded((3,), np.int32, -3, 3), r"observe: .* must have shape"),
+        (
+            "observation_spec",
+            lambda self: specs.Bounded((3,), np.int32, -3, 3),
+            r"observation_spec: .*2 agents .*\(3,\)",
+        ),
+        ("action_spec", lambda self: specs.discrete(3), r"action_spec: .*2 agents \(row, column\), got .*\(\)"),
         (
             "state_info",
             lambda self, state: {"round": state["round"]},
@@ -60,6 +65,18 @@ def test_a_reward_for_the_wrong_number_of_agents_is_refused():
 
     with pytest.raises(
         ValueError, match=r"Broken\.transition: the reward .* each of 2 agents \(row, column\), got \[\]"
+    ):
+        Broken().reset(jax.random.key(0))
+
+
+def test_an_end_of_each_agent_is_refused():
+    class Broken(Duel):
+        def transition(self, state, action, stream):
+            out = super().transition(state, action, stream)
+            return dataclasses.replace(out, terminated=jnp.stack([out.terminated] * 2, axis=1))
+
+    with pytest.raises(
+        ValueError, match=r"Broken\.transition: terminated .*bool\[1\], got bool\[1, 2\].* all of its agents"
     ):
         Broken().reset(jax.random.key(0))
 

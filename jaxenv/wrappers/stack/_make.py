@@ -175,7 +175,8 @@ def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
         return wrap(env, kind if is_class else wrapper_class(kind, owner), arguments, owner)
     if not callable(wrapper):
         rule = "must be a wrapper class, a name, one of them with its arguments as a dict, or a function"
-        raise ValueError(f"{owner} {rule}, got {wrapper!r}")
+        hint = ": a name and its arguments are one entry, [(name, {...})]" if isinstance(wrapper, Mapping) else ""
+        raise ValueError(f"{owner} {rule}, got {wrapper!r}{hint}")
     wrapped = wrapper(env)
     if not isinstance(wrapped, Environment):
         raise ValueError(f"{owner} must return an environment, got {wrapped!r}")
