@@ -80,6 +80,10 @@ def expanded(words):
     return xla.in_own_kernels(lambda words, bit: (words[:, None] & bit[None]) != 0, words, np.uint32(1) << BITS)
 
 
+def flat(words):
+    return xla.flat_in_own_kernels(lambda words: (words[:, None, None] & MASKS.reshape(1, 4, 8)) != 0, words)
+
+
 def test_an_image_in_its_own_kernels_is_the_image_with_and_without_jit():
     words = jnp.array([0, 5, 2**32 - 1], jnp.uint32)
     expected = np.asarray(words)[:, None] >> BITS & 1 != 0
@@ -132,9 +136,10 @@ def test_an_image_in_its_own_kernels_traces_over_a_mesh(kind):
     words = jax.device_put(jnp.arange(4, dtype=jnp.uint32), jax.sharding.NamedSharding(mesh, lanes))
     expected = np.arange(4)[:, None] >> BITS & 1 != 0
     with jax.set_mesh(mesh):
-        np.testing.assert_array_equal(jax.jit(expanded)(words), expected)
-        shards = jax.shard_map(expanded, mesh=mesh, in_specs=lanes, out_specs=lanes)
-        np.testing.assert_array_equal(jax.jit(shards)(words), expected)
+        for image in (expanded, flat):
+            np.testing.assert_array_equal(jax.jit(image)(words), expected)
+            shards = jax.shard_map(image, mesh=mesh, in_specs=lanes, out_specs=lanes)
+            np.testing.assert_array_equal(jax.jit(shards)(words), expected)
 
 
 def sine_and_more(x, index, flag, limit):
