@@ -57,9 +57,7 @@ def test_ppo_plays_minatar_by_the_rules_of_gymnax_where_it_is_compared_with_gymn
 
 def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(training, "RESULTS", tmp_path / "results")
-    monkeypatch.setitem(presets.PRESETS, "ppo", {"CartPole-v1": SMALL})
-    monkeypatch.setitem(presets.PRESETS, "dqn", {})
-    monkeypatch.setitem(presets.PRESETS, "sac", {})
+    monkeypatch.setattr(presets, "PRESETS", {"ppo": {"CartPole-v1": SMALL}})
     other = training.Published(5.0, 1000, "PPO", "other", {"max_episode_steps": 7})
     monkeypatch.setattr(training, "PUBLISHED", {("CartPole-v1", "ppo"): (training.Published(500.0, 10, "PPO"), other)})
     monkeypatch.setattr(baselines, "_FOLDER", tmp_path)
