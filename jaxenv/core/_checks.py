@@ -165,7 +165,8 @@ def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) ->
 def check_agents(task: "Task", timestep: TimeStep) -> None:
     """Raises a ``ValueError`` unless the first rows of a task of several agents lead with ``[B, A]`` where they must.
 
-    That is the reward and, if all agents act at once, observation, action and info. Games of turns name the player.
+    That is the reward and, if all agents act at once, the info. Games of turns name the player. `check_specs` checks
+    observation and action.
     """
     count = f"{task.num_agents} agents ({', '.join(task.agent_names)})"
     if (shape := jnp.shape(timestep.reward)[1:]) != (task.num_agents,):
@@ -177,13 +178,10 @@ def check_agents(task: "Task", timestep: TimeStep) -> None:
             rule = "with turns = True env_info['player'] must be int32 [B], the number of the agent to move"
             raise ValueError(f"{task}.state_info: {rule}, got {found}")
         return
-    rows = {"observe": timestep.observation, "action_spec": timestep.prev_action, "env_info": timestep.env_info}
-    for method, values in rows.items():
-        for path, x in jax.tree_util.tree_leaves_with_path(values):
-            if jnp.shape(x)[1:2] != (task.num_agents,):
-                where = tree.path_name(path) or "it"
-                rule = f"every array must lead with the lanes and {count}, {where} has shape {jnp.shape(x)}"
-                raise ValueError(f"{task}.{method}: {rule}")
+    for path, x in jax.tree_util.tree_leaves_with_path(timestep.env_info):
+        if jnp.shape(x)[1:2] != (task.num_agents,):
+            rule = f"every array must lead with the lanes and {count}, {tree.path_name(path)} has shape {jnp.shape(x)}"
+            raise ValueError(f"{task}.env_info: {rule}")
 
 
 def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:

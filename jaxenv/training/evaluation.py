@@ -63,7 +63,7 @@ def environments(
             eval_env = config.make_env(config.num_eval_episodes, "eval")
         except ValueError as error:
             lanes = f"{name}: evaluations have num_eval_episodes = {config.num_eval_episodes} lanes"
-            raise ValueError(f"{error} ({lanes})") from None
+            raise ValueError(f"{error} ({lanes})") from error
     if env is None or eval_env is None:
         raise ValueError(f"{name}: env and eval_env must be given together")
     check_environment(name, env)

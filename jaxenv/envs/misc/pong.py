@@ -197,6 +197,7 @@ class Pong(Task):
 
 
 def _image(in_row: jax.Array, in_entry: jax.Array) -> jax.Array:
+    """Returns the image, bool ``[B, height, 3 * width]``, from the bits of its rows and entries."""
     return (in_row & in_entry) != 0
 
 
