@@ -31,6 +31,7 @@ PARTS = {
     "training": "learners with their presets, compared with published results",
     "bsuite": "bsuite's score of PPO and of a random agent, from all of its 468 settings, and its radar",
     "mazes": "solve rates of curricula on held-out mazes, and a film of their levels",
+    "levels": "steps in levels of a maze and updates of level replay, compared with jaxued and minimax",
     "ppo": "PPO from end to end, compared with purejaxrl on gymnax",
     "boards": "games of random legal play, or of search, per second of board games, compared with pgx",
     "match": "a trained player against plain Monte Carlo tree search",
@@ -38,8 +39,8 @@ PARTS = {
     "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
     "agents": "tasks of several agents that act at the same time, compared with JaxMARL and Jumanji",
-    "suite": "all but launches, updates, device, devices, model, training, mazes, bsuite, boards, match, agents,"
-    " suites and libraries, into files",
+    "suite": "all but launches, updates, device, devices, model, training, mazes, levels, bsuite, boards, match,"
+    " agents, suites and libraries, into files",
     "compare": "two result files: reports what became slower",
 }
 # Parts whose module has a different name: `compile` is a built-in function.

@@ -16,8 +16,10 @@ import numpy as np
 
 import jaxenv
 from benchmarks import command, measure
+from jaxenv import rollout
 from jaxenv.canvas._film_files import write_film
 from jaxenv.envs.grid import amaze
+from jaxenv.rollout.plot._curves import interval
 from jaxenv.training import paired, ued
 
 ID = "AMaze-13x13-v0"
@@ -86,14 +88,32 @@ def picture(env: jaxenv.Environment, levels: Any) -> np.ndarray:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats the solve rates at the end of the runs: the mean over seeds, in percent."""
+    """Formats the solve rates at the end of the runs: means over seeds in percent, the last with its 95% interval."""
     lines = []
+    for curriculum, (steps, solved) in curves(rows).items():
+        last = 100 * solved[-1]
+        mean, low, high = (x[0] for x in interval(last.mean(axis=1)[None], "mean", 0.95, 2000))
+        shown = [*(f"{x:.0f}" for x in last.mean(axis=0)), f"{mean:.0f}", f"{low:.0f} to {high:.0f}"]
+        lines.append([curriculum, f"{steps[-1]:,}", str(len(last)), *shown])
+    return measure.table(["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean", "interval"], lines)
+
+
+def curves(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Returns for each curriculum the steps ``[N]`` and the solve rates ``[N, num_seeds, num_mazes]``."""
+    found = {}
     for curriculum in dict.fromkeys(row["curriculum"] for row in rows):
-        own = [row for row in rows if row["curriculum"] == curriculum]
-        last = np.array([row["curve"][-1]["solved"] for row in own]) * 100
-        shown = [f"{x:.0f}" for x in [*last.mean(axis=0), last.mean()]]
-        lines.append([curriculum, f"{own[0]['curve'][-1]['steps']:,}", str(len(own)), *shown])
-    return measure.table(["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean"], lines)
+        runs = [row["curve"] for row in rows if row["curriculum"] == curriculum]
+        solved = np.array([[point["solved"] for point in run] for run in runs]).swapaxes(0, 1)
+        found[curriculum] = np.array([point["steps"] for point in runs[0]]), solved
+    return found
+
+
+def plot(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
+    """Draws the mean solve rate over the steps."""
+    named = {name: (steps, solved.mean(axis=2)) for name, (steps, solved) in curves(rows).items()}
+    figure = rollout.plot.curves(named, title=f"{ID}, {NUM_MAZES} held-out mazes")
+    figure.axes[0].set(ylabel="fraction of the attempts that reach the goal", ylim=(0, None))
+    figure.savefig(path, dpi=120)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -106,6 +126,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=command.positive, default=1, metavar="N", help="runs of each curriculum")
     parser.add_argument("--published", action="store_true", help="jaxued's settings, for hundreds of millions of steps")
     parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="films of the levels, one per run")
+    parser.add_argument("--plot", type=command.png_file, metavar="PATH", help="curves of the solve rates")
     parser.add_json()
     return parser.parse_args(arguments)
 
@@ -121,6 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 content = {"benchmark": "mazes", "record": measure.record(), "settings": settings, "rows": rows}
                 measure.write_json(args.json, content)
     print(table(rows))
+    if args.plot is not None:
+        plot(rows, args.plot)
     return 0
 
 

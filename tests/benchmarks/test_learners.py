@@ -32,7 +32,7 @@ def test_ppo_is_compared_with_that_of_purejaxrl_on_the_same_number_of_steps():
 def test_curricula_are_trained_and_every_held_out_maze_is_played(tmp_path, monkeypatch, capsys):
     small = {"num_envs": 4, "num_steps": 32, "num_minibatches": 1, "recurrent": 8, "capacity": 4}
     monkeypatch.setattr(mazes, "_SHORT", small)
-    files = {"--json": tmp_path / "mazes.json", "--film": tmp_path / "mazes.gif"}
+    files = {"--json": tmp_path / "mazes.json", "--film": tmp_path / "mazes.gif", "--plot": tmp_path / "mazes.png"}
     settings = ["--total-steps", "1024", "--num-evaluations", "2", "--attempts", "2", "--curricula", "dr", "accel"]
     assert mazes.main([*settings, *(str(x) for pair in files.items() for x in pair)]) == 0
     rows = json.loads(files["--json"].read_text())["rows"]
@@ -42,8 +42,17 @@ def test_curricula_are_trained_and_every_held_out_maze_is_played(tmp_path, monke
     with Image.open(tmp_path / "mazes-accel-0.gif") as film:  # dr has no buffer
         assert film.size == (384, 384)
     header, *lines = capsys.readouterr().out.splitlines()[-3:]
-    assert header.split() == ["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean"]
+    assert header.split() == ["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean", "interval"]
     assert [line.split()[:3] for line in lines] == [["dr", "1,024", "1"], ["accel", "1,024", "1"]]
+    assert files["--plot"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_solve_rates_are_means_over_seeds_with_an_interval():
+    solved = [(0.5, 0.0), (0.1, 1.0)]  # of two seeds in two mazes, after 20 steps
+    curves = [[{"steps": 10, "solved": [0.9, 0.9]}, {"steps": 20, "solved": list(rates)}] for rates in solved]
+    rows = [{"curriculum": "dr", "mazes": ["A", "B"], "curve": curve} for curve in curves]
+    _, line = mazes.table(rows).splitlines()
+    assert line.split() == ["dr", "20", "2", "30", "50", "40", "25", "to", "55"]
 
 
 def test_ppo_plays_minatar_by_the_rules_of_gymnax_where_it_is_compared_with_gymnax(monkeypatch):
