@@ -16,8 +16,8 @@ from jaxenv.wrappers.stack._make import OPTIONS
 # --- arguments of several commands ------------------------------------------------------------------------------------
 
 
-def add_lanes(command: Parser, default: int, help: str = "number of lanes") -> None:
-    """Adds ``--num-envs``."""
+def add_lanes(command: Parser, default: int | None, help: str = "number of lanes") -> None:
+    """Adds ``--num-envs``; without a default it is ``None``, the lanes of one game."""
     command.add_argument("--num-envs", metavar="N", type=integer(1), default=default, help=help)
 
 

@@ -39,7 +39,7 @@ def add(command: Parser) -> None:
     add_policy(command)
     add_modules(command)
     command.add_argument("--out", metavar="FILE", default="rollout.gif", help="the file: .gif, .mp4 or .png")
-    add_lanes(command, 1, "number of lanes, side by side")
+    add_lanes(command, None, "number of lanes, side by side (default: those of one game)")
     command.add_argument(
         "--num-steps",
         metavar="T",
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
             if args.id not in (None, trained.config.env_id):
                 args.parser.error(f"{args.folder} is a run of {trained.config.env_id}, not of {args.id}: leave out ID")
             env = trained.make_env(args.num_envs, **settings)
-            played = {"policy": trained.policy, "initial_memory": trained.make_memory(args.num_envs)}
+            played = {"policy": trained.policy, "initial_memory": trained.make_memory(env.num_envs)}
             shown = f"  {trained.config.env_id}, seed {trained.seed} after {trained.steps:,} steps"
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")

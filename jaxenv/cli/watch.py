@@ -48,7 +48,7 @@ def add(command: Parser) -> None:
     )
     add_policy(command)
     add_modules(command)
-    add_lanes(command, 1, "number of lanes, side by side as far as they fit")
+    add_lanes(command, None, "number of lanes, side by side as far as they fit (default: those of one game)")
     command.add_argument(
         "--episodes", metavar="N", type=integer(1), help="quit after N episodes of every lane (default: on q or Ctrl-C)"
     )
@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> None:
     left_out = 0
     try:
         newest = _Newest(args.folder, args.policy_seed, args.modules)
-        layout = Layout.fit(args.num_envs, *_terminal.terminal_size())
+        lanes = args.num_envs or newest.trained.make_env(**settings).num_envs
+        layout = Layout.fit(lanes, *_terminal.terminal_size())
         env = newest.trained.make_env(layout.lanes, **settings)
         player = Player(env, newest.trained.policy, newest.trained.config.max_eval_steps)
         with _terminal.Screen() as screen:

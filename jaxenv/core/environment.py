@@ -418,6 +418,11 @@ class Environment(Module, abc.ABC):
         return len(self.agent_names)
 
     @property
+    def lanes_per_game(self) -> int:
+        """The number of lanes, one after another, that play one game; 1 unless agents are lanes, as `AgentsAsLanes`."""
+        return 1
+
+    @property
     def turns(self) -> bool:
         """Whether the agents move in turns: ``env_info["player"]`` (int32 ``[B]``) says whose move the row shows.
 

@@ -191,6 +191,10 @@ class Wrapper(Environment):
         return self.env.agent_names
 
     @property
+    def lanes_per_game(self) -> int:
+        return self.env.lanes_per_game
+
+    @property
     def turns(self) -> bool:
         return self.env.turns
 

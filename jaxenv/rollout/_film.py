@@ -92,7 +92,8 @@ def film(
     `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
 
     Args:
-        env: an environment that has pictures. Its ``num_envs`` lanes are shown together.
+        env: an environment that has pictures. Its ``num_envs`` lanes are shown together; where agents are
+            lanes, each game is shown once.
         policy: as in `jaxenv.unroll`; random actions by default.
         key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
         num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By

@@ -50,7 +50,7 @@ def frames(
         check_integer(owner, "max_steps", max_steps, 1)
     check_integer(owner, "num_steps", 0 if num_steps is None else num_steps, 0)
     check_bool(owner, "captions", captions)
-    grid = Grid(check_size(owner, size), env.num_envs, captions)
+    grid = Grid(check_size(owner, size), env.num_envs // env.lanes_per_game, captions)
     policy = random_policy(env) if policy is None else policy
     shown = moments(owner, env, policy, key, num_steps, max_steps, grid.size, initial_memory)
     return map(grid.frame, shown), grid.parts
@@ -70,25 +70,34 @@ def moments(
     start = env.reset(jax.random.key(0) if key is None else key)
     loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
 
-    def first(state: Tree) -> Moment:
-        none = jnp.zeros(env.clock(state).step.shape, jnp.float32)
-        return Moment(env.render(state, size), env.clock(state).step, none, none > 0)
+    def moment_of(state: Tree, total: jax.Array, over: jax.Array) -> Moment:
+        """The lanes of a game share a picture, the sum of their returns, and stand still when the last is over."""
+        picture, step = (x[:: env.lanes_per_game] for x in (env.render(state, size), env.clock(state).step))
+        total, over = (x.reshape(-1, env.lanes_per_game) for x in (total, over))
+        return Moment(picture, step, total.sum(axis=1), over.all(axis=1))
 
-    def step(carry: tuple[tuple[Any, TimeStep, Any], Moment], _: Any) -> tuple[Any, ...]:
-        of_loop, shown = carry
+    def first(state: Tree) -> tuple[jax.Array, jax.Array, Moment]:
+        none = jnp.zeros(env.clock(state).step.shape, jnp.float32)
+        return none, none > 0, moment_of(state, none, none > 0)
+
+    def step(carry: tuple[tuple[Any, TimeStep, Any], tuple[jax.Array, jax.Array, Moment]], _: Any) -> tuple[Any, ...]:
+        of_loop, (total, over, shown) = carry
         starts = env.episode_starts(of_loop[1])
         of_loop, _ = loop.step(of_loop)
         state, timestep, _ = of_loop
         reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
-        total = jnp.where(starts | timestep.is_first(), 0, shown.total) + reward
-        new = Moment(env.render(state, size), env.clock(state).step, total, shown.over)
+        new_total = jnp.where(starts | timestep.is_first(), 0, total) + reward
         if num_steps is None or env.autoreset is None:
-            new = tree.rebuild(tree.where(shown.over, shown, new), over=shown.over | timestep.is_last())
-        return (of_loop, new), new
+            total, over = jnp.where(over, total, new_total), over | timestep.is_last()
+            shown = tree.where(shown.over, shown, moment_of(state, total, over))
+        else:
+            total = new_total
+            shown = moment_of(state, total, over)
+        return (of_loop, (total, over, shown)), shown
 
-    moment = jax.jit(first)(start[0])
-    yield jax.device_get(moment)
-    carry = ((*start, loop.memory), moment)
+    shown = jax.jit(first)(start[0])
+    yield jax.device_get(moment := shown[-1])
+    carry = ((*start, loop.memory), shown)
     advance = jax.jit(lambda carry: jax.lax.scan(step, carry, None, length=_CHUNK))
     remaining = (max_steps or _MAX_STEPS) if num_steps is None else num_steps
     while remaining:
@@ -104,6 +113,6 @@ def moments(
         cut = np.count_nonzero(~moment.over)
         warnings.warn(
             f"{owner}: the film ends after {_MAX_STEPS:,} steps, before the episodes of {cut} of {moment.over.size} "
-            "lanes: pass max_steps or num_steps",
+            f"{'lanes' if env.lanes_per_game == 1 else 'games'}: pass max_steps or num_steps",
             stacklevel=2,
         )

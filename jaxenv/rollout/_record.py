@@ -29,7 +29,8 @@ def record(
     Pictures are drawn by ``env.render`` inside ``jit``; no display is needed.
 
     Args:
-        env: an environment that has pictures. Its ``num_envs`` lanes are shown together.
+        env: an environment that has pictures. Its ``num_envs`` lanes are shown together; where agents are
+            lanes, each game is shown once.
         policy: as in `jaxenv.unroll`; random actions by default.
         path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
             with a row for each lane.

@@ -34,3 +34,15 @@ def test_a_baseline_is_rendered_by_its_name(capsys, tmp_path):
     assert cli.main(argv) == 0
     assert "Catch-bsuite, seed" in capsys.readouterr().out
     assert file.is_file()
+
+
+@pytest.mark.usefixtures("drifting")
+def test_a_run_whose_agents_are_lanes_is_rendered_as_one_game(capsys, tmp_path):
+    run, film = tmp_path / "run", tmp_path / "game.png"
+    settings = ["--set", "wrappers=AgentsAsLanes", "num_envs=6", "num_eval_episodes=3", "num_evaluations=1"]
+    argv = ["train", "SimpleSpread-mpe", "--algo", "drift", "--total-steps", "96", "--seeds", "1", *settings]
+    assert cli.main([*argv, "--out", str(run)]) == 0
+    assert cli.main(["render", str(run), "--num-steps", "2", "--size", "32", "--out", str(film)]) == 0
+    assert str(film) in capsys.readouterr().out
+    with Image.open(film) as image:
+        assert 32 <= image.size[1] < 64  # one row, not one for each of the three agents

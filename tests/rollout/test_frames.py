@@ -1,5 +1,7 @@
 """What a frame of a film shows, and when a film ends."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,3 +78,29 @@ def test_lanes_without_restarts_stand_still_where_a_number_of_steps_is_given():
     assert shown[-1].over.all()
     assert (shown[-1].step < 15).all()
     np.testing.assert_array_equal(shown[-1].total, shown[-1].step)
+
+
+def move(timestep, stream):
+    return (jnp.sum(timestep.observation > 0, axis=-1) % 5).astype(jnp.int32)
+
+
+@pytest.mark.parametrize("num_steps", [None, 9])
+def test_a_game_whose_agents_are_lanes_is_shown_as_that_of_all_agents(num_steps):
+    make = partial(jaxenv.make, "SimpleSpread-mpe", max_episode_steps=5)
+    shown = [
+        list(moments_of("film", env, move, jax.random.key(1), num_steps, 40, (8, 8), ()))
+        for env in (make(3, wrappers=["AgentsAsLanes"]), make(1))
+    ]
+    assert len(shown[0]) == len(shown[1]) == (num_steps or 5) + 1
+    for lanes, games in zip(*shown, strict=True):
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5), lanes, games)
+
+
+def test_games_whose_agents_are_lanes_have_a_picture_and_the_sum_of_returns_each():
+    env = jaxenv.make("SimpleSpread-mpe", 6, wrappers=["AgentsAsLanes"], max_episode_steps=5)
+    shown = list(moments_of("film", env, move, jax.random.key(1), None, 40, (8, 8), ()))
+    rewards = jaxenv.unroll(env, move, *env.reset(jax.random.key(1)), 6)[1].timestep.reward[1:]
+    np.testing.assert_allclose(shown[-1].total, rewards.reshape(5, 2, 3).sum(axis=(0, 2)), rtol=1e-5)
+    assert shown[-1].picture.shape == (2, 8, 8, 3)
+    assert np.any(shown[-1].picture[0] != shown[-1].picture[1])
+    assert len(jaxenv.film(env, size=8, num_steps=2).parts) == 2

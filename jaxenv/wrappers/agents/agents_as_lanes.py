@@ -111,6 +111,10 @@ class AgentsAsLanes(Wrapper):
     def agent_names(self) -> tuple[str, ...]:
         return ("agent",)
 
+    @property
+    def lanes_per_game(self) -> int:
+        return self.env.num_agents
+
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     @property
