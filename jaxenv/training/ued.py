@@ -46,6 +46,7 @@ class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others.
 
     Attributes:
+        env_options: as in `RunConfig`; by default 25 walls and scaled observations for AMaze, nothing for other ids.
         curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"``, ``"sfl"`` or ``"paired"``; the module describes
             them. ``"paired"`` reads ``num_editor_steps`` of the fields below, and ``"dr"`` none.
         score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;
@@ -64,7 +65,7 @@ class Config(ppo.Config):
     """
 
     env_id: str = "AMaze-13x13-v0"
-    env_options: Any = (("num_walls", 25), ("normalize_obs", True))
+    env_options: Any = None
     total_steps: int = 30_000 * 8192
     num_envs: int = 32
     num_steps: int = 256
@@ -93,6 +94,12 @@ class Config(ppo.Config):
     prioritization: Literal["rank", "proportional"] = "rank"
     temperature: float = tree.static(default=0.3, above=0)
     staleness: float = tree.static(default=0.3, low=0, high=1)
+
+    def __post_init__(self) -> None:
+        if self.env_options is None:
+            of_maze = {"num_walls": 25, "normalize_obs": True} if str(self.env_id).startswith("AMaze") else {}
+            object.__setattr__(self, "env_options", of_maze)
+        super().__post_init__()
 
     @property
     def rows_per_update(self) -> int:

@@ -47,6 +47,13 @@ def test_wrappers_are_part_of_the_environment_that_chooses_the_learner(monkeypat
     assert (name, config.wrappers) == ("ppo", (("DiscretizeAction", {"num_actions": 3}),))
 
 
+def test_options_of_the_maze_are_defaults_of_ued_for_mazes_alone():
+    options = [
+        train.configured(parsed(id, "--algo", "ued"))[1].env_options for id in ("AMaze-13x13-v0", "LunarLander-v3")
+    ]
+    assert options == [(("num_walls", 25), ("normalize_obs", True)), ()]
+
+
 @pytest.fixture
 def preset(monkeypatch):
     """A preset of drift for Catch, and none of ppo."""
