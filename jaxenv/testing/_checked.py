@@ -17,6 +17,7 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
+from jaxenv.wrappers import LevelReplay
 
 _MAX_RANK = 8  # axes of a leaf, lanes included
 
@@ -33,7 +34,8 @@ def checked(env: Environment) -> "Checked":
     - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
     - a level that is given inside of ``jax.jit``, where the values are not known before, holds a float that is not
-      finite, or the task refuses it by ``check_level``. Levels assigned in a ``LevelReplay`` are not checked there;
+      finite, or the task refuses it by ``check_level``. A level that was assigned in a ``LevelReplay`` is checked when
+      an episode starts in it;
     - a lane steps past LAST, in a stack without ``AutoReset``: such a step would keep paying rewards. Restart the lane
       with ``jaxenv.reset_where``.
 
@@ -110,7 +112,9 @@ class Checked(Wrapper):
 
 def _begin_and_check(env: Environment, keys: Any, env_id: Any, episode: Any, previous: Tree) -> tuple[Tree, TimeStep]:
     state, timestep = env.begin(keys, env_id, episode, previous)
-    _check_row(env, env.clock(state), timestep, jnp.ones_like(timestep.is_first()))
+    starts = jnp.ones_like(timestep.is_first())
+    _check_replayed(env, state, starts)
+    _check_row(env, env.clock(state), timestep, starts)
     return state, timestep
 
 
@@ -123,10 +127,11 @@ def _step_and_check(
         rule = "the episode ended, restart the lane with reset_where"
         _check(env, "step_type", kind, ~ended, mask, env.clock(state), rule)
     _check_action(env, state, action, mask & ~timestep.is_first())
-    clock = env.clock(new)
+    clock, starts = env.clock(new), timestep.is_first()
     if env.autoreset == "same_step":
         # The last row of an episode still belongs to it, although the state already belongs to the next one.
-        clock = tree.where(timestep.is_last(), env.clock(state).tick(), clock)
+        clock, starts = tree.where(timestep.is_last(), env.clock(state).tick(), clock), timestep.is_last()
+    _check_replayed(env, new, mask & starts)
     _check_row(env, clock, timestep, mask)
     return new, timestep
 
@@ -180,6 +185,15 @@ def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Arr
         _check(env, "env_info.abnormal", abnormal, ~abnormal, used, clock, rule)
 
 
+def _check_replayed(env: Environment, state: Tree, starts: jax.Array) -> None:
+    """Adds errors for the levels of a `LevelReplay` in which the lanes of ``starts`` (bool ``[B]``) start."""
+    while isinstance(env, Wrapper):
+        layer = env
+        if isinstance(layer, LevelReplay) and layer.of == "level":
+            _check_level(layer, Start(state.place, state.given & starts))
+        env, state = layer.env, layer.inner(state)
+
+
 def _check_level(env: Environment, start: Start) -> None:
     """Adds errors for levels that are not finite, or that the task refuses on the host."""
     used = jnp.ones(start.num_lanes, bool) if start.given is None else start.given
@@ -190,7 +204,12 @@ def _check_level(env: Environment, start: Start) -> None:
             _check(env, _name("level", path), x, holds, used, None, "it must be finite")
             finite = finite & holds.reshape(*used.shape, -1).all(axis=1)
     lane = jnp.zeros((), jnp.int32)
-    refused = jax.pure_callback(_first_refused, lane, env, start.place, used & finite, vmap_method="sequential")
+    asked = used & finite
+    refused = jax.lax.cond(
+        asked.any(),
+        lambda: jax.pure_callback(_first_refused, lane, env, start.place, asked, vmap_method="sequential"),
+        lambda: jnp.full_like(lane, -1),
+    )
     message = f"{_escaped(env)}: level at lane {{index[0]}}: check_level refuses it, call it with this level"
     _report(refused < 0, message, [refused])
 

@@ -15,7 +15,7 @@ from jaxenv.core._start import Start
 from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._checked import checked
-from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeLimit
+from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, LevelReplay, TimeLimit
 from tests.rows import assert_equal
 
 LANES = 3
@@ -422,3 +422,25 @@ def test_the_first_of_several_faults_is_reported():
     env = checked(FromPlace(np.array([2]), num_envs=LANES))
     level = Place(np.array([[1, 1], [-1, 1], [-1, np.nan]], np.float32))
     assert "level.at[1] at lane 2 is nan" in error_of(lambda level, key: env.reset(key, level=level), level)
+
+
+@pytest.mark.parametrize(("mode", "restart"), [("next_step", 3), ("same_step", 2)])
+@pytest.mark.parametrize(
+    ("value", "message"), [((-3, 1), "level at lane 1: check_level"), ((1, np.nan), "level.at[1]")]
+)
+def test_a_level_of_a_replay_is_checked_when_an_episode_starts_in_it(mode, restart, value, message):
+    replay = LevelReplay(AutoReset(FromPlace(np.array([2]), num_envs=LANES), mode))
+    env = checked(replay)
+
+    def played(steps, mask):
+        def play(level, key):
+            state, _ = env.reset(key)
+            state = replay.assign(state, level, mask)
+            return jax.lax.scan(lambda state, _: env.step(state, IDLE), state, length=steps)
+
+        return error_of(play, places(1, value)) or ""
+
+    everywhere, elsewhere = jnp.ones(LANES, bool), jnp.array([True, False, True])
+    assert played(restart - 1, everywhere) == ""
+    assert message in played(restart, everywhere)
+    assert played(restart + 1, elsewhere) == ""
