@@ -32,6 +32,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data, tree
+from jaxenv.core._start import require_none
 from jaxenv.data import level_scores
 from jaxenv.training import evaluation, paired, ppo
 from jaxenv.training.evaluation import Curve as Curve
@@ -303,6 +304,8 @@ def make_train(
 
 def _check_levels(config: Config, env: jaxenv.Environment) -> None:
     """Raises a ``ValueError`` unless ``env`` has the levels that the curriculum asks for; nothing is computed."""
+    owner = f"{config.owner}: curriculum {config.curriculum!r}"
+    require_none(owner, env, "the curriculum chooses the levels, give held-out ones to eval_env")
 
     def make(key: jax.Array) -> Any:
         if config.curriculum == "paired":
@@ -314,4 +317,4 @@ def _check_levels(config: Config, env: jaxenv.Environment) -> None:
     try:
         jax.eval_shape(make, jax.random.key(0))
     except ValueError as fault:
-        raise ValueError(f"{config.owner}: curriculum {config.curriculum!r}: {fault}") from None
+        raise ValueError(f"{owner}: {fault}") from None

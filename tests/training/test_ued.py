@@ -256,6 +256,9 @@ def test_wrong_settings_are_refused():
     mesh = jax.make_mesh((1,), ("lanes",), axis_types=(jax.sharding.AxisType.Auto,))
     with pytest.raises(ValueError, match=r"ued: mesh must be None .*'plr'"):
         ued.make_train(config, env, eval_env, mesh)
+    held_out = env.with_level(Code(jnp.arange(LANES)))
+    with pytest.raises(ValueError, match=r"curriculum 'plr': env must not start in levels .*eval_env"):
+        ued.make_train(config, held_out, eval_env)
     with pytest.raises(ValueError, match=r"ued: config must be ued.Config.*got"):
         ued.make_train(ppo.Config(), env, eval_env)
 

@@ -37,8 +37,8 @@ class LevelReplay(Wrapper):
     `jaxenv.reset_where` included, start in them until `assign` or `release` changes that. The current episodes go on.
     ``reset`` and ``reset_where`` with levels assign them as well. ``LevelReplay(env).with_level(levels)`` assigns its
     levels at every ``reset`` and ``reset_where``, and what `assign` and `release` set in between holds until the next
-    one. Levels that ``env`` itself was given are not used. A lane carries one level, and no row holds it: the
-    caller knows what it assigned, and ``given`` where. Put this wrapper outermost, where `assign` can be called.
+    one. A lane carries one level, and no row holds it: the caller knows what it assigned, and ``given`` where. Put this
+    wrapper outermost, where `assign` can be called.
 
     Args:
         env: an environment whose episodes start in JAX.
@@ -46,7 +46,7 @@ class LevelReplay(Wrapper):
             starts in one is a new one, with a clock, time limit, statistics and stacked frames of its own.
 
     Raises:
-        ValueError: for an ``env`` without levels, or with a ``LevelReplay``.
+        ValueError: for an ``env`` without levels, one that was given levels, or one with a ``LevelReplay``.
 
     >>> import jaxenv
     >>> env = LevelReplay(jaxenv.make("FrozenLake8x8-v1", num_envs=2))
@@ -65,6 +65,7 @@ class LevelReplay(Wrapper):
     def check(self) -> None:
         if any(isinstance(layer, LevelReplay) for layer in layers(self.env)):
             raise ValueError("LevelReplay: the environment inside already has a LevelReplay, one is enough")
+        starts.require_none("LevelReplay", self.env, "give them as LevelReplay(env).with_level(levels)")
         starts.level_shapes(self.env)  # raises where there are no levels
 
     def inner(self, state: LevelReplayState) -> Tree:
