@@ -111,6 +111,10 @@ class _Game(Fixed):
         self.action_spaces = {a: space_of(s, spaces, f"{_OWNER}: action") for a, s in actions.items()}
         plain = {a: space_of(s, spaces, f"{_OWNER}: observation") for a, s in observations.items()}
         self._leaves = {a: leaf_spaces(space) for a, space in plain.items()}
+        boxes = list(plain.values())
+        if not env.turns and all(isinstance(x, spaces.Box) and x.dtype == boxes[0].dtype for x in boxes):
+            low, high = (np.concatenate([getattr(x, side).ravel() for x in boxes]) for side in ("low", "high"))
+            self.state_space = spaces.Box(low, high, dtype=boxes[0].dtype)
         self._has_mask = has_action_mask(env) and all(
             isinstance(s, spaces.Discrete) for s in self.action_spaces.values()
         )
@@ -233,7 +237,24 @@ class _Parallel(_Game):
         self.agents = [agent for agent in self.agents if not (terminations[agent] or truncations[agent])]
         return observations, rewards, terminations, truncations, infos
 
+    def state(self) -> np.ndarray:
+        """Returns the observations of all agents, flat, one after another, as PettingZoo's particle tasks do.
+
+        It lies in ``state_space``, a ``Box``, which games with other observations than arrays of one dtype lack.
+
+        Raises:
+            NotImplementedError: for such a game.
+            ValueError: before ``reset`` or after ``close``.
+        """
+        self._check_open()
+        if not hasattr(self, "state_space"):
+            raise NotImplementedError(f"{_OWNER}: state needs observations that are arrays of one dtype, {self.env}")
+        if not self._stepper.started:
+            raise ValueError(f"{_OWNER}: call reset before state")
+        return self._joint.reshape(-1)
+
     def _observed(self, observation: Tree, info: dict[str, Tree]) -> dict[str, Any]:
+        self._joint = observation
         mask = info["action_mask"] if self._has_mask else None
         return {
             agent: self._sample(
