@@ -324,11 +324,11 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
         sides = row["contestants"]
-        rates = {k: v.get("steps_per_second", 0) / 1e3 or v["updates_per_second"] for k, v in sides.items()}
+        rates = {k: v.get("steps_per_second", 0) / 1e6 or v["updates_per_second"] for k, v in sides.items()}
         lines.append([row["part"], row["levels"], str(row["num_envs"]), f"{rates['jaxenv']:.3g}"])
         for name in peers:
             lines[-1] += [f"{rates[name]:.3g}", f"{row['ratios'][name]:.1f}x"] if name in rates else ["-", "-"]
-    title = "Thousand random steps, or updates of robust PLR, per second; ratio: how many times faster jaxenv is."
+    title = "Million random steps, or updates of robust PLR, per second; ratio: how many times faster jaxenv is."
     return "\n".join([title, measure.table(header, lines)])
 
 

@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> None:
     left_out = 0
     try:
         newest = _Newest(args.folder, args.policy_seed, args.modules)
-        lanes = args.num_envs or newest.trained.make_env(**settings).num_envs
-        layout = Layout.fit(lanes, *_terminal.terminal_size())
+        game = newest.trained.make_env(**settings)
+        layout = Layout.fit(args.num_envs or game.num_envs, *_terminal.terminal_size(), game.lanes_per_game)
         env = newest.trained.make_env(layout.lanes, **settings)
         player = Player(env, newest.trained.policy, newest.trained.config.max_eval_steps)
         with _terminal.Screen() as screen:
@@ -157,8 +157,8 @@ class Layout(NamedTuple):
     width: int  # columns of the terminal
 
     @classmethod
-    def fit(cls, lanes: int, width: int, height: int) -> "Layout":
-        """Returns the layout for a terminal of ``width`` columns and ``height`` lines."""
+    def fit(cls, lanes: int, width: int, height: int, per_game: int = 1) -> "Layout":
+        """Returns the layout for a terminal of ``width`` columns and ``height`` lines, of whole games."""
 
         def side(lanes: int, columns: int) -> int:
             rows = math.ceil(lanes / columns)
@@ -166,9 +166,9 @@ class Layout(NamedTuple):
             down = (height - 2) // rows - 1  # a title, a line of keys, and a caption below each lane
             return min(across, 2 * down, _LARGEST) // 2 * 2
 
-        for count in range(lanes, 0, -1):
+        for count in range(lanes, 0, -per_game):
             columns = max(range(1, count + 1), key=lambda n: side(count, n))
-            if side(count, columns) >= _LEAST or count == 1:
+            if side(count, columns) >= _LEAST or count <= per_game:
                 return cls(count, columns, max(side(count, columns), 8), width)
         raise AssertionError
 

@@ -240,7 +240,7 @@ class _Parallel(_Game):
     def state(self) -> np.ndarray:
         """Returns the observations of all agents, flat, one after another, as PettingZoo's particle tasks do.
 
-        It lies in ``state_space``, a ``Box``, which games with other observations than arrays of one dtype lack.
+        It lies in ``state_space``. Only games have both whose observation spaces are a ``Box`` of one dtype.
 
         Raises:
             NotImplementedError: for such a game.
@@ -248,10 +248,12 @@ class _Parallel(_Game):
         """
         self._check_open()
         if not hasattr(self, "state_space"):
-            raise NotImplementedError(f"{_OWNER}: state needs observations that are arrays of one dtype, {self.env}")
+            raise NotImplementedError(
+                f"{_OWNER}: state needs observation spaces that are a Box of one dtype: {self.env}"
+            )
         if not self._stepper.started:
             raise ValueError(f"{_OWNER}: call reset before state")
-        return self._joint.reshape(-1)
+        return self._joint.reshape(-1).copy()
 
     def _observed(self, observation: Tree, info: dict[str, Tree]) -> dict[str, Any]:
         self._joint = observation

@@ -53,7 +53,7 @@ class Film:
 
         Args:
             path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
-                with a row for each lane.
+                with a row for each lane that is shown.
 
         Raises:
             ValueError: for another kind of file, or a folder that does not exist.

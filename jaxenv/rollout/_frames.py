@@ -86,7 +86,9 @@ def moments(
         of_loop, _ = loop.step(of_loop)
         state, timestep, _ = of_loop
         reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
-        new_total = jnp.where(starts | timestep.is_first(), 0, total) + reward
+        # Agents that have left repeat FIRST rows until the game ends, and keep their return.
+        begins = (starts | timestep.is_first()).reshape(-1, env.lanes_per_game).all(axis=1)
+        new_total = jnp.where(jnp.repeat(begins, env.lanes_per_game), 0, total) + reward
         if num_steps is None or env.autoreset is None:
             total, over = jnp.where(over, total, new_total), over | timestep.is_last()
             shown = tree.where(shown.over, shown, moment_of(state, total, over))

@@ -33,7 +33,7 @@ def record(
             lanes, each game is shown once.
         policy: as in `jaxenv.unroll`; random actions by default.
         path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
-            with a row for each lane.
+            with a row for each lane that is shown.
         key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
         num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
             default the first episode of every lane is shown: a lane whose episode has ended stands still until the last

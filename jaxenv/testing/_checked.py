@@ -35,7 +35,7 @@ def checked(env: Environment) -> "Checked":
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
     - a level that is given inside of ``jax.jit``, where the values are not known before, holds a float that is not
       finite, or the task refuses it by ``check_level``. A level that was assigned in a ``LevelReplay`` is checked when
-      an episode starts in it;
+      an episode starts in it, and by ``reset_where`` in all lanes;
     - a lane steps past LAST, in a stack without ``AutoReset``: such a step would keep paying rewards. Restart the lane
       with ``jaxenv.reset_where``.
 
@@ -190,7 +190,8 @@ def _check_replayed(env: Environment, state: Tree, starts: jax.Array) -> None:
     while isinstance(env, Wrapper):
         layer = env
         if isinstance(layer, LevelReplay) and layer.of == "level":
-            _check_level(layer, Start(state.place, state.given & starts))
+            of_games = starts.reshape(*state.given.shape, -1).all(axis=1)  # where agents outside are lanes
+            _check_level(layer, Start(state.place, state.given & of_games))
         env, state = layer.env, layer.inner(state)
 
 

@@ -47,7 +47,8 @@ class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others.
 
     Attributes:
-        env_options: as in `RunConfig`; by default 25 walls and scaled observations for AMaze, nothing for other ids.
+        env_options: as in `RunConfig`; a new config has 25 walls and scaled observations by default for AMaze, nothing
+            for other ids.
         curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"``, ``"sfl"`` or ``"paired"``; the module describes
             them. ``"paired"`` reads ``num_editor_steps`` of the fields below, and ``"dr"`` none.
         score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;
@@ -164,6 +165,8 @@ def make_train(
         ValueError: for a mesh, and as the ``make_train`` of `ppo`.
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
+    owner = f"{config.owner}: curriculum {config.curriculum!r}"
+    require_none(owner, env, "the curriculum chooses the levels, give held-out ones to eval_env")
     if config.curriculum == "dr":
         return ppo.make_train(config, env, eval_env, mesh)
     if mesh is not None:
@@ -304,8 +307,6 @@ def make_train(
 
 def _check_levels(config: Config, env: jaxenv.Environment) -> None:
     """Raises a ``ValueError`` unless ``env`` has the levels that the curriculum asks for; nothing is computed."""
-    owner = f"{config.owner}: curriculum {config.curriculum!r}"
-    require_none(owner, env, "the curriculum chooses the levels, give held-out ones to eval_env")
 
     def make(key: jax.Array) -> Any:
         if config.curriculum == "paired":
@@ -317,4 +318,4 @@ def _check_levels(config: Config, env: jaxenv.Environment) -> None:
     try:
         jax.eval_shape(make, jax.random.key(0))
     except ValueError as fault:
-        raise ValueError(f"{owner}: {fault}") from None
+        raise ValueError(f"{config.owner}: curriculum {config.curriculum!r}: {fault}") from None

@@ -30,7 +30,7 @@ class Walkers(Task):
 
     def transition(self, state, action, stream):
         acts = jnp.where(state.alive, action, 0)
-        position = state.position + (acts == 1)
+        position = state.position + (acts == 1).astype(jnp.int32)
         left = acts == 2
         alive = state.alive & ~left
         reward = jnp.where(state.alive, position, 0).astype(jnp.float32)
@@ -50,7 +50,7 @@ class Walkers(Task):
         return specs.Bounded((2,), np.int32, 0, 2)
 
     def draw(self, state, canvas):
-        return canvas.disc(0.2 + 0.2 * state.position[:, 0], 0.5, 0.1, WHITE)
+        return canvas.disc(0.2 + 0.2 * state.position[:, 0].astype(jnp.float32), 0.5, 0.1, WHITE)
 
 
 class Nim(games.Nim):

@@ -221,7 +221,7 @@ def test_observations_and_actions_may_be_dicts():
     }
     shapes = specs_of(to_pettingzoo(dicts(spaces)))
     assert shapes == {"red": (4, (3,)), "blue": (6, (3,))}
-    with pytest.raises(NotImplementedError, match="state needs observations that are arrays"):
+    with pytest.raises(NotImplementedError, match="state needs observation spaces that are a Box"):
         to_pettingzoo(dicts(spaces)).state()
 
 

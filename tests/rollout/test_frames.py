@@ -11,6 +11,8 @@ import jaxenv
 from jaxenv.canvas._grid import Grid
 from jaxenv.rollout import _frames
 from jaxenv.rollout._frames import moments as moments_of
+from jaxenv.wrappers import AgentsAsLanes, AutoReset
+from tests.interop.games import Walkers
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,9 @@ def test_a_game_whose_agents_are_lanes_is_shown_as_that_of_all_agents(num_steps)
     ]
     assert len(shown[0]) == len(shown[1]) == (num_steps or 5) + 1
     for lanes, games in zip(*shown, strict=True):
-        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5), lanes, games)
+        np.testing.assert_allclose(lanes.picture.astype(int), games.picture, atol=1)
+        np.testing.assert_array_equal((lanes.step, lanes.over), (games.step, games.over))
+        np.testing.assert_allclose(lanes.total, games.total, rtol=1e-5)
 
 
 def test_games_whose_agents_are_lanes_have_a_picture_and_the_sum_of_returns_each():
@@ -104,3 +108,15 @@ def test_games_whose_agents_are_lanes_have_a_picture_and_the_sum_of_returns_each
     assert shown[-1].picture.shape == (2, 8, 8, 3)
     assert np.any(shown[-1].picture[0] != shown[-1].picture[1])
     assert len(jaxenv.film(env, size=8, num_steps=2).parts) == 2
+
+
+def test_an_agent_that_has_left_keeps_its_return_until_the_game_ends():
+    env = AgentsAsLanes(AutoReset(Walkers(num_envs=1)))
+
+    def leave_or_go_on(timestep, stream):
+        """The first walks to 2 and stays, the second leaves at once."""
+        place = jnp.argmax(timestep.observation, axis=-1)
+        return jnp.where(jnp.arange(2) == 0, (place < 2).astype(jnp.int32), np.int32(2))
+
+    shown = moments_of("film", env, leave_or_go_on, jax.random.key(1), 4, None, (8, 8), ())
+    assert [float(moment.total[0]) for moment in shown] == [0, 2, 4, 6, 8]  # the second got 1

@@ -257,8 +257,9 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match=r"ued: mesh must be None .*'plr'"):
         ued.make_train(config, env, eval_env, mesh)
     held_out = env.with_level(Code(jnp.arange(LANES)))
-    with pytest.raises(ValueError, match=r"curriculum 'plr': env must not start in levels .*eval_env"):
-        ued.make_train(config, held_out, eval_env)
+    for curriculum in ("dr", "plr"):
+        with pytest.raises(ValueError, match=rf"curriculum '{curriculum}': env must not start in levels .*eval_env"):
+            ued.make_train(dataclasses.replace(config, curriculum=curriculum), held_out, eval_env)
     with pytest.raises(ValueError, match=r"ued: config must be ued.Config.*got"):
         ued.make_train(ppo.Config(), env, eval_env)
 

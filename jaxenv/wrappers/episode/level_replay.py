@@ -65,7 +65,8 @@ class LevelReplay(Wrapper):
     def check(self) -> None:
         if any(isinstance(layer, LevelReplay) for layer in layers(self.env)):
             raise ValueError("LevelReplay: the environment inside already has a LevelReplay, one is enough")
-        starts.require_none("LevelReplay", self.env, "give them as LevelReplay(env).with_level(levels)")
+        hint = "give them as LevelReplay(env).with_level(levels)" if self.of == "level" else "use one without them"
+        starts.require_none("LevelReplay", self.env, hint)
         starts.level_shapes(self.env)  # raises where there are no levels
 
     def inner(self, state: LevelReplayState) -> Tree:
