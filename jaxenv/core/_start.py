@@ -53,13 +53,6 @@ def started(call: str, env: E, lanes: int, level: Tree, from_state: Tree) -> E:
     return env._with_start(start)
 
 
-def require_none(owner: str, env: "Environment", hint: str) -> None:
-    """Raises a ``ValueError`` if ``env`` was given levels or states; ``owner`` chooses where its episodes start."""
-    if any(isinstance(x, Start) for x in jax.tree.leaves(env, is_leaf=lambda x: isinstance(x, Start))):
-        rule = "env must not start in levels of its own, which no episode would use"
-        raise ValueError(f"{owner}: {rule}, {env} does: {hint}")
-
-
 def of_levels(call: str, env: "Environment", level: Tree) -> Start:
     """Returns starts in ``level``, for all lanes; raises a ``ValueError`` if it is not a level of ``env``."""
     level = _checked(call, env, "level", level, level_shapes(env))

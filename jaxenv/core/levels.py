@@ -51,6 +51,22 @@ def mutate_level(env: Environment, level: Tree, key: jax.Array) -> Tree:
     return _start.of_levels("mutate_level: the result", env, mutated).place
 
 
+def refuse_given_levels(owner: str, env: Environment, hint: str) -> None:
+    """Refuses an environment whose episodes start in given levels or states, where they would be dropped.
+
+    Args:
+        owner: who chooses the levels, the first word of the error.
+        env: any environment.
+        hint: what to do instead, the end of the error.
+
+    Raises:
+        ValueError: if ``env.with_level`` was called.
+    """
+    if any(isinstance(x, _start.Start) for x in jax.tree.leaves(env, is_leaf=lambda x: isinstance(x, _start.Start))):
+        rule = "env must not start in levels of its own, which no episode would use"
+        raise ValueError(f"{owner}: {rule}, {env} does: {hint}")
+
+
 @self_compiling
 def _sampled(env: Environment, key: jax.Array, env_id: jax.Array | None) -> Tree:
     if env_id is None:

@@ -32,7 +32,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data, tree
-from jaxenv.core._start import require_none
+from jaxenv.core.levels import refuse_given_levels
 from jaxenv.data import level_scores
 from jaxenv.training import evaluation, paired, ppo
 from jaxenv.training.evaluation import Curve as Curve
@@ -166,7 +166,7 @@ def make_train(
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     owner = f"{config.owner}: curriculum {config.curriculum!r}"
-    require_none(owner, env, "the curriculum chooses the levels, give held-out ones to eval_env")
+    refuse_given_levels(owner, env, "the curriculum chooses the levels, give held-out ones to eval_env")
     if config.curriculum == "dr":
         return ppo.make_train(config, env, eval_env, mesh)
     if mesh is not None:

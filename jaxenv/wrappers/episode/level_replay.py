@@ -11,6 +11,7 @@ from jaxenv._util.checks import check_mask
 from jaxenv.core import Environment, TimeStep, Wrapper, layers
 from jaxenv.core import _start as starts
 from jaxenv.core._start import Start
+from jaxenv.core.levels import refuse_given_levels
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
@@ -66,7 +67,7 @@ class LevelReplay(Wrapper):
         if any(isinstance(layer, LevelReplay) for layer in layers(self.env)):
             raise ValueError("LevelReplay: the environment inside already has a LevelReplay, one is enough")
         hint = "give them as LevelReplay(env).with_level(levels)" if self.of == "level" else "use one without them"
-        starts.require_none("LevelReplay", self.env, hint)
+        refuse_given_levels("LevelReplay", self.env, hint)
         starts.level_shapes(self.env)  # raises where there are no levels
 
     def inner(self, state: LevelReplayState) -> Tree:
