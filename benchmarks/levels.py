@@ -22,7 +22,7 @@ import jaxenv
 from benchmarks import command, measure
 from benchmarks import ours as own_rollouts
 from benchmarks.measure import Contestant, Row, jax_contestant
-from benchmarks.peers import Unavailable
+from benchmarks.peers import Unavailable, importable, module_of_file
 from jaxenv._util.library import default_types
 from jaxenv.cli._arguments import one_line
 from jaxenv.training import ued
@@ -103,27 +103,26 @@ def jaxued_rollout(path: pathlib.Path, levels: str, num_envs: int, num_steps: in
 def jaxued_plr(path: pathlib.Path, levels: str, num_updates: int) -> tuple[Any, Update]:
     """Takes state and update from ``main`` of jaxued's ``examples/maze_plr.py``, unchanged, without its logger."""
     sys.path.insert(0, str(path / "src"))
-    config = CONFIG
     settings = {
         "num_updates": num_updates,
         "eval_freq": num_updates + 1,
-        "num_train_envs": config.num_envs,
-        "num_steps": config.num_steps,
-        "epoch_ppo": config.num_epochs,
-        "num_minibatches": config.num_minibatches,
-        "lr": config.learning_rate,
-        "gamma": config.gamma,
-        "gae_lambda": config.lambda_,
-        "clip_eps": config.clip,
-        "entropy_coeff": config.entropy_cost,
-        "critic_coeff": config.value_cost,
-        "max_grad_norm": config.max_gradient_norm,
-        "level_buffer_capacity": config.capacity,
-        "minimum_fill_ratio": config.fill,
+        "num_train_envs": CONFIG.num_envs,
+        "num_steps": CONFIG.num_steps,
+        "epoch_ppo": CONFIG.num_epochs,
+        "num_minibatches": CONFIG.num_minibatches,
+        "lr": CONFIG.learning_rate,
+        "gamma": CONFIG.gamma,
+        "gae_lambda": CONFIG.lambda_,
+        "clip_eps": CONFIG.clip,
+        "entropy_coeff": CONFIG.entropy_cost,
+        "critic_coeff": CONFIG.value_cost,
+        "max_grad_norm": CONFIG.max_gradient_norm,
+        "level_buffer_capacity": CONFIG.capacity,
+        "minimum_fill_ratio": CONFIG.fill,
         "replay_prob": float(levels == "replayed"),
-        "staleness_coeff": config.staleness,
-        "temperature": config.temperature,
-        "num_edits": config.num_edits,
+        "staleness_coeff": CONFIG.staleness,
+        "temperature": CONFIG.temperature,
+        "num_edits": CONFIG.num_edits,
         **_ONLY_JAXUED,
     }
     jitted: dict[str, Any] = {}
@@ -132,10 +131,9 @@ def jaxued_plr(path: pathlib.Path, levels: str, num_updates: int) -> tuple[Any, 
         jitted[function.__name__] = function
         return jax.jit(function, **options)
 
-    module = types.ModuleType("maze_plr")
     unused = dict.fromkeys(("orbax", "orbax.checkpoint"), mock.MagicMock())
-    with mock.patch.dict(sys.modules, {"wandb": mock.MagicMock(config=settings), **unused}):
-        exec(compile((path / "examples" / "maze_plr.py").read_text(), "maze_plr", "exec"), module.__dict__)
+    with importable({"wandb": mock.MagicMock(config=settings), **unused}):
+        module = module_of_file(path / "examples" / "maze_plr.py")
         module.jax = types.SimpleNamespace(**{**vars(jax), "jit": jit})
         train_state = module.main(settings)  # no update: the first evaluation would come after the last one
     # The function that main compiles runs many updates and an evaluation; this is its update.
@@ -175,16 +173,15 @@ def minimax_plr(path: pathlib.Path, levels: str, num_updates: int) -> tuple[Any,
     from minimax.agents import PPOAgent
     from minimax.runners.plr_runner import PLRRunner
 
-    config = CONFIG
     model = models.make(
         "Maze",
         "default_student_cnn",
         output_dim=7,
-        hidden_dim=config.hidden[0],
+        hidden_dim=CONFIG.hidden[0],
         recurrent_arch="lstm",
-        recurrent_hidden_dim=config.recurrent,
+        recurrent_hidden_dim=CONFIG.recurrent,
     )
-    agent = PPOAgent(model, entropy_coef=config.entropy_cost, n_unroll_update=5)
+    agent = PPOAgent(model, entropy_coef=CONFIG.entropy_cost, n_unroll_update=5)
     runner = PLRRunner(
         env_name="Maze",
         env_kwargs={
@@ -195,16 +192,16 @@ def minimax_plr(path: pathlib.Path, levels: str, num_updates: int) -> tuple[Any,
             "normalize_obs": True,
         },
         student_agents=[agent],
-        n_parallel=config.num_envs,
-        n_rollout_steps=config.num_steps,
-        lr=config.learning_rate,
-        discount=config.gamma,
-        gae_lambda=config.lambda_,
+        n_parallel=CONFIG.num_envs,
+        n_rollout_steps=CONFIG.num_steps,
+        lr=CONFIG.learning_rate,
+        discount=CONFIG.gamma,
+        gae_lambda=CONFIG.lambda_,
         replay_prob=float(levels == "replayed"),
-        buffer_size=config.capacity,
-        staleness_coef=config.staleness,
-        temp=config.temperature,
-        min_fill_ratio=config.fill,
+        buffer_size=CONFIG.capacity,
+        staleness_coef=CONFIG.staleness,
+        temp=CONFIG.temperature,
+        min_fill_ratio=CONFIG.fill,
         use_robust_plr=True,
         ued_score="max_mc",
         force_unique=True,

@@ -1,8 +1,12 @@
 """Rollouts of the peers under the same policy, each written as its own users write it."""
 
+import contextlib
 import dataclasses
+import pathlib
 import re
-from collections.abc import Callable
+import sys
+import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -17,6 +21,26 @@ from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 
 class Unavailable(Exception):
     """States in one line why a peer is not part of a comparison."""
+
+
+@contextlib.contextmanager
+def importable(given: dict[str, Any]) -> Iterator[None]:
+    """Makes the given modules importable under their names, in place of what a peer's file imports and does not use."""
+    before = {name: sys.modules[name] for name in given if name in sys.modules}
+    sys.modules.update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def module_of_file(path: pathlib.Path) -> types.ModuleType:
+    """Runs a file of a peer that is not in a package, and returns it as a module."""
+    module = types.ModuleType(path.stem)
+    exec(compile(path.read_text(), path.stem, "exec"), module.__dict__)
+    return module
 
 
 def gymnax(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:

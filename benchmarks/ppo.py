@@ -4,13 +4,12 @@
 """
 
 import argparse
-import contextlib
 import pathlib
 import statistics
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
 
@@ -19,7 +18,7 @@ import numpy as np
 
 import jaxenv
 from benchmarks import command, measure, training
-from benchmarks.peers import Unavailable
+from benchmarks.peers import Unavailable, importable, module_of_file
 from jaxenv._util.library import default_types
 from jaxenv.training import ppo
 
@@ -97,10 +96,10 @@ def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
     }
     try:
         with default_types():
-            with _modules(dict.fromkeys(_UNUSED, mock.MagicMock())):
-                wrappers = _module("wrappers")
-            with _modules({"wrappers": wrappers}):
-                module = _module("ppo")
+            with importable(dict.fromkeys(_UNUSED, mock.MagicMock())):
+                wrappers = module_of_file(_SOURCE / "wrappers.py")
+            with importable({"wrappers": wrappers}):
+                module = module_of_file(_SOURCE / "ppo.py")
             module.gymnax = types.SimpleNamespace(make=_make)
             train = module.make_train(config)
     except (ImportError, ValueError) as error:
@@ -129,25 +128,6 @@ def _make(id: str) -> tuple[Any, Any]:
 
     env.__class__ = Env
     return env, params
-
-
-@contextlib.contextmanager
-def _modules(given: dict[str, Any]) -> Iterator[None]:
-    """Imports the given modules under their names."""
-    before = {name: sys.modules[name] for name in given if name in sys.modules}
-    sys.modules.update(given)
-    try:
-        yield
-    finally:
-        for name in given:
-            del sys.modules[name]
-        sys.modules.update(before)
-
-
-def _module(name: str) -> types.ModuleType:
-    module = types.ModuleType(name)
-    exec(compile((_SOURCE / f"{name}.py").read_text(), name, "exec"), module.__dict__)
-    return module
 
 
 def compare(id: str, num_envs: int, total_steps: int, repeats: int) -> dict[str, Any]:

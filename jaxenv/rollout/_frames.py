@@ -89,12 +89,10 @@ def moments(
         # Agents that have left repeat FIRST rows until the game ends, and keep their return.
         begins = (starts | timestep.is_first()).reshape(-1, env.lanes_per_game).all(axis=1)
         new_total = jnp.where(jnp.repeat(begins, env.lanes_per_game), 0, total) + reward
+        total = jnp.where(over, total, new_total)
         if num_steps is None or env.autoreset is None:
-            total, over = jnp.where(over, total, new_total), over | timestep.is_last()
-            shown = tree.where(shown.over, shown, moment_of(state, total, over))
-        else:
-            total = new_total
-            shown = moment_of(state, total, over)
+            over = over | timestep.is_last()
+        shown = tree.where(shown.over, shown, moment_of(state, total, over))
         return (of_loop, (total, over, shown)), shown
 
     shown = jax.jit(first)(start[0])

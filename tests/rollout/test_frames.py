@@ -90,7 +90,7 @@ def move(timestep, stream):
 def test_a_game_whose_agents_are_lanes_is_shown_as_that_of_all_agents(num_steps):
     make = partial(jaxenv.make, "SimpleSpread-mpe", max_episode_steps=5)
     shown = [
-        list(moments_of("film", env, move, jax.random.key(1), num_steps, 40, (8, 8), ()))
+        list(moments_of("film", env, move, jax.random.key(1), num_steps, 40, (8, 12), ()))
         for env in (make(3, wrappers=["AgentsAsLanes"]), make(1))
     ]
     assert len(shown[0]) == len(shown[1]) == (num_steps or 5) + 1
@@ -102,10 +102,10 @@ def test_a_game_whose_agents_are_lanes_is_shown_as_that_of_all_agents(num_steps)
 
 def test_games_whose_agents_are_lanes_have_a_picture_and_the_sum_of_returns_each():
     env = jaxenv.make("SimpleSpread-mpe", 6, wrappers=["AgentsAsLanes"], max_episode_steps=5)
-    shown = list(moments_of("film", env, move, jax.random.key(1), None, 40, (8, 8), ()))
+    shown = list(moments_of("film", env, move, jax.random.key(1), None, 40, (8, 12), ()))
     rewards = jaxenv.unroll(env, move, *env.reset(jax.random.key(1)), 6)[1].timestep.reward[1:]
     np.testing.assert_allclose(shown[-1].total, rewards.reshape(5, 2, 3).sum(axis=(0, 2)), rtol=1e-5)
-    assert shown[-1].picture.shape == (2, 8, 8, 3)
+    assert shown[-1].picture.shape == (2, 8, 12, 3)
     assert np.any(shown[-1].picture[0] != shown[-1].picture[1])
     assert len(jaxenv.film(env, size=8, num_steps=2).parts) == 2
 
@@ -118,5 +118,5 @@ def test_an_agent_that_has_left_keeps_its_return_until_the_game_ends():
         place = jnp.argmax(timestep.observation, axis=-1)
         return jnp.where(jnp.arange(2) == 0, (place < 2).astype(jnp.int32), np.int32(2))
 
-    shown = moments_of("film", env, leave_or_go_on, jax.random.key(1), 4, None, (8, 8), ())
+    shown = moments_of("film", env, leave_or_go_on, jax.random.key(1), 4, None, (8, 12), ())
     assert [float(moment.total[0]) for moment in shown] == [0, 2, 4, 6, 8]  # the second got 1

@@ -426,7 +426,7 @@ def test_the_first_of_several_faults_is_reported():
 
 @pytest.mark.parametrize(("mode", "restart"), [("next_step", 3), ("same_step", 2)])
 @pytest.mark.parametrize(
-    ("value", "message"), [((-3, 1), "level at lane 1: check_level"), ((1, np.nan), "level.at[1]")]
+    ("value", "message"), [((-3, 1), "level at lane 2: check_level"), ((1, np.nan), "level.at[1]")]
 )
 def test_a_level_of_a_replay_is_checked_when_an_episode_starts_in_it(mode, restart, value, message):
     replay = LevelReplay(AutoReset(FromPlace(np.array([2]), num_envs=LANES), mode))
@@ -438,9 +438,9 @@ def test_a_level_of_a_replay_is_checked_when_an_episode_starts_in_it(mode, resta
             state = replay.assign(state, level, mask)
             return jax.lax.scan(lambda state, _: env.step(state, IDLE), state, length=steps)
 
-        return error_of(play, places(1, value)) or ""
+        return error_of(play, places(2, value)) or ""
 
-    everywhere, elsewhere = jnp.ones(LANES, bool), jnp.array([True, False, True])
+    everywhere, elsewhere = jnp.ones(LANES, bool), jnp.array([True, True, False])
     assert played(restart - 1, everywhere) == ""
     assert message in played(restart, everywhere)
     assert played(restart + 1, elsewhere) == ""
