@@ -85,12 +85,12 @@ class Log(Wrapper):
     def inner(self, state):
         return state.inner
 
-    def begin(self, keys, env_id, episode, previous=None):
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
-        none, nothing = jnp.zeros_like(episode), Sum.zeros(timestep.reward.shape)
+    def begin(self, starts, previous=None):
+        state, timestep = super().begin(starts, previous)
+        none, nothing = jnp.zeros_like(starts.episode), Sum.zeros(timestep.reward.shape)
         if previous is not None:
             return tree.rebuild(previous, inner=state, length=none, of_episode=nothing), timestep
-        lines = (episode.shape[0], len(logged_episodes(self.num_episodes)), len(self.columns))
+        lines = (starts.episode.shape[0], len(logged_episodes(self.num_episodes)), len(self.columns))
         return LogState(state, none, none, none, nothing, nothing, jnp.zeros(lines, jnp.float32)), timestep
 
     def proceed(self, state, action):

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.ours import default_num_steps, rollout
-from jaxenv.core.environment import ResetStrategy
+from jaxenv.core.facts import ResetStrategy
 
 STRATEGIES = get_args(ResetStrategy)
 

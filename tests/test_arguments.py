@@ -74,7 +74,6 @@ CALLS = {
         lambda: random.lane_words(jax.random.key(0), jnp.zeros(2)),
         "lane_words: env_id ...got float32[2]",
     ),
-    "lanes in halves": (lambda: env.check_lanes(2.5), "Counting: num_envs ...got 2.5"),
     # --- shardings, pictures, constructors ---
     "axis of a mesh": (
         lambda: jaxenv.partition_specs(state, axis_name=3),

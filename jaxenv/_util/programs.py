@@ -22,7 +22,7 @@ import jax
 T = TypeVar("T")
 
 # The attributes in which an environment caches its programs and its leaves.
-CACHES = ("_programs", "_leaves")
+CACHES = ("_programs", "_leaves", "_facts")
 
 # How many structures are kept without an environment, with and without compiled programs, which take megabytes.
 _MAX_STRUCTURES = {True: 32, False: 256}

@@ -21,7 +21,7 @@ from jaxenv.cli._arguments import (
     simulate_devices,
 )
 from jaxenv.cli._parser import Parser
-from jaxenv.core.environment import ResetStrategy
+from jaxenv.core.facts import ResetStrategy
 from jaxenv.core.registry import suite_of
 from jaxenv.rollout import ChunkedRollout
 

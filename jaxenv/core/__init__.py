@@ -23,10 +23,12 @@ from jaxenv._util.xla import in_own_kernels as in_own_kernels
 from jaxenv._util.xla import in_small_kernel as in_small_kernel
 from jaxenv._util.xla import take_rows as take_rows
 from jaxenv._util.xla import unshare as unshare
+from jaxenv.core import _describe, _describe_html, levels
 from jaxenv.core import _moments as moments  # noqa: F401
 from jaxenv.core._actions import clip_discrete as clip_discrete
 from jaxenv.core._actions import conform as conform
 from jaxenv.core._actions import toward as toward
+from jaxenv.core._checks import check_no_turns as check_no_turns
 from jaxenv.core._count import Count as Count
 from jaxenv.core._observation import checked_observation as checked_observation
 from jaxenv.core._observation import map_observation as map_observation
@@ -44,13 +46,22 @@ from jaxenv.core.bases import ObservationWrapper as ObservationWrapper
 from jaxenv.core.bases import RewardWrapper as RewardWrapper
 from jaxenv.core.bases import RowRewardWrapper as RowRewardWrapper
 from jaxenv.core.bases import has_batch_state as has_batch_state
-from jaxenv.core.environment import AutoResetMode as AutoResetMode
+from jaxenv.core.entries import check_agents_lead as check_agents_lead
+from jaxenv.core.entries import check_combined as check_combined
+from jaxenv.core.entries import combined_info as combined_info
+from jaxenv.core.entries import marks_of_agents as marks_of_agents
 from jaxenv.core.environment import Environment as Environment
-from jaxenv.core.environment import ResetStrategy as ResetStrategy
 from jaxenv.core.environment import check_environment as check_environment
+from jaxenv.core.facts import AutoResetMode as AutoResetMode
+from jaxenv.core.facts import Facts as Facts
+from jaxenv.core.facts import ResetStrategy as ResetStrategy
 from jaxenv.core.multitask import Multitask as Multitask
 from jaxenv.core.registry import EnvSpec as EnvSpec
 from jaxenv.core.registry import register as register
+from jaxenv.core.starts import Levels as Levels
+from jaxenv.core.starts import Place as Place
+from jaxenv.core.starts import Starts as Starts
+from jaxenv.core.starts import next_episodes as next_episodes
 from jaxenv.core.task import Task as Task
 from jaxenv.core.task import Transition as Transition
 from jaxenv.core.timestep import StepType as StepType
@@ -58,3 +69,8 @@ from jaxenv.core.timestep import TimeStep as TimeStep
 from jaxenv.core.timestep import end_abnormal as end_abnormal
 from jaxenv.core.wrapper import Wrapper as Wrapper
 from jaxenv.core.wrapper import layers as layers
+
+# Methods that read layers of every kind, which stand above `Environment`.
+Environment.describe = _describe.describe  # type: ignore[method-assign]
+Environment._repr_html_ = _describe_html.describe_html  # type: ignore[attr-defined]
+Environment.with_level = levels.with_level  # type: ignore[method-assign]

@@ -6,27 +6,37 @@ checked while they are traced.
 """
 
 import dataclasses
+import re
 import reprlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
-from jaxenv._util.checks import INT32_MAX, Range, check_arrays
+from jaxenv import random, specs, tree
+from jaxenv._util.checks import INT32_MAX, Range, check_arrays, check_integer, is_concrete
 from jaxenv._util.programs import programs_of
+from jaxenv.core import _shapes
+from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.core._reward import checked_reward
+from jaxenv.core.starts import Place
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Stream, note_on_streams
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import is_array, mismatch, type_mismatch
 
-if TYPE_CHECKING:
-    from jaxenv.core.environment import Environment
-    from jaxenv.core.task import Task, Transition
+
+def refuse_overrides_of_final(cls: type, primitives: Mapping[str, str]) -> None:
+    """Raises a ``TypeError`` if a class overrides a final method, with the method to implement in its place."""
+    for name in vars(cls):
+        inherited = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
+        if getattr(getattr(inherited, "fget", inherited), "__final__", False):
+            hint = f": override {primitives[name]}" if name in primitives else ""
+            raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it{hint}")
 
 
 class explained:
@@ -43,7 +53,7 @@ class explained:
 
     __slots__ = ("_arguments", "_call", "_env", "_start")
 
-    def __init__(self, call: str, env: "Environment", *start: Tree, **arguments: Tree):
+    def __init__(self, call: str, env: Any, *start: Tree, **arguments: Tree):
         self._call, self._env, self._start, self._arguments = call, env, start, arguments
 
     def __enter__(self) -> None:
@@ -58,7 +68,7 @@ class explained:
                 check_arrays(self._call, name, value)
 
 
-def start_fault(env: "Environment", *start: Tree) -> str | None:
+def start_fault(env: Any, *start: Tree) -> str | None:
     """Returns the rule that a state, or a state and its timestep, break in ``env``; ``None`` if there is none."""
     try:
         expected = env.start_shapes()
@@ -67,13 +77,13 @@ def start_fault(env: "Environment", *start: Tree) -> str | None:
     if (fault := difference(env, expected, *start)) is not None:
         return fault
     try:
-        env.check_lanes(env.clock(start[0]).env_id.shape[0])
+        check_lanes(env, env.clock(start[0]).env_id.shape[0])
     except ValueError as error:
         return str(error)
     return None
 
 
-def difference(env: "Environment", expected: tuple[Tree, TimeStep], *start: Tree) -> str | None:
+def difference(env: Any, expected: tuple[Tree, TimeStep], *start: Tree) -> str | None:
     """Compares a state, or a state and its timestep, with the ``expected`` ones or their shapes; returns the fault."""
     lanes = None
     for name, own, given in zip(("state", "timestep"), expected, start, strict=False):
@@ -101,7 +111,49 @@ def leaves_with_names(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, 
             yield f"{name}.{tree.path_name(path)}".rstrip("."), shape, x
 
 
-def lane_numbers(env_id: Any) -> jax.Array:
+# --- reset: keys, lanes, levels and states ---------------------------------------------------------------------------
+
+
+def reset_arguments(env: Any, key: Any, env_id: Any) -> tuple[jax.Array, jax.Array | None]:
+    """Returns key and lane numbers of ``reset``; raises a ``ValueError`` for wrong ones."""
+    random.check_typed(key, "reset: key")
+    if env_id is not None:
+        return key, lane_numbers(env, env_id)
+    random.check_lane_keys(key, env.num_envs)
+    if key.ndim == 0 and isinstance(key, jax.core.Tracer) and _is_called_by_jax():
+        key = _refuse_lanes_of_vmap(key, env.num_envs)
+    return key, None
+
+
+def _is_called_by_jax() -> bool:
+    """Returns whether JAX calls ``reset`` itself, as in ``jax.vmap(env.reset)``, and not a function around it."""
+    return sys._getframe(3).f_globals.get("__name__", "").partition(".")[0] == "jax"
+
+
+def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
+    """Returns the key of a batch; raises a ``ValueError`` under ``jax.vmap`` over as many keys as the batch has lanes.
+
+    Other numbers of keys make several batches, for example one per seed.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def one(key: jax.Array) -> jax.Array:
+        return key
+
+    @one.def_vmap
+    def several(axis_size: int, in_batched: list[bool], key: jax.Array) -> tuple[jax.Array, bool]:
+        if axis_size == num_envs > 1:
+            raise ValueError(
+                f"reset: jax.vmap over {axis_size} keys makes {axis_size} batches of num_envs = {num_envs} lanes: call "
+                "env.reset(keys), which takes a key per lane; several batches are jax.vmap(lambda key: env.reset(key))"
+            )
+        return key, in_batched[0]
+
+    result: jax.Array = one(key)
+    return result
+
+
+def lane_numbers(env: Any, env_id: Any) -> jax.Array:
     """Returns lane numbers as int32 ``[B]``; raises a ``ValueError`` for anything else. Tracers are not read."""
     if not isinstance(env_id, jax.core.Tracer):
         values = np.asarray(env_id)
@@ -111,13 +163,130 @@ def lane_numbers(env_id: Any) -> jax.Array:
         Range(low=0, high=INT32_MAX).check("reset", "env_id", values, values.ndim)
         if len(np.unique(values)) < values.size:
             raise ValueError(f"reset: env_id must name each lane once, got {values.tolist()}")
+        _check_whole_games("reset: env_id", env, values)
     lanes = jnp.asarray(env_id)
     if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
         raise ValueError(f"reset: env_id must be integers [B], got {lanes.dtype}{list(lanes.shape)}")
     return lanes.astype(jnp.int32)
 
 
-def check_leading(task: "Environment", method: str, outputs: Tree, batch: tuple[int, ...]) -> None:
+def _check_whole_games(owner: str, env: Any, values: np.ndarray) -> None:
+    """Raises a ``ValueError`` unless known lane numbers are those of whole games, agent by agent."""
+    agents = env.lanes_per_game
+    if agents == 1 or values.ndim != 1:
+        return
+    num_games(env, len(values))
+    games = values.reshape(-1, agents)
+    if np.any(games[:, :1] % agents) or np.any(games != games[:, :1] + np.arange(agents)):
+        rule = f"must be those of whole games, such as {list(range(agents))}, since {agents} lanes play a game together"
+        raise ValueError(f"{owner} {rule}, got {values.tolist()}")
+
+
+def num_games(env: Any, num_lanes: int) -> int:
+    """Returns the number of games that ``num_lanes`` lanes play; raises a ``ValueError`` for a part of a game."""
+    if num_lanes % (agents := env.lanes_per_game):
+        raise ValueError(f"{env}: num_envs must be a multiple of the {agents} agents of a game, got {num_lanes} lanes")
+    return num_lanes // agents
+
+
+def games_of(env: Any) -> Callable[[Declared], int]:
+    """Returns how many lanes of ``env`` share one value of a leaf: those of a game, if its layer holds games."""
+    sizes = [layer.lanes_per_game for layer in _shapes.chain(env)]
+
+    def lanes_per_value(declared: Declared) -> int:
+        names = declared.path.split(".")
+        depth = next(number for number, name in enumerate(names) if name != "env")
+        return int(sizes[0] // sizes[min(depth, len(sizes) - 1)])
+
+    return lanes_per_value
+
+
+def lanes_of_leaves(env: Any) -> Iterator[tuple[str, int]]:
+    """Yields the name of each leaf per lane, and the lanes of ``env`` for which it holds values."""
+    games = games_of(env)
+    for declared in declared_leaves(env):
+        if declared.per_lane:
+            yield re.sub(r"^(env\.)+", "", declared.path), np.shape(declared.value)[0] * games(declared)
+
+
+def check_lanes(env: Any, num_lanes: int) -> None:
+    """Raises a ``ValueError`` unless every leaf per lane holds values for ``num_lanes`` lanes, at least 1."""
+    if not jax.export.is_symbolic_dim(num_lanes):
+        check_integer(f"{env}", "num_envs", num_lanes, 1)
+    num_games(env, num_lanes)
+    for name, lanes in lanes_of_leaves(env):
+        if lanes != num_lanes:
+            raise ValueError(f"{env}: {name} holds {lanes} lanes, the batch has {num_lanes}")
+
+
+def check_index(env: Any, index: Any) -> None:
+    """Raises a ``ValueError`` unless ``index`` holds numbers of lanes for ``take``, known ones those of whole games."""
+    if not (is_array(index) and jnp.ndim(index) == 1 and jnp.issubdtype(jnp.result_type(index), jnp.integer)):
+        got = f"{jnp.result_type(index)}{list(jnp.shape(index))}" if is_array(index) else repr(index)
+        raise ValueError(f"{env}: take: index must be numbers of lanes, integers [K], got {got}")
+    if is_concrete(index):
+        _check_whole_games(f"{env}: take: index", env, np.asarray(index))
+    num_games(env, index.shape[0])
+
+
+def given_place(call: str, env: Any, lanes: int, level: Tree, from_state: Tree) -> Place | None:
+    """Returns where the episodes of ``lanes`` lanes start, if ``level`` or ``from_state`` is given."""
+    if level is not None and from_state is not None:
+        raise ValueError(f"{call}: pass level or from_state, one of the two")
+    if level is None and from_state is None:
+        return None
+    name = "from_state" if level is None else "level"
+    place = place_of_states(call, env, from_state) if level is None else place_of_levels(call, env, level)
+    check_num_places(f"{call}: {name}", env, place, lanes)
+    return place
+
+
+def check_num_places(owner: str, env: Any, place: Place, lanes: int) -> None:
+    """Raises a ``ValueError`` unless there is a place for each of the lanes, or for each of their games."""
+    expected, found = num_games(env, lanes), int(jnp.shape(jax.tree.leaves(place.values)[0])[0])
+    if found != expected:
+        what = f"{expected} games, those of the {lanes} lanes" if expected != lanes else f"{lanes} lanes, as the batch"
+        raise ValueError(f"{owner} must hold {what}, got {found}")
+
+
+def place_of_levels(call: str, env: Any, level: Tree) -> Place:
+    """Returns starts in ``level``, for all lanes; raises a ``ValueError`` if it is not a level of ``env``."""
+    expected = level_shapes(env)
+    check_arrays(call, "level", level)
+    if (fault := mismatch(expected, level, "level")) is not None:
+        raise ValueError(f"{call}: {fault}: pass a level of {env}, as jaxenv.sample_level returns it")
+    lanes = None
+    for where, shape, x in leaves_with_names("level", expected, level):
+        if jnp.ndim(x) == 0 or (jnp.shape(x)[1:], jnp.result_type(x)) != (shape.shape[1:], shape.dtype):
+            kind = f"{shape.dtype}[{', '.join(['lanes', *map(str, shape.shape[1:])])}]"
+            raise ValueError(f"{call}: {where} must be {kind}, got {jnp.result_type(x)}{list(jnp.shape(x))}")
+        lanes = lanes or jnp.shape(x)[0]
+        if jnp.shape(x)[0] != lanes:
+            raise ValueError(f"{call}: {where} must have {lanes} lanes, as the other arrays, got {jnp.shape(x)[0]}")
+        if is_concrete(x) and jnp.issubdtype(shape.dtype, jnp.floating) and not np.all(np.isfinite(np.asarray(x))):
+            lane = int(np.argwhere(~np.isfinite(np.asarray(x)))[0][0])
+            raise ValueError(f"{call}: {where} must be finite, in lane {lane} it is not")
+    if all(map(is_concrete, jax.tree.leaves(level))):
+        env.levels().check(level)
+    return Place(tree.strong(level))
+
+
+def level_shapes(env: Any) -> Tree:
+    """Returns the shapes of the levels of ``env``; nothing is computed."""
+    return _shapes.shapes_of(_shapes.sampled, env, env.spec_lanes)
+
+
+def place_of_states(call: str, env: Any, state: Tree) -> Place:
+    """Returns starts in the states of ``env``, for all lanes; raises a ``ValueError`` for states of another stack."""
+    if (fault := start_fault(env, state)) is not None:
+        raise ValueError(f"{call}: from_state: {fault}")
+    return Place(tree.detach(env.levels().of_state(state)), in_state=True)
+
+
+# --- what a task returns ----------------------------------------------------------------------------------------------
+
+
+def check_leading(task: Any, method: str, outputs: Tree, batch: tuple[int, ...]) -> None:
     """Raises a ``ValueError`` unless every array leads with the lanes."""
     for path, x in jax.tree_util.tree_leaves_with_path(outputs):
         if jnp.shape(x)[:1] != batch:
@@ -127,7 +296,7 @@ def check_leading(task: "Environment", method: str, outputs: Tree, batch: tuple[
             )
 
 
-def check_specs(task: "Task") -> None:
+def check_specs(task: Any) -> None:
     """Raises a ``ValueError`` unless both specs are specs or trees of them, which lead with agents that act at once."""
     for method in ("observation_spec", "action_spec"):
         found = getattr(task, method)()
@@ -141,7 +310,7 @@ def check_specs(task: "Task") -> None:
                     raise ValueError(f"{task}.{method}: {rule}, got {spec!r}")
 
 
-def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) -> None:
+def check_transition(task: Any, out: Any, batch: tuple[int, ...]) -> None:
     """Raises a ``ValueError`` unless reward, end and info lead with the lanes, in their shapes and kinds.
 
     An entry ``abnormal`` of the info must be bool ``[B]``, too.
@@ -162,7 +331,14 @@ def check_transition(task: "Task", out: "Transition", batch: tuple[int, ...]) ->
         raise ValueError(f"{task}.transition: env_info['abnormal'] must be bool{list(batch)}, got {found}")
 
 
-def check_agents(task: "Task", timestep: TimeStep) -> None:
+def check_no_turns(owner: str, env: Any) -> None:
+    """Raises a ``ValueError`` for a game of turns, whose last action was the other agent's."""
+    if env.turns:
+        rule = "env must not be a game of turns, whose last action is the other agent's"
+        raise ValueError(f"{owner}: {rule}, {env} is one: put {owner} outside Opponent")
+
+
+def check_agents(task: Any, timestep: TimeStep) -> None:
     """Raises a ``ValueError`` unless the first rows of a task of several agents lead with ``[B, A]`` where they must.
 
     That is the reward and, if all agents act at once, the info. Games of turns name the player. `check_specs` checks
@@ -184,7 +360,7 @@ def check_agents(task: "Task", timestep: TimeStep) -> None:
             raise ValueError(f"{task}.env_info: {rule}")
 
 
-def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
+def checked_state(task: Any, old: Tree, new: Tree) -> Tree:
     """Returns the new state without weak types; raises a ``ValueError`` if structure, a shape or a dtype changed."""
     if (fault := mismatch(old, new, "state")) is None:
         new = tree.strong(new)
@@ -194,7 +370,7 @@ def checked_state(task: "Task", old: Tree, new: Tree) -> Tree:
     return new
 
 
-def cast_observation(task: "Task", spec: Tree, observation: Tree, num_lanes: int) -> Tree:
+def cast_observation(task: Any, spec: Tree, observation: Tree, num_lanes: int) -> Tree:
     """Casts the observation to the spec's dtypes; raises a ``ValueError`` for another structure or shape, or a loss.
 
     Flags may become integers and both may become floats, but not the other way round: an image from 0 to 1 would be
@@ -224,7 +400,7 @@ def _rank(dtype: Any) -> int:
     return int(dtype != jnp.bool_) + int(jnp.issubdtype(dtype, jnp.inexact))
 
 
-def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Transition":
+def transition_shapes(task: Any, state: Tree, batch: tuple[int, ...]) -> Any:
     """Returns the shapes of a transition. They are cached, so that a reset does not trace again."""
     leaves, structure = tree.flatten((tree.flatten(task)[0], state))
     leaves = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
@@ -234,13 +410,13 @@ def transition_shapes(task: "Task", state: Tree, batch: tuple[int, ...]) -> "Tra
     return programs.result(key, lambda: _transition_shapes(programs.structure, own, state, batch))
 
 
-def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tuple[int, ...]) -> "Transition":
+def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tuple[int, ...]) -> Any:
     task = structure.unflatten(leaves)
     check_specs(task)
     word = jax.ShapeDtypeStruct(batch, jnp.uint32)
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
 
-    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> "Transition":
+    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> Any:
         task = structure.unflatten(leaves)
         out = task.transition(state, action, stream)
         if not hasattr(out, "terminated"):
@@ -258,7 +434,7 @@ def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tu
     return jax.eval_shape(checked, leaves, state, action, Stream(word, word, word, word))
 
 
-def check_returned(task: "Task | str", method: str, name: str, values: Tree) -> None:
+def check_returned(task: Any, method: str, name: str, values: Tree) -> None:
     """Raises a ``ValueError`` if a leaf is not an array, such as an object of a class that is not a pytree."""
     if values is None:
         raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")

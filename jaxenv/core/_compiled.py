@@ -32,7 +32,7 @@ def self_compiling(function: F, check: Callable | None = None) -> F:
     def call(env: Any, *args: Any, **kwargs: Any) -> Any:
         if (own := _known_leaves(env)) is not None and not _one_by_one.get():
             leaves = jax.tree.leaves((args, kwargs))
-            if all(map(is_known_array, leaves)) and env._compiles_itself:
+            if all(map(is_known_array, leaves)) and env.facts.compiles_itself:
                 if check is not None:
                     check(env, *args, **kwargs)
                 if any(map(_is_cut, leaves)):

@@ -1,7 +1,7 @@
 """The parts of a stack, and the text that ``Environment.describe`` returns."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,10 +9,11 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import is_concrete
 from jaxenv.core._declared import Declared, declared_leaves
+from jaxenv.core.elements import Composed
+from jaxenv.core.environment import Environment
+from jaxenv.core.multitask import Multitask
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.tree import Tree
-
-if TYPE_CHECKING:
-    from jaxenv.core.environment import Environment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +37,36 @@ class Param:
     range: str
 
 
-def described_layers(env: "Environment") -> list[Layer]:
+def parts(env: Environment) -> list[Environment]:
+    """Returns the layers of a stack, outermost first, and after a `Composed` its dynamics."""
+    found = layers(env)
+    return [*found, *parts(found[-1].env)] if isinstance(found[-1], Composed) else found
+
+
+def title(layer: Environment) -> str:
+    """Names a layer with its arguments."""
+    if isinstance(layer, Multitask):
+        tasks = ", ".join(map(repr, layer.envs))
+        return f"Multitask({tasks}, task={layer.task}, agent_chooses={layer.agent_chooses})"
+    if isinstance(layer, Composed):
+        groups = {group: getattr(layer, group) for group in ("observations", "actions", "rewards", "terminations")}
+        names = {
+            group: elements.value[0] if group == "actions" else elements.value
+            for group, elements in groups.items()
+            if elements is not None
+        }
+        shown = (f"{group}={'/'.join(given)}" for group, given in names.items())
+        return f"Composed({', '.join(shown)})"
+    return f"{type(layer).__name__ if isinstance(layer, Wrapper) else layer}{arguments(layer)}"
+
+
+def described_layers(env: Environment) -> list[Layer]:
     """Describes the layers of a stack, outermost first."""
-    every = env._layers()
+    every = parts(env)
     sizes, specs = [*map(state_bytes, every), (0, 0)], [*map(_short_specs, every), {}]
     return [
         Layer(
-            layer._title(),
+            title(layer),
             max(sizes[i][0] - sizes[i + 1][0], 0),
             max(sizes[i][1] - sizes[i + 1][1], 0),
             {name: short for name, short in specs[i].items() if short != specs[i + 1].get(name)},
@@ -51,7 +75,7 @@ def described_layers(env: "Environment") -> list[Layer]:
     ]
 
 
-def params(env: "Environment") -> list[Param]:
+def params(env: Environment) -> list[Param]:
     """Returns the params of the physics; for a `Multitask` those of every task."""
     declared = [d for d in declared_leaves(env.unwrapped) if "params." in d.path]
     names = [".".join(part for part in d.path.split(".") if part not in ("env", "params")) for d in declared]
@@ -61,8 +85,14 @@ def params(env: "Environment") -> list[Param]:
     ]
 
 
-def describe(env: "Environment") -> str:
-    """Formats the stack: one line per layer, outermost first, then its params, lanes and specs."""
+def describe(self: Environment) -> str:
+    """Describes the stack as text: one line per layer, outermost first, then its params, lanes and specs.
+
+    The line of a layer shows the arguments that differ from their defaults, and its additions to the layer inside:
+    bytes of state, per lane and for all lanes together, and a changed observation or action. The line of a param
+    shows its value (the smallest and the largest, if lanes differ), its unit and the values that it may take.
+    """
+    env = self
     stack = described_layers(env)
     width = max(len(layer.title) for layer in stack)
     lines = [f"{layer.title:<{width}}  {', '.join(additions(layer))}".rstrip() for layer in stack]
@@ -76,21 +106,21 @@ def additions(layer: Layer) -> list[str]:
     return [f"+{n} B{suffix}" for n, suffix in sizes if n] + [f"{name} {short}" for name, short in layer.specs.items()]
 
 
-def time_limit(env: "Environment") -> str:
+def time_limit(env: Environment) -> str:
     """Returns the limit of the innermost `TimeLimit` in steps, a range if lanes differ; empty without a limit."""
     # By its name: the wrappers are above this module.
-    limits = [d for layer in env._layers() if type(layer).__name__ == "TimeLimit" for d in declared_leaves(layer)]
+    limits = [d for layer in parts(env) if type(layer).__name__ == "TimeLimit" for d in declared_leaves(layer)]
     found = next((d for d in reversed(limits) if d.path == "duration"), None)
     return "" if found is None else _value(found)
 
 
-def size(env: "Environment") -> str:
+def size(env: Environment) -> str:
     """Formats the bytes of state."""
     per_lane, shared = state_bytes(env)
     return f"{per_lane} bytes of state per lane" + (f" and {shared} shared" if shared else "")
 
 
-def arguments(env: "Environment") -> str:
+def arguments(env: Environment) -> str:
     """Formats the constructor arguments of one layer that differ from their defaults, in parentheses."""
     shown = []
     for field in dataclasses.fields(env):
@@ -114,7 +144,7 @@ def _is_default(value: Any, default: Any) -> bool:
     return bool(np.all(np.asarray(value) == np.asarray(default, value.dtype)))
 
 
-def _param_lines(env: "Environment") -> list[str]:
+def _param_lines(env: Environment) -> list[str]:
     """Formats one line per param of the physics: name, value or range of values, unit, and the values allowed."""
     shown = params(env)
     width = max((len(param.name) for param in shown), default=0)
@@ -138,7 +168,7 @@ def _holds_environments(value: Any) -> bool:
     return isinstance(value, tuple) and bool(value) and all(dataclasses.is_dataclass(x) for x in value)
 
 
-def state_bytes(env: "Environment") -> tuple[int, int]:
+def state_bytes(env: Environment) -> tuple[int, int]:
     """Returns the bytes of state per lane, and bytes that all lanes share."""
     state, _ = env.start_shapes()
     nodes = jax.tree.leaves(state, is_leaf=tree.is_shared)
@@ -147,7 +177,7 @@ def state_bytes(env: "Environment") -> tuple[int, int]:
     return (total - together) // env.spec_lanes, together
 
 
-def _short_specs(env: "Environment") -> dict[str, str]:
+def _short_specs(env: Environment) -> dict[str, str]:
     return {"observation": _short(env.observation_spec()), "action": _short(env.action_spec())}
 
 

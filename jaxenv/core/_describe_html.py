@@ -1,22 +1,18 @@
 """The display of an environment in notebooks."""
 
-from typing import TYPE_CHECKING
-
 import jax
 import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.canvas._html import code, head, page, section, table
 from jaxenv.core import _describe
+from jaxenv.core.environment import Environment
 from jaxenv.tree import Tree
-
-if TYPE_CHECKING:
-    from jaxenv.core.environment import Environment
 
 _MAX_ELEMENTS = 8  # the largest spec whose bounds are listed
 
 
-def describe_html(env: "Environment") -> str:
+def describe_html(env: Environment) -> str:
     """Formats the stack, the specs and the params as HTML. Nothing is compiled or computed on a device."""
     lanes = f"{env.num_envs} lane{'s' * (env.num_envs > 1)}"
     limit = _describe.time_limit(env)

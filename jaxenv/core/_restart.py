@@ -18,7 +18,9 @@ from jaxenv import tree
 from jaxenv._util import xla
 from jaxenv._util.checks import check_choice
 from jaxenv.core._merging import merging_batches
-from jaxenv.core.environment import Environment, ResetStrategy
+from jaxenv.core.environment import Environment
+from jaxenv.core.facts import ResetStrategy
+from jaxenv.core.starts import next_episodes
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import Clock
 from jaxenv.tree import Tree
@@ -83,8 +85,7 @@ def start_episodes(
 
 
 def _select(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Any, TimeStep]:
-    clock = env.clock(state)
-    return tree.vary_like(mask, env.begin(clock.key, clock.env_id, clock.episode + 1, previous=state))
+    return tree.vary_like(mask, env.begin(next_episodes(env.clock(state)), state))
 
 
 def _cond(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
@@ -115,8 +116,7 @@ def _compact(block: int, env: Environment, mask: jax.Array, state: Tree, timeste
     def start_block(i: jax.Array, buffers: tuple[Tree, TimeStep]) -> tuple[Tree, TimeStep]:
         index = jax.lax.dynamic_slice(ended, (i * block,), (block,))
         previous = tree.gather(buffers[0], index)
-        clock = env.clock(previous)
-        fresh = env.take(index).begin(clock.key, clock.env_id, clock.episode + 1, previous=previous)
+        fresh = env.take(index).begin(next_episodes(env.clock(previous)), previous)
         return _scatter(buffers, fresh, index)
 
     blocks = (count + np.int32(block - 1)) // np.int32(block)

@@ -20,7 +20,7 @@ from jaxenv._util.checks import is_concrete
 from jaxenv.canvas import Canvas
 from jaxenv.core._actions import clip_discrete, conform
 from jaxenv.core._declared import Declared, check_number
-from jaxenv.core.environment import Environment, ResetStrategy
+from jaxenv.core.facts import Facts, ResetStrategy
 from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -124,7 +124,7 @@ class Composed(Task):
                 f"Composed: weights must be {len(self._reward_names)}, one per reward, "
                 f"got shape {np.shape(self.weights)}"
             )
-        self._first_shapes()  # traces the functions, which raises their errors here
+        self.start_shapes()  # traces the functions, which raises their errors here
 
     @property
     def elements(self) -> tuple[Element, ...]:
@@ -224,8 +224,9 @@ class Composed(Task):
         """The params of the dynamics."""
         return self.env.params
 
-    def with_params(self, **values: Any) -> Self:
+    def _with_params(self, given: Mapping[str, Any]) -> Self:
         """Copies the composition with other params of the dynamics and other ``weights`` by name. Omitted ones stay."""
+        values = dict(given)
         weights = values.pop("weights", None) if self.rewards is not None else None
         changed = tree.rebuild(self, env=self.env.with_params(**values)) if values else self
         if weights is None:
@@ -237,9 +238,20 @@ class Composed(Task):
             tree.rebuild(changed, weights=_stacked(self._reward_names, {**present, **weights}, self.num_envs))
         )
 
+    def _find_facts(self) -> Facts:
+        return dataclasses.replace(super()._find_facts(), salt=self.name or self.env.facts.salt)
+
     @property
-    def _salt(self) -> str:
-        return self.name or self.env._salt
+    def agent_names(self) -> tuple[str, ...]:
+        return self.env.agent_names
+
+    @property
+    def turns(self) -> bool:
+        return self.env.turns
+
+    @property
+    def alternates(self) -> bool:
+        return self.env.alternates
 
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
@@ -256,6 +268,10 @@ class Composed(Task):
     @property
     def action_names(self) -> tuple[str, ...]:
         return self.env.action_names if self.actions is None else ()
+
+    @property
+    def summed_entries(self) -> frozenset[str]:
+        return self.env.summed_entries | {"rewards", "terminations"}
 
     def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         return self.env.draw(state, canvas)
@@ -277,22 +293,11 @@ class Composed(Task):
     def opt_outs(self) -> Mapping[str, str]:
         return self.env.opt_outs
 
-    def _with_num_envs(self, num_envs: int) -> Self:
-        return tree.rebuild(self, env=self.env._with_num_envs(num_envs), num_envs=num_envs)
+    def _with_lanes(self, num_envs: int) -> Self:
+        return tree.rebuild(self, env=self.env._with_lanes(num_envs), num_envs=num_envs)
 
     def close(self) -> None:
         self.env.close()
-
-    def _layers(self) -> list[Environment]:
-        return [self, *self.env._layers()]
-
-    def _title(self) -> str:
-        shown = []
-        for group in _GROUPS:
-            if (elements := getattr(self, group)) is not None:
-                names = elements.value[0] if group == "actions" else elements.value
-                shown.append(f"{group}={'/'.join(names)}")
-        return f"Composed({', '.join(shown)})"
 
     def __repr__(self) -> str:
         return f"<Composed{self.env!r}>" if self.name == self.env.name else f"<{self.name}>"

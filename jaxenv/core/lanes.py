@@ -8,11 +8,12 @@ from jax.sharding import PartitionSpec as P
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_arrays, check_mask, check_text
-from jaxenv.core import _checks, _start
+from jaxenv.core import _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core.bases import BatchWrapper
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.starts import Place, Starts, next_episodes
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.tree import Tree
@@ -48,20 +49,23 @@ def reset_where(
     if key is not None:
         random.check_typed(key, "reset_where: key")
     with _checks.explained("reset_where", env, state, timestep=timestep, mask=mask):
-        lanes = env.clock(state).env_id.shape[0]
-        env = _start.started("reset_where", env, lanes, level, from_state)
-        return _restarted(env, state, timestep, mask, key)
+        place = _checks.given_place("reset_where", env, env.clock(state).env_id.shape[0], level, from_state)
+        return _restarted(env, state, timestep, mask, key, place)
 
 
 @self_compiling
 def _restarted(
-    env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None
+    env: Environment, state: Tree, timestep: TimeStep, mask: jax.Array, key: jax.Array | None, place: Place | None
 ) -> tuple[Tree, TimeStep]:
     clock = env.clock(state)
     check_mask("reset_where", mask, clock.env_id.shape[0])
-    keys = clock.key if key is None else env.lane_words(key, clock.env_id)
-    episode = clock.episode + 1 if key is None else jnp.zeros_like(clock.episode)
-    fresh = tree.detach(env.begin(keys, clock.env_id, episode, previous=state))
+    if env.lanes_per_game > 1:
+        rule = "the agents of a game restart together: restart games inside AgentsAsLanes, or by AutoReset"
+        raise ValueError(f"reset_where: {rule}, got {env}")
+    starts = next_episodes(clock)
+    if key is not None:
+        starts = Starts(env.lane_words(key, clock.env_id), clock.env_id, jnp.zeros_like(clock.episode))
+    fresh = tree.detach(env.begin(starts.at(place), state))
     if (fault := _checks.difference(env, fresh, state, timestep)) is not None:
         raise ValueError(f"reset_where: {fault}")
     return tree.where(mask, fresh, (state, timestep))
@@ -96,7 +100,7 @@ def step_where(
     """
     check_environment("step_where", env)
     check_arrays("step_where", "mask", mask)
-    if env.unwrapped._is_outside_jax:
+    if env.facts.outside_jax:
         raise ValueError(f"step_where: {env} cannot let lanes wait: one engine outside JAX steps all of them")
     with _checks.explained("step_where", env, state):
         check_mask("step_where", mask, env.clock(state).env_id.shape[0])

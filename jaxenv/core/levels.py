@@ -1,14 +1,21 @@
 """Levels: what an episode starts in, as data that leads with the lanes ``[B]``."""
 
+from typing import Any, ClassVar, TypeVar
+
 import jax
 import jax.numpy as jnp
 
-from jaxenv import random
-from jaxenv.core import _checks, _start
+from jaxenv import random, tree
+from jaxenv.core import _calls, _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.starts import Place, Starts
+from jaxenv.core.timestep import TimeStep
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
+
+E = TypeVar("E", bound=Environment)
 
 
 def sample_level(env: Environment, key: jax.Array, env_id: jax.Array | None = None) -> Tree:
@@ -32,7 +39,7 @@ def sample_level(env: Environment, key: jax.Array, env_id: jax.Array | None = No
     if env_id is None:
         random.check_lane_keys(key, env.num_envs)
     else:
-        env_id = _checks.lane_numbers(env_id)
+        env_id = _checks.lane_numbers(env, env_id)
     with _checks.explained("sample_level", env):
         return _sampled(env, key, env_id)
 
@@ -45,14 +52,57 @@ def mutate_level(env: Environment, level: Tree, key: jax.Array) -> Tree:
     """
     check_environment("mutate_level", env)
     random.check_one("mutate_level", key)
-    level = _start.of_levels("mutate_level", env, level).place
+    level = _checks.place_of_levels("mutate_level", env, level).values
     with _checks.explained("mutate_level", env):
         mutated = _mutated(env, level, key)
-    return _start.of_levels("mutate_level: the result", env, mutated).place
+    return _checks.place_of_levels("mutate_level: the result", env, mutated).values
+
+
+class InPlaces(Wrapper):
+    """Starts episodes in given levels or states, those that no layer outside gives another place. Owns nothing.
+
+    `with_level` and `jaxenv.wrappers.LevelReplay` put it into a stack, directly inside ``AutoReset``.
+    """
+
+    level: Any = tree.lanes_leaf()  # or parts of states
+    given: Any = tree.lanes_leaf(default=None)  # bool [B], the lanes that have a place; None for all
+    in_state: bool = tree.static(default=False)
+
+    owns: ClassVar[frozenset[str]] = frozenset()
+    in_evaluation = "kept"
+
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        return super().begin(starts.else_at(Place(self.level, self.given, self.in_state)), previous)
+
+
+def starting_at(env: E, place: Place) -> E:
+    """Returns the stack whose episodes start in ``place`` unless another place is given: adds an `InPlaces`."""
+    if isinstance(env, Wrapper) and (env.autoreset or env.place == "batch" or env.lanes_per_game > 1):
+        return tree.rebuild(env, env=starting_at(env.env, place))
+    inside: Any = InPlaces(env, place.values, place.given, place.in_state)
+    return inside
+
+
+def with_level(self: E, level: Tree) -> E:  # noqa: D417, self is no argument
+    """Returns the environment in which every episode of lane i starts in level i, unless another level is given.
+
+    Args:
+        level: leaves ``[B, ...]``, as `jaxenv.sample_level` returns them. `jaxenv.wrappers.LevelReplay` changes
+            the levels while lanes play.
+
+    Raises:
+        ValueError: for levels of another task, structure, shape or dtype, or that the task refuses.
+    """
+    return starting_at(self, _checks.place_of_levels("with_level", self, level))
+
+
+def given_places(env: Environment) -> InPlaces | None:
+    """Returns the layer that holds the levels that `with_level` gave, if there is one."""
+    return next((layer for layer in layers(env) if isinstance(layer, InPlaces)), None)
 
 
 def refuse_given_levels(owner: str, env: Environment, hint: str) -> None:
-    """Refuses an environment whose episodes start in given levels or states, where they would be dropped.
+    """Refuses an environment whose episodes start in given levels, where they would be dropped.
 
     Args:
         owner: who chooses the levels, the first word of the error.
@@ -62,17 +112,16 @@ def refuse_given_levels(owner: str, env: Environment, hint: str) -> None:
     Raises:
         ValueError: if ``env.with_level`` was called.
     """
-    if any(isinstance(x, _start.Start) for x in jax.tree.leaves(env, is_leaf=lambda x: isinstance(x, _start.Start))):
+    if given_places(env) is not None:
         rule = "env must not start in levels of its own, which no episode would use"
         raise ValueError(f"{owner}: {rule}, {env} does: {hint}")
 
 
 @self_compiling
 def _sampled(env: Environment, key: jax.Array, env_id: jax.Array | None) -> Tree:
-    if env_id is None:
-        env_id = jnp.arange(key.shape[0] if key.ndim else env.num_envs, dtype=jnp.int32)
-    env.check_lanes(env_id.shape[0])
-    return env._new_level(env.lane_words(key, env_id), env_id, jnp.zeros_like(env_id))
+    starts = _calls.starts_at(env, key, env_id)
+    _checks.check_lanes(env, starts.env_id.shape[0])
+    return env.levels().sample(starts)
 
 
 @self_compiling
@@ -80,4 +129,4 @@ def _mutated(env: Environment, level: Tree, key: jax.Array) -> Tree:
     lanes = jnp.arange(jax.tree.leaves(level)[0].shape[0], dtype=jnp.int32)
     words = random.lane_words(key, lanes, salt="mutate_level")
     zero = jnp.zeros(lanes.shape, jnp.uint32)
-    return env._mutated(level, Stream(*words, zero, zero))
+    return env.levels().mutate(level, Stream(*words, zero, zero))

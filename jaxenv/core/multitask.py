@@ -12,12 +12,13 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core import _actions
-from jaxenv.core._start import Start
 from jaxenv.core.bases import has_batch_state
-from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.environment import Environment
+from jaxenv.core.facts import Facts
+from jaxenv.core.starts import Levels, Starts
 from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Clock, KeyWords, Stream
+from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 
 
@@ -105,38 +106,18 @@ class Multitask(Environment):
 
     # --- the interface -----------------------------------------------------------------------------------------------
 
-    @property
-    def num_envs(self) -> int:
-        return self.envs[0].num_envs
-
-    @property
-    def task_names(self) -> tuple[str, ...]:
-        return tuple(self.names)
-
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        return self.envs[0].agent_names
-
-    @property
-    def turns(self) -> bool:
-        return self.envs[0].turns
-
-    @property
-    def alternates(self) -> bool:
-        return all(env.alternates for env in self.envs)
-
-    def _label(self, number: int) -> str:
-        """Returns the number of a task, with its name if that says more."""
-        name = self.names[number]
-        return str(number) if name == str(number) else f"{number} ({name})"
-
-    @property
-    def unwrapped(self) -> Environment:
-        return self
-
-    @property
-    def autoreset(self) -> AutoResetMode:
-        return None
+    def _find_facts(self) -> Facts:
+        inner = [env.facts for env in self.envs]
+        restarts = [facts.reset_strategy for facts in inner]
+        return dataclasses.replace(
+            inner[0],
+            name=self.name,
+            salt=self.name or type(self).__name__,
+            task_names=tuple(self.names),
+            alternates=all(facts.alternates for facts in inner),
+            reset_strategy="compact" if "compact" in restarts else restarts[0],  # that of the most expensive restarts
+            observes_state=all(facts.observes_state for facts in inner),
+        )
 
     @property
     def _longest_episode(self) -> Any:
@@ -145,11 +126,13 @@ class Multitask(Environment):
 
         return functools.reduce(both, [env._longest_episode for env in self.envs])
 
+    def _label(self, number: int) -> str:
+        """Returns the number of a task, with its name if that says more."""
+        name = self.names[number]
+        return str(number) if name == str(number) else f"{number} ({name})"
+
     def clock(self, state: Tree) -> Clock:
         return state.clock
-
-    def episode_starts(self, timestep: TimeStep) -> jax.Array:
-        return timestep.is_first()
 
     def observation_spec(self) -> Tree:
         return self.envs[0].observation_spec()
@@ -162,16 +145,6 @@ class Multitask(Environment):
         return (
             {"task_id": specs.discrete(len(self.envs), name="task_id"), "action": spec} if self.agent_chooses else spec
         )
-
-    @property
-    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        """The strategy of the task with the most expensive restarts."""
-        declared = [env.reset_strategy for env in self.envs]
-        return "compact" if "compact" in declared else declared[0]
-
-    @property
-    def observes_state(self) -> bool:
-        return all(env.observes_state for env in self.envs)
 
     def observation_of(self, state: Tree) -> Tree:
         pairs = zip(self.envs, state.task.states, strict=True)
@@ -190,22 +163,15 @@ class Multitask(Environment):
         """The params of every task, ``None`` for one without any."""
         return tuple(getattr(env, "params", None) for env in self.envs)
 
-    def with_params(self, **values: Any) -> Self:
+    def _with_params(self, values: Mapping[str, Any]) -> Self:
         return tree.rebuild(self, envs=tuple(env.with_params(**values) for env in self.envs))
 
-    def _with_num_envs(self, num_envs: int) -> Self:
-        envs = tuple(env._with_num_envs(num_envs) for env in self.envs)
-        return tree.rebuild(self, envs=envs)
+    def _with_lanes(self, num_envs: int) -> Self:
+        return tree.rebuild(self, envs=tuple(env._with_num_envs(num_envs) for env in self.envs))
 
     def close(self) -> None:
         for env in self.envs:
             env.close()
-
-    def _layers(self) -> "list[Environment]":
-        return [self]
-
-    def _title(self) -> str:
-        return f"Multitask({', '.join(map(repr, self.envs))}, task={self.task}, agent_chooses={self.agent_chooses})"
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"
@@ -223,52 +189,48 @@ class Multitask(Environment):
         drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
         return jnp.where(self.task < 0, drawn, self.task)
 
-    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
-        stream = Clock(keys, env_id, episode, jnp.zeros_like(episode)).stream()
-        pairs = zip(self.envs, self._own_streams(stream), strict=True)
-        levels = tuple(env._new_level((own.k0, own.k1), env_id, episode) for env, own in pairs)
-        return {"task_id": self._task_of(stream), "levels": levels}
+    def _starts(self, starts: Starts) -> list[Starts]:
+        """Returns the starts of each task's episodes."""
+        streams = self._own_streams(starts.clock.stream())
+        parts = (starts.inside("levels", number) for number in range(len(self.envs)))
+        return [dataclasses.replace(part, keys=(own.k0, own.k1)) for part, own in zip(parts, streams, strict=True)]
 
-    def _with_start(self, start: Start) -> Self:
-        places = zip(self.envs, start.place["levels"], strict=True)
-        envs = tuple(env._with_start(dataclasses.replace(start, place=place)) for env, place in places)
-        task_id = start.place["task_id"]
-        task = dataclasses.replace(start, place=task_id).or_else(lambda: jnp.broadcast_to(self.task, task_id.shape))
-        return tree.rebuild(self, envs=envs, **({} if self.agent_chooses else {"task": task}))
+    def levels(self) -> Levels:
+        inner = [env.levels() for env in self.envs]
 
-    def _mutated(self, level: Tree, stream: Stream) -> Tree:
-        trios = zip(self.envs, level["levels"], self._own_streams(stream), strict=True)
-        return {**level, "levels": tuple(env._mutated(own, each) for env, own, each in trios)}
+        def sample(starts: Starts) -> dict[str, Tree]:
+            levels = (of.sample(own) for of, own in zip(inner, self._starts(starts), strict=True))
+            return {"task_id": self._task_of(starts.clock.stream()), "levels": tuple(levels)}
 
-    def _start_of(self, state: Tree) -> Tree:
-        raise ValueError(f"{self} cannot start in a state, which does not fix the task that the lane plays next")
+        def mutate(level: dict[str, Tree], stream: Stream) -> dict[str, Tree]:
+            trios = zip(inner, level["levels"], self._own_streams(stream), strict=True)
+            return {**level, "levels": tuple(of.mutate(own, each) for of, own, each in trios)}
 
-    def _check_level(self, level: Tree) -> None:
-        if np.any((np.asarray(level["task_id"]) < 0) | (np.asarray(level["task_id"]) >= len(self.envs))):
-            raise ValueError(f"{self}: level.task_id must be one of {len(self.envs)} tasks, got {level['task_id']}")
-        for env, own in zip(self.envs, level["levels"], strict=True):
-            env._check_level(own)
+        def check(level: dict[str, Tree]) -> None:
+            if np.any((np.asarray(level["task_id"]) < 0) | (np.asarray(level["task_id"]) >= len(self.envs))):
+                raise ValueError(f"{self}: level.task_id must be one of {len(self.envs)} tasks, got {level['task_id']}")
+            for of, own in zip(inner, level["levels"], strict=True):
+                of.check(own)
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        playing, rows = self._start(clock.stream(), env_id, previous)
-        return TaskState(clock, playing), dataclasses.replace(
-            self._row(playing.task_id, rows),
-            env_id=jnp.copy(env_id),
-            prev_action=specs.zeros(self.action_spec(), env_id.shape),
+        def of_state(state: Tree) -> Tree:
+            rule = "which does not fix the task that the lane plays next"
+            raise ValueError(f"{self} cannot start in a state, {rule}")
+
+        return Levels(sample, mutate, check, of_state)
+
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        task_id = drawn = self._task_of(starts.clock.stream())
+        if starts.place is not None and not self.agent_chooses:
+            given = starts.inside("task_id").values_or_else(lambda: drawn)
+            task_id = jnp.clip(given, np.int32(0), np.int32(len(self.envs) - 1))  # traced levels may be out of range
+        before = [None] * len(self.envs) if previous is None else previous.task.states
+        trios = zip(self.envs, self._starts(starts), before, strict=True)
+        states, rows = zip(*(env.begin(own, old) for env, own, old in trios), strict=True)
+        return TaskState(starts.clock, Playing(task_id, states)), dataclasses.replace(
+            self._row(task_id, list(rows)),
+            env_id=jnp.copy(starts.env_id),
+            prev_action=specs.zeros(self.action_spec(), starts.env_id.shape),
         )
-
-    def _start(self, stream: Stream, env_id: jax.Array, previous: Any) -> tuple[Playing, list[Any]]:
-        task_id = self._task_of(stream)
-        states, rows = [], []
-        for number, (env, own) in enumerate(zip(self.envs, self._own_streams(stream), strict=True)):
-            before = None if previous is None else previous.task.states[number]
-            state, row = env.begin((own.k0, own.k1), env_id, stream.c0.astype(jnp.int32), before)
-            states.append(state)
-            rows.append(row)
-        return Playing(task_id, tuple(states)), rows
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec, clock, playing = self.action_spec(), state.clock.tick(), state.task

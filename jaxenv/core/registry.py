@@ -12,6 +12,7 @@ from typing import Any
 from jaxenv import tree
 from jaxenv._util.checks import check_bool, check_integer, check_real, is_integer
 from jaxenv._util.names import did_you_mean, is_redefinition, missing_attribute, unknown_keyword
+from jaxenv.core._checks import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import Wrapper
 
@@ -82,6 +83,12 @@ class EnvSpec:
         entry_point = self.entry_point
         return entry_point.partition(":")[0] if isinstance(entry_point, str) else entry_point.__module__
 
+    @property
+    def params(self) -> list[str]:
+        """The names of the params of the environment's class; none for a function."""
+        cls = self.environment
+        return _keywords(cls)[1] if isinstance(cls, type) else []
+
     def make(self, num_envs: int = 1, **params: Any) -> Environment:
         """Makes the bare environment: no time limit, no restarts, no clipping.
 
@@ -110,7 +117,7 @@ class EnvSpec:
         if values:  # params and options are checked together, since the ranges of some depend on others
             constructor["params"] = tree.rebuild(_default_params(cls), **values)
         env = cls(num_envs=int(num_envs), name=self.id, **constructor)
-        env.check_lanes(env.num_envs)
+        check_lanes(env, env.num_envs)
         return env
 
     def check_keywords(self, given: Iterable[str], make_options: Sequence[str] = ()) -> None:

@@ -15,12 +15,13 @@ from jaxenv._util import xla
 from jaxenv._util.checks import is_concrete
 from jaxenv._util.names import did_you_mean
 from jaxenv.canvas import Canvas
-from jaxenv.core import _actions, _checks, _describe
+from jaxenv.core import _actions, _checks
 from jaxenv.core._declared import check_number, declared_leaves, map_declared
-from jaxenv.core._start import Start
-from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.environment import Environment
+from jaxenv.core.facts import Facts, ResetStrategy
+from jaxenv.core.starts import Levels, Starts
 from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
-from jaxenv.random import Clock, KeyWords, Stream
+from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 
 
@@ -65,7 +66,6 @@ class Task(Environment):
 
     num_envs: int = tree.static(default=1, low=1, kw_only=True)
     name: str = tree.static(default="", kw_only=True)
-    _given: Any = tree.lanes_leaf(default=None, init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -122,7 +122,7 @@ class Task(Environment):
 
     def mutate_level(self, level: Tree, stream: Stream) -> Tree:
         """Returns levels ``[B, ...]`` with one random edit each, for curricula such as ACCEL. There is no default."""
-        return super()._mutated(level, stream)
+        raise ValueError(f"{self} has no mutations: implement mutate_level(level, stream)")
 
     def editor(self, num_steps: int) -> "Task":
         """Returns a task in which an agent builds a level of this one in ``num_steps`` steps, for PAIRED.
@@ -142,7 +142,20 @@ class Task(Environment):
 
     @property
     def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
+        """How `AutoReset` restarts lanes fastest: one strategy, or one per platform with a ``"default"`` entry."""
         return "select"
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        return ("agent",)
+
+    @property
+    def turns(self) -> bool:
+        return False
+
+    @property
+    def alternates(self) -> bool:
+        return True
 
     @property
     def Level(self) -> type | None:
@@ -151,6 +164,14 @@ class Task(Environment):
         With ``None``, the default, a level is the state in which an episode starts.
         """
         return None
+
+    @property
+    def summed_entries(self) -> frozenset[str]:
+        """Names of the entries of a transition's ``env_info`` that add up over the steps that one action takes.
+
+        Wrappers such as `ActionRepeat` show their sum, and of other entries the last one.
+        """
+        return frozenset()
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -206,34 +227,30 @@ class Task(Environment):
 
     # --- the environment built from it -------------------------------------------------------------------------------
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[TaskState, TimeStep]:
-        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        task = self._begun(clock.stream())
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[TaskState, TimeStep]:
+        clock, batch = starts.clock, starts.env_id.shape
+        task = self._begun(starts, clock.stream())
         if previous is not None:
             task = self.carry(previous.task, task)
-        _checks.check_leading(self, "initial", task, env_id.shape)
-        shapes = _checks.transition_shapes(self, task, env_id.shape)
+        _checks.check_leading(self, "initial", task, batch)
+        shapes = _checks.transition_shapes(self, task, batch)
         timestep = restart(
             self._observation(task, clock),
-            batch_shape=env_id.shape,
+            batch_shape=batch,
             reward_shape=shapes.reward.shape[1:],
-            prev_action=specs.zeros(self.action_spec(), env_id.shape),
-            env_id=jnp.copy(env_id),
+            prev_action=specs.zeros(self.action_spec(), batch),
+            env_id=jnp.copy(starts.env_id),
             env_info=self._env_info(tree.zeros(shapes.env_info), task),
         )
         if self.num_agents > 1:
             _checks.check_agents(self, timestep)
         return TaskState(clock, task), timestep
 
-    def _begun(self, stream: Stream) -> Tree:
-        """Returns the task state in which an episode starts."""
-        start: Start | None = self._given
-        if start is not None and start.in_state:
-            return start.or_else(lambda: self._in_level(self._sampled(stream), stream))
-        level = self._sampled(stream) if start is None else start.or_else(lambda: self._sampled(stream))
-        return self._in_level(level, stream)
+    def _begun(self, starts: Starts, stream: Stream) -> Tree:
+        """Returns the task states in which episodes start."""
+        if starts.place is not None and starts.place.in_state:
+            return starts.place.or_else(lambda: self._in_level(self._sampled(stream), stream))
+        return self._in_level(starts.values_or_else(lambda: self._sampled(stream)), stream)
 
     def _sampled(self, stream: Stream) -> Tree:
         level = self.sample_level(stream)
@@ -251,20 +268,13 @@ class Task(Environment):
         _checks.check_returned(self, "initial", "the state", task)
         return tree.strong(task)
 
-    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
-        return self._sampled(Clock(keys, env_id, episode, jnp.zeros_like(episode)).stream())
-
-    def _with_start(self, start: Start) -> Self:
-        return tree.rebuild(self, _given=start)
-
-    def _start_of(self, state: TaskState) -> Tree:
-        return state.task
-
-    def _check_level(self, level: Tree) -> None:
-        self.check_level(level)
-
-    def _mutated(self, level: Tree, stream: Stream) -> Tree:
-        return tree.strong(self.mutate_level(level, stream))
+    def levels(self) -> Levels:
+        return Levels(
+            sample=lambda starts: self._sampled(starts.clock.stream()),
+            mutate=lambda level, stream: tree.strong(self.mutate_level(level, stream)),
+            check=self.check_level,
+            of_state=lambda state: state.task,
+        )
 
     def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
         spec = self.action_spec()
@@ -304,16 +314,17 @@ class Task(Environment):
     def clock(self, state: TaskState) -> Clock:
         return state.clock
 
-    def episode_starts(self, timestep: TimeStep) -> jax.Array:
-        return timestep.is_first()
-
-    @property
-    def autoreset(self) -> AutoResetMode:
-        return None
-
-    @property
-    def observes_state(self) -> bool:
-        return True
+    def _find_facts(self) -> Facts:
+        return Facts(
+            name=self.name,
+            salt=self.name or type(self).__name__,
+            num_envs=self.num_envs,
+            task_names=(self.name or "0",),
+            agent_names=tuple(self.agent_names),
+            turns=self.turns,
+            alternates=self.alternates,
+            reset_strategy=self.reset_strategy,
+        )
 
     def observation_of(self, state: TaskState) -> Tree:
         return self._observation(state.task, state.clock)
@@ -328,11 +339,7 @@ class Task(Environment):
     def env_info_of(self, state: TaskState) -> dict[str, Tree]:
         return tree.strong(self.state_info(state.task))
 
-    @property
-    def unwrapped(self) -> "Task":
-        return self
-
-    def with_params(self, **values: Any) -> Self:
+    def _with_params(self, values: Mapping[str, Any]) -> Self:
         params = getattr(self, "params", None)
         valid = [f.name for f in dataclasses.fields(params)] if params is not None else []
         if unknown := sorted(values.keys() - set(valid)):
@@ -353,14 +360,8 @@ class Task(Environment):
         converted.check()
         return converted
 
-    def _with_num_envs(self, num_envs: int) -> Self:
+    def _with_lanes(self, num_envs: int) -> Self:
         return tree.rebuild(self, num_envs=num_envs)
-
-    def _layers(self) -> list[Environment]:
-        return [self]
-
-    def _title(self) -> str:
-        return f"{self}{_describe.arguments(self)}"
 
     @property
     def _owner(self) -> str:

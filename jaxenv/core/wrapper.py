@@ -2,18 +2,20 @@
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import jax
+import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import is_concrete
+from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv._util.names import did_you_mean
-from jaxenv.core._start import Start
-from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy, check_environment
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.facts import Facts
+from jaxenv.core.starts import Levels, Starts
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Clock, KeyWords, Stream
+from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 
 # Reasons for the position of a wrapper in a stack. A time limit goes outside a wrapper
@@ -46,6 +48,10 @@ class Wrapper(Environment):
     # The wrapper in `make(mode="eval")`: "kept", "left_out", or arguments that replace the given ones. `None`: left out
     # if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
     in_evaluation: ClassVar[Literal["kept", "left_out"] | Mapping[str, Any] | None] = None
+    # Entries of env_info that the wrapper adds: dotted paths of those that lead with the agents [B, A], and names of
+    # those that add up over the steps that one action takes.
+    agent_entries: ClassVar[frozenset[str]] = frozenset()
+    summed_entries: ClassVar[frozenset[str]] = frozenset()
     # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
 
@@ -58,6 +64,10 @@ class Wrapper(Environment):
             if name not in _FIELDS:
                 hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
                 raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
+        hidden = {f.name for f in dataclasses.fields(cls)} & {f.name for f in dataclasses.fields(Facts)}
+        if hidden and cls.facts_of is Wrapper.facts_of:
+            rule = f"a field {min(hidden)!r} would hide env.{min(hidden)} of the whole stack, give it another name"
+            raise TypeError(f"{cls.__name__}: {rule}")
         if cls.place not in get_args(Place):
             raise TypeError(f"{cls.__name__}: place must be one of {', '.join(get_args(Place))}, got {cls.place!r}")
         fields = [field.name for field in dataclasses.fields(cls) if field.init and field.name != "env"]
@@ -98,35 +108,30 @@ class Wrapper(Environment):
         ordinal = sum(type(layer).__name__ == name for layer in layers(self.env))
         return clock.stream("wrapper", f"{name}/{ordinal}/{purpose}")
 
+    def facts_of(self, inner: Facts) -> Facts:
+        """Returns the facts of the stack, given those of ``env``. Override it to change one."""
+        return dataclasses.replace(inner, observes_state=inner.observes_state and "observation" not in self.owns)
+
+    @final
+    def _find_facts(self) -> Facts:
+        return self.facts_of(self.env.facts)
+
     # --- forwarded to the environment inside -------------------------------------------------------------------------
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        return self.env.begin(keys, env_id, episode, previous)
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        return self.env.begin(starts, None if previous is None else self.inner(previous))
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
-        return self.env.proceed(state, action)
+        return self.env.proceed(self.inner(state), action)
 
-    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
-        return self.env._new_level(keys, env_id, episode)
-
-    def _with_start(self, start: Start) -> Self:
-        return tree.rebuild(self, env=self.env._with_start(start))
-
-    def _start_of(self, state: Tree) -> Tree:
-        return self.env._start_of(self.inner(state))
-
-    def _check_level(self, level: Tree) -> None:
-        self.env._check_level(level)
-
-    def _mutated(self, level: Tree, stream: Stream) -> Tree:
-        return self.env._mutated(level, stream)
+    def levels(self) -> Levels:
+        levels = self.env.levels()
+        return dataclasses.replace(levels, of_state=lambda state: levels.of_state(self.inner(state)))
 
     def observation_spec(self) -> Tree:
         """Returns the spec of ``env``; for an owned observation shapes and dtypes only, unless the wrapper keeps it."""
         if "observation" in self.owns - self.keeps_specs:
-            return specs.unbatched(self._first_shapes().observation)
+            return specs.unbatched(self.start_shapes()[1].observation)
         return self.env.observation_spec()
 
     def action_spec(self) -> Tree:
@@ -136,71 +141,21 @@ class Wrapper(Environment):
         """Returns the spec of ``env``; only the shape of an owned reward, unless the wrapper keeps its spec."""
         return super().reward_spec() if "reward" in self.owns - self.keeps_specs else self.env.reward_spec()
 
-    def discount_spec(self) -> specs.Bounded:
-        return self.env.discount_spec()
-
     def clock(self, state: Tree) -> Clock:
         return self.env.clock(self.inner(state))
-
-    def episode_starts(self, timestep: TimeStep) -> jax.Array:
-        return self.env.episode_starts(timestep)
-
-    @property
-    def _compiles_itself(self) -> bool:
-        return self.env._compiles_itself
-
-    @property
-    def _longest_episode(self) -> Any:
-        return super()._longest_episode if self.place == "hides_ends" else self.env._longest_episode
-
-    @property
-    def autoreset(self) -> AutoResetMode:
-        return self.env.autoreset
-
-    @property
-    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        return self.env.reset_strategy
-
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state and "observation" not in self.owns
 
     def observation_of(self, state: Tree) -> Tree:
         return self.env.observation_of(self.inner(state))
 
-    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
-        return self.env.picture_of(self.inner(state), size)
-
     def env_info_of(self, state: Tree) -> dict[str, Tree]:
         return self.env.env_info_of(self.inner(state))
 
-    @property
-    def num_envs(self) -> int:
-        return self.env.num_envs
+    def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
+        return self.env.picture_of(self.inner(state), size)
 
     @property
-    def name(self) -> str:
-        return self.env.name
-
-    @property
-    def task_names(self) -> tuple[str, ...]:
-        return self.env.task_names
-
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        return self.env.agent_names
-
-    @property
-    def lanes_per_game(self) -> int:
-        return self.env.lanes_per_game
-
-    @property
-    def turns(self) -> bool:
-        return self.env.turns
-
-    @property
-    def alternates(self) -> bool:
-        return self.env.alternates
+    def _longest_episode(self) -> Any:
+        return np.int32(INT32_MAX) if self.place == "hides_ends" else self.env._longest_episode
 
     @property
     def unwrapped(self) -> Environment:
@@ -211,17 +166,8 @@ class Wrapper(Environment):
         """The params of the task, each one number for all lanes or one per lane ``[B]``."""
         return self.env.params
 
-    def with_params(self, **values: Any) -> Self:
-        return tree.rebuild(self, env=self.env.with_params(**values))
-
-    def _with_num_envs(self, num_envs: int) -> Self:
-        return tree.rebuild(self, env=self.env._with_num_envs(num_envs))
-
-    def close(self) -> None:
-        self.env.close()
-
-    def _layers(self) -> list[Environment]:
-        return [self, *self.env._layers()]
+    def _map_task(self, change: Callable[[Any], Any]) -> Self:
+        return tree.rebuild(self, env=self.env._map_task(change))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{self.env!r}>"

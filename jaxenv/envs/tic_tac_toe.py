@@ -57,6 +57,7 @@ class TicTacToe(Task):
         'random word), ``"first"`` marks the first free cell.',
     )
     action_names = tuple(f"row {cell // 3 + 1}, column {cell % 3 + 1}" for cell in range(9))
+    summed_entries = frozenset({"draw", "invalid_move", "play0_win", "play1_win"})
 
     def check(self) -> None:
         check_choice("TicTacToe", "opponent", self.opponent, ("random", "first", None))

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs
+from jaxenv.core.entries import check_agents_lead, marks_of_agents
 from jaxenv.core.environment import Environment
 from jaxenv.tree import Tree
 
@@ -17,11 +18,8 @@ def specs_of_agents(owner: str, what: str, env: Environment, spec: Tree) -> dict
     """
     if env.turns:
         return dict.fromkeys(env.agent_names, spec)
-    for one in jax.tree.leaves(spec):
-        if one.shape[:1] != (env.num_agents,):
-            raise ValueError(
-                f"{owner}: every array of the {what} must lead with the {env.num_agents} agents, got {one}"
-            )
+    if what == "observation":
+        check_agents_lead(owner, env)
     return {
         agent: jax.tree.map(lambda one, number=number: _of_agent(one, number), spec)
         for number, agent in enumerate(env.agent_names)
@@ -34,6 +32,7 @@ def _of_agent(spec: specs.Array, number: int) -> specs.Array:
     return spec.replace(shape=spec.shape[1:])
 
 
-def value_of_agent(values: Any, number: int, num_agents: int) -> Any:
-    """Returns the part of one agent in arrays of a lane ``[A, ...]``; others hold for all agents."""
-    return jax.tree.map(lambda x: x[number] if x.shape[:1] == (num_agents,) else x, values)
+def info_of_agent(env: Environment, info: dict[str, Tree], number: int) -> dict[str, Any]:
+    """Returns the ``env_info`` of one agent from a lane's, whose entries lead with the agents or are shared."""
+    marks = marks_of_agents(env, info)
+    return jax.tree.map(lambda of_agents, x: x[number] if of_agents else x, marks, info)

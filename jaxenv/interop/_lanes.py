@@ -13,6 +13,8 @@ from jaxenv._util import xla
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
+from jaxenv.core.levels import refuse_given_levels
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
@@ -61,6 +63,7 @@ def one_lane(
                 f"{owner}: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
                 "use the trainer's own wrapper"
             )
+    refuse_given_levels(owner, env, "leave out with_level, since the trainer's keys make the lanes")
     for declared in declared_leaves(env):
         if declared.per_lane:
             name = declared.path.removeprefix("env." * declared.path.count("env."))
@@ -126,7 +129,7 @@ def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
 @for_one_lane
 def begin(env: Environment, env_id: jax.Array, words: KeyWords) -> tuple[Tree, TimeStep]:
     """Starts an episode with these key words."""
-    return env.begin(words, env_id, jnp.zeros_like(env_id))
+    return env.begin(Starts(words, env_id, jnp.zeros_like(env_id)))
 
 
 @for_one_lane

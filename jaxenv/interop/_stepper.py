@@ -13,6 +13,7 @@ from jaxenv import tree
 from jaxenv._util import xla
 from jaxenv._util.checks import check_mask, is_integer
 from jaxenv._util.programs import forget, programs_of
+from jaxenv.core._checks import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import reset_where
 from jaxenv.core.timestep import TimeStep
@@ -43,7 +44,7 @@ class Stepper:
         if _first_process() != os.getpid():
             rule = "JAX does not run in a forked process, start it in another way, as by AsyncVectorEnv(..., context="
             raise RuntimeError(f"{owner}: {rule}'forkserver')")
-        env.check_lanes(env.num_envs)
+        check_lanes(env, env.num_envs)
         self._arguments = env, shown, numpy, owner
         self._num_envs, self._numpy, self._owner = env.num_envs, numpy, owner
         leaves = tree.flatten(env)[0]
@@ -54,7 +55,7 @@ class Stepper:
         self._leaves = self._programs.leaves(leaves)
         self._state: Any = None
         self._row: Any = None
-        self._is_outside_jax = env.unwrapped._is_outside_jax
+        self._is_outside_jax = env.facts.outside_jax
         self._key: Any = None
         self._starts = 0
 

@@ -18,6 +18,7 @@ from jaxenv._util.library import import_library
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core._restart import start_episodes
 from jaxenv.core.environment import Environment
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
@@ -212,7 +213,7 @@ def _brax() -> ModuleType:
 
 @for_one_lane
 def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> Any:
-    state, timestep = env.begin(words, env_id, jnp.zeros_like(env_id))
+    state, timestep = env.begin(Starts(words, env_id, jnp.zeros_like(env_id)))
     return state, _fields(env, timestep)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv._util.library import import_library
+from jaxenv.core._checks import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.interop._environment import environment_of, refuse_num_envs
@@ -49,7 +50,7 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
         raise ValueError(f"to_dm_env: dm_env returns FIRST rows, make {env} with autoreset='next_step'")
     check_seed("to_dm_env", seed)
     env = env._with_num_envs(1)
-    env.check_lanes(1)
+    check_lanes(env, 1)
     _dm_env().Environment.register(DmEnv)
     return DmEnv(env if env.autoreset else AutoReset(env), seed)
 

@@ -14,10 +14,11 @@ from jaxenv._util.library import import_library
 from jaxenv._util.programs import jitted
 from jaxenv._util.source import install_command
 from jaxenv.core._merging import for_one_lane
+from jaxenv.core.entries import marks_of_agents
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop import _lanes
-from jaxenv.interop._agents import specs_of_agents, value_of_agent
+from jaxenv.interop._agents import specs_of_agents
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos, has_action_mask
 from jaxenv.interop._lanes import check_action, lane_words, one_lane
@@ -160,8 +161,8 @@ class JaxmarlEnv(Fixed):
         return jnp.int32(0), lane_words(str(self), self._env, key)
 
     def _by_agent(self, values: Tree) -> dict[str, Any]:
-        """Splits arrays ``[A, ...]``; others hold for all agents."""
-        return {agent: value_of_agent(values, number, self.num_agents) for number, agent in enumerate(self.agents)}
+        """Splits arrays ``[A, ...]``."""
+        return {agent: jax.tree.map(lambda x, n=n: x[n], values) for n, agent in enumerate(self.agents)}
 
     def _joint(self, actions: dict[str, Tree]) -> Tree:
         """Checks the actions of the agents and stacks them, leaves ``[A, ...]``."""
@@ -184,10 +185,11 @@ class JaxmarlEnv(Fixed):
         ended, info = timestep.is_last(), timestep.env_info
         away = info.get("agent_terminated", jnp.zeros(self.num_agents, bool))
         away = away | ~info.get("agent_alive", jnp.ones(self.num_agents, bool))
+        marks = marks_of_agents(self._env, info)
         infos: dict[str, Any] = {
             name: jnp.broadcast_to(x, (self.num_agents,))
             for name, x in info.items()
-            if isinstance(x, jax.Array) and x.shape in ((), (self.num_agents,))
+            if isinstance(x, jax.Array) and x.shape == ((self.num_agents,) if marks[name] else ())
         }
         if "shaped_reward" in infos:  # JaxMARL's Overcooked has it by agent
             infos["shaped_reward"] = self._by_agent(infos["shaped_reward"])

@@ -11,7 +11,7 @@ from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._agents import specs_of_agents, value_of_agent
+from jaxenv.interop._agents import info_of_agent, specs_of_agents
 from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnasium_rows import RENDERING, check_render_mode, frames, leaf_spaces, sample_of
@@ -191,9 +191,7 @@ class _Game(Fixed):
         """Returns the entries of an agent, without the mask that its observation shows."""
         info = {name: x for name, x in info.items() if not (self._has_mask and name == "action_mask")}
         of_lane = jax.tree.map(lambda x: x[0], info)
-        if self.env.turns:
-            return of_lane
-        return value_of_agent(of_lane, self.possible_agents.index(agent), len(self.possible_agents))
+        return info_of_agent(self.env, of_lane, self.possible_agents.index(agent))
 
 
 class _Parallel(_Game):

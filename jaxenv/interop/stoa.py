@@ -15,6 +15,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.programs import jitted
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
@@ -177,7 +178,7 @@ def _spaces() -> ModuleType:
 @jitted
 @for_one_lane
 def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> Any:
-    return env.begin(words, env_id, jnp.zeros_like(env_id))
+    return env.begin(Starts(words, env_id, jnp.zeros_like(env_id)))
 
 
 @jitted

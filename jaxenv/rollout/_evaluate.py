@@ -160,7 +160,7 @@ def evaluate(
     check_environment("evaluate", env)
     if max_steps is not None:
         check_integer("evaluate", "max_steps", max_steps, 1)
-    env_id = None if env_id is None else lane_numbers(env_id)
+    env_id = None if env_id is None else lane_numbers(env, env_id)
     name, lanes = ("num_envs", env.num_envs) if env_id is None else ("len(env_id)", env_id.shape[0])
     num_episodes = lanes if num_episodes is None else num_episodes
     if not is_integer(num_episodes) or num_episodes < 1 or num_episodes % lanes:

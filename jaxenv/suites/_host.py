@@ -1,7 +1,7 @@
 """The environment whose lanes run outside JAX, in an engine that steps and restarts them."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import jax
@@ -11,11 +11,13 @@ from jax.experimental import io_callback
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
-from jaxenv.core import _actions, _describe
-from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core import _actions
+from jaxenv.core.environment import Environment
+from jaxenv.core.facts import Facts
+from jaxenv.core.starts import Starts
 from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import StepType, TimeStep, restart
-from jaxenv.random import Clock, KeyWords
+from jaxenv.random import Clock
 from jaxenv.suites._engine import Engine
 from jaxenv.tree import Tree
 
@@ -69,25 +71,24 @@ class HostEnvironment(Environment):
 
     # --- reset and step ----------------------------------------------------------------------------------------------
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        clock, batch = starts.clock, starts.env_id.shape
         if previous is not None:
             raise ValueError(f"{self}: some lanes cannot be restarted from outside: {_WHOLE}; it restarts them itself")
-        if env_id.shape[0] != self.num_envs:
-            raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {env_id.shape[0]}")
-        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        shapes = jax.ShapeDtypeStruct((*env_id.shape, 2), np.uint32), *self._shapes(env_id.shape)
-        ticket, observation, info = self._call(self.engine.reset, shapes, random.bits(clock.stream("seed")), *keys)
+        if batch[0] != self.num_envs:
+            raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {batch[0]}")
+        shapes = jax.ShapeDtypeStruct((*batch, 2), np.uint32), *self._shapes(batch)
+        seeds = random.bits(clock.stream("seed"))
+        ticket, observation, info = self._call(self.engine.reset, shapes, seeds, *starts.keys)
         timestep = restart(
             observation,
-            batch_shape=env_id.shape,
+            batch_shape=batch,
             reward_shape=self.engine.specs.reward_shape,
-            prev_action=specs.zeros(self.action_spec(), env_id.shape),
-            env_id=jnp.copy(env_id),
+            prev_action=specs.zeros(self.action_spec(), batch),
+            env_id=jnp.copy(starts.env_id),
             env_info=info,
         )
-        return TaskState(clock, HostState(ticket, jnp.zeros(env_id.shape, bool), self._state_info(info))), timestep
+        return TaskState(clock, HostState(ticket, jnp.zeros(batch, bool), self._state_info(info))), timestep
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec, clock, lanes = self.action_spec(), state.clock.tick(), state.task
@@ -117,13 +118,22 @@ class HostEnvironment(Environment):
         )
         return TaskState(clock, HostState(ticket, last, self._state_info(info))), timestep
 
-    @property
-    def _compiles_itself(self) -> bool:
-        return False
-
-    @property
-    def _is_outside_jax(self) -> bool:
-        return True
+    def _find_facts(self) -> Facts:
+        of_engine = self.engine.specs
+        return Facts(
+            name=self.name,
+            salt=self.name or type(self).__name__,
+            num_envs=self.num_envs,
+            task_names=(self.name or "0",),
+            agent_names=of_engine.agent_names,
+            turns=of_engine.turns,
+            alternates=not of_engine.turns,  # an engine does not say whose turn comes next
+            autoreset="next_step",
+            reset_strategy="compact",
+            observes_state=False,
+            outside_jax=True,
+            compiles_itself=False,
+        )
 
     @property
     def _longest_episode(self) -> Any:
@@ -174,33 +184,6 @@ class HostEnvironment(Environment):
     def clock(self, state: Tree) -> Clock:
         return state.clock
 
-    def episode_starts(self, timestep: TimeStep) -> jax.Array:
-        return timestep.is_first()
-
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        return self.engine.specs.agent_names
-
-    @property
-    def turns(self) -> bool:
-        return self.engine.specs.turns
-
-    @property
-    def alternates(self) -> bool:
-        return not self.turns  # an engine does not say whose turn comes next
-
-    @property
-    def autoreset(self) -> AutoResetMode:
-        return "next_step"
-
-    @property
-    def reset_strategy(self) -> ResetStrategy:
-        return "compact"
-
-    @property
-    def observes_state(self) -> bool:
-        return False
-
     def observation_of(self, state: Tree) -> Tree:
         raise ValueError(f"{self}: {_ON_HOST}")
 
@@ -211,26 +194,16 @@ class HostEnvironment(Environment):
         """Copies them, so that state and row can both be donated."""
         return {name: jax.tree.map(jnp.copy, info[name]) for name in self.engine.specs.state_info}
 
-    @property
-    def unwrapped(self) -> "Environment":
-        return self
-
-    def with_params(self, **values: Any) -> Self:
+    def _with_params(self, values: Mapping[str, Any]) -> Self:
         if values:
             raise ValueError(f"{self}: no param {next(iter(values))!r}: pass arguments of the environment to load")
         return self
 
-    def _with_num_envs(self, num_envs: int) -> Self:
+    def _with_lanes(self, num_envs: int) -> Self:
         return tree.rebuild(self, num_envs=num_envs, engine=self.engine.with_lanes(num_envs))
 
     def close(self) -> None:
         self.engine.close()
-
-    def _layers(self) -> "list[Environment]":
-        return [self]
-
-    def _title(self) -> str:
-        return f"{self}{_describe.arguments(self)}"
 
     def __str__(self) -> str:
         return self.name

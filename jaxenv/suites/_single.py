@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.library import outside_traces
-from jaxenv.core.environment import ResetStrategy
+from jaxenv.core.facts import ResetStrategy
 from jaxenv.suites._params import values_of
 from jaxenv.tree import Static, Tree, _typed_keys
 

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jaxenv import random, tree
 from jaxenv._util.library import default_types
 from jaxenv.core import registry
-from jaxenv.core.environment import Environment, ResetStrategy
+from jaxenv.core.environment import Environment
+from jaxenv.core.facts import ResetStrategy
 from jaxenv.core.registry import EnvSpec
 from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream

@@ -164,12 +164,12 @@ class GymnaxEnvironment(SuiteTask):
             **(constant if self._has_constant_start else {}),
         }
 
-    def with_params(self, **values: Any) -> Self:
+    def _with_params(self, values: Mapping[str, Any]) -> Self:
         for name, value in values.items():
             if name in _gymnax_tasks.SPEC_PARAMS.get(self.id, ()):
                 raise ValueError(f"{self}: {name} determines a spec: pass it to load as one number, got {value!r}")
             check_settable(f"{self}", name, self._single, value)
-        return super().with_params(**values)
+        return super()._with_params(values)
 
     @property
     def _has_constant_start(self) -> bool:

@@ -1,7 +1,8 @@
 """An environment that raises on illegal actions, non-finite values and observations outside of their spec."""
 
+import dataclasses
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +12,13 @@ from jax.experimental import checkify
 from jaxenv import specs, tree
 from jaxenv._util.programs import jitted
 from jaxenv.core import _actions
-from jaxenv.core._start import Start
 from jaxenv.core.environment import Environment
+from jaxenv.core.facts import Facts
+from jaxenv.core.levels import given_places
+from jaxenv.core.starts import Place, Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Clock, KeyWords
+from jaxenv.random import Clock
 from jaxenv.tree import Tree
 from jaxenv.wrappers import LevelReplay
 
@@ -84,11 +87,9 @@ class Checked(Wrapper):
     def inner(self, state: Tree) -> Tree:
         return state.inner if self.autoreset is None else state
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
         inner = None if previous is None else self.inner(previous)
-        return self._with_ended(*_raised(*_begin(self.env, keys, env_id, episode, inner)))
+        return self._with_ended(*_raised(*_begin(self.env, starts, inner)))
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         return self._step_lanes(state, action, jnp.ones_like(self.clock(state).env_id, bool))
@@ -97,24 +98,22 @@ class Checked(Wrapper):
         ended = state.ended if self.autoreset is None else None
         return self._with_ended(*_raised(*_step(self.env, self.inner(state), action, ended, mask)))
 
-    def _with_start(self, start: Start) -> Self:
-        if not start.in_state and any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(start)):
-            _check_level(self.env, start)
-        return super()._with_start(start)
-
-    @property
-    def _compiles_itself(self) -> bool:
-        return False  # an error that is raised in compiled code is one of JAX
+    def facts_of(self, inner: Facts) -> Facts:
+        return dataclasses.replace(inner, compiles_itself=False)  # an error in compiled code is one of JAX
 
     def _with_ended(self, state: Tree, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         return (CheckedState(state, timestep.is_last()) if self.autoreset is None else state), timestep
 
 
-def _begin_and_check(env: Environment, keys: Any, env_id: Any, episode: Any, previous: Tree) -> tuple[Tree, TimeStep]:
-    state, timestep = env.begin(keys, env_id, episode, previous)
-    starts = jnp.ones_like(timestep.is_first())
-    _check_replayed(env, state, starts)
-    _check_row(env, env.clock(state), timestep, starts)
+def _begin_and_check(env: Environment, starts: Starts, previous: Tree) -> tuple[Tree, TimeStep]:
+    if starts.place is not None and not starts.place.in_state:
+        _check_level(env, starts.place)
+    if (layer := given_places(env)) is not None and not layer.in_state:
+        _check_level(layer.env, Place(layer.level, layer.given))
+    state, timestep = env.begin(starts, previous)
+    every = jnp.ones_like(timestep.is_first())
+    _check_replayed(env, state, every)
+    _check_row(env, env.clock(state), timestep, every)
     return state, timestep
 
 
@@ -191,15 +190,17 @@ def _check_replayed(env: Environment, state: Tree, starts: jax.Array) -> None:
         layer = env
         if isinstance(layer, LevelReplay) and layer.of == "level":
             of_games = starts.reshape(*state.given.shape, -1).all(axis=1)  # where agents outside are lanes
-            _check_level(layer, Start(state.place, state.given & of_games))
+            _check_level(layer, Place(state.place, state.given & of_games))
         env, state = layer.env, layer.inner(state)
 
 
-def _check_level(env: Environment, start: Start) -> None:
+def _check_level(env: Environment, start: Place) -> None:
     """Adds errors for levels that are not finite, or that the task refuses on the host."""
-    used = jnp.ones(start.num_lanes, bool) if start.given is None else start.given
+    used = start.given
+    if used is None:
+        used = jnp.ones(jax.tree.leaves(start.values)[0].shape[0], bool)
     finite = jnp.ones_like(used)
-    for path, x in tree.flatten_with_path(start.place)[0]:
+    for path, x in tree.flatten_with_path(start.values)[0]:
         if jnp.issubdtype(x.dtype, jnp.inexact):
             holds = jnp.isfinite(x)
             _check(env, _name("level", path), x, holds, used, None, "it must be finite")
@@ -208,7 +209,7 @@ def _check_level(env: Environment, start: Start) -> None:
     asked = used & finite
     refused = jax.lax.cond(
         asked.any(),
-        lambda: jax.pure_callback(_first_refused, lane, env, start.place, asked, vmap_method="sequential"),
+        lambda: jax.pure_callback(_first_refused, lane, env, start.values, asked, vmap_method="sequential"),
         lambda: jnp.full_like(lane, -1),
     )
     message = f"{_escaped(env)}: level at lane {{index[0]}}: check_level refuses it, call it with this level"
@@ -221,7 +222,7 @@ def _first_refused(env: Environment, level: Tree, used: jax.Array) -> np.int32:
 
     def refuses(lanes: np.ndarray) -> bool:
         try:
-            env._check_level(jax.tree.map(lambda x: x[lanes], level))
+            env.levels().check(jax.tree.map(lambda x: x[lanes], level))
         except ValueError:
             return True
         return False

@@ -196,7 +196,7 @@ def test_attributes_and_methods_are_those_of_the_environment_of_a_lane():
     envs = to_stable_baselines3(jaxenv.make("CartPole-v1", 3, autoreset="same_step", force=np.arange(3.0)))
     assert envs.get_attr("name", [0, 2]) == ["CartPole-v1"] * 2
     assert [params.force.tolist() for params in envs.get_attr("params")] == [[0], [1], [2]]
-    assert envs.env_method("check_lanes", 1, indices=1) == [None]
+    assert envs.env_method("close", indices=1) == [None]
     assert envs.get_attr("observation_space", 0) == [envs.observation_space]
     assert not envs.has_attr("velocity")
     assert envs.env_is_wrapped(object) == [False] * 3

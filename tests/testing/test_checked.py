@@ -11,7 +11,6 @@ from jax.experimental import checkify
 
 import jaxenv
 from jaxenv import specs, tree
-from jaxenv.core._start import Start
 from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._checked import checked
@@ -411,7 +410,10 @@ def test_levels_of_lanes_that_start_elsewhere_are_not_checked():
     given = np.arange(LANES) != 1
 
     def start(level, key):
-        return env._with_start(Start(level, jnp.asarray(given))).reset(key)
+        replay = LevelReplay(env)
+        state = replay.assign(replay.reset(key)[0], level, jnp.asarray(given))
+        mask = jnp.ones(LANES, bool)
+        return jaxenv.reset_where(replay, state, replay.reset(key)[1], mask)
 
     assert error_of(start, places(1, (-1, np.nan))) is None
     assert error_of(start, places(1, (-1, 1))) is None

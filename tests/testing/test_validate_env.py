@@ -10,6 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import random, specs, tree
+from jaxenv.core.starts import next_episodes
 from jaxenv.core.task import Task, Transition
 from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._validate_env import validate_env
@@ -117,8 +118,7 @@ class PublishedCardGame(Task):
         return Transition(state, jnp.where(last, score, np.float32(0)), terminated=last)
 
     def proceed(self, state, action):
-        clock = state.clock
-        fresh = self.begin(clock.key, clock.env_id, clock.episode + 1)
+        fresh = self.begin(next_episodes(state.clock))
         return tree.where(state.task.ended, fresh, super().proceed(state, action))
 
     def observe(self, state):

@@ -121,7 +121,7 @@ def test_make_places_it_outside_the_restarts():
         (lambda env, state: env.assign(state, state), "assign: level must be a Goal, got a LevelReplayState"),
         (
             lambda env, state: env.assign(state, jax.tree.map(lambda x: x[:4], goals(2))),
-            "assign: start must hold 6 lanes, as the state, got 4",
+            "assign: start must hold 6 lanes, as the batch, got 4",
         ),
         (
             lambda env, state: env.reset(KEY, from_state=state),
@@ -133,7 +133,10 @@ def test_make_places_it_outside_the_restarts():
         ),
         (lambda env, state: env.release(state.inner), "release: state must be a LevelReplayState, got AutoReset"),
         (lambda env, state: LevelReplay(env), "LevelReplay: the environment inside already has a LevelReplay"),
-        (lambda env, state: LevelReplay(env.env.with_level(goals(4))), "env must not start in levels of its own"),
+        (
+            lambda env, state: LevelReplay(env.env.with_level(goals(4)), of="state"),
+            "LevelReplay: env must not start in levels of its own",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):
@@ -142,8 +145,11 @@ def test_what_does_not_fit_is_refused(call, message):
         call(env, env.reset(KEY)[0])
 
 
-def test_levels_of_the_whole_stack_are_assigned_at_resets_and_hold_until_the_next_assignment():
-    env = LevelReplay(AutoReset(task())).with_level(goals(2))
+@pytest.mark.parametrize("order", ["levels inside", "levels outside"])
+def test_lanes_without_an_assigned_level_start_in_the_levels_of_the_stack(order):
+    inner = AutoReset(task())
+    outside = order == "levels outside"
+    env = LevelReplay(inner).with_level(goals(2)) if outside else LevelReplay(inner.with_level(goals(2)))
     state, timestep = env.reset(KEY)
     assert timestep.observation[:, 0].tolist() == [2.0] * LANES
     state, rows = play(env, state, 20)
@@ -151,8 +157,8 @@ def test_levels_of_the_whole_stack_are_assigned_at_resets_and_hold_until_the_nex
     state, rows = play(env, env.assign(state, goals(3), MASK), 45)
     assert set(starts(env, rows)[0][1:]) == {3.0}
     assert set(starts(env, rows)[1]) == {2.0}
+    last = jax.tree.map(lambda x: x[-1], rows)
+    _, timestep = jaxenv.reset_where(env, state, last, jnp.ones(LANES, bool))
+    assert timestep.observation[:, 0].tolist() == [3.0 if lane else 2.0 for lane in MASK]
     state, rows = play(env, env.release(state), 45)
-    assert max(max(seen[1:]) for seen in starts(env, rows)) > 4
-    every_lane = jnp.ones(LANES, bool)
-    _, timestep = jaxenv.reset_where(env, state, jax.tree.map(lambda x: x[-1], rows), every_lane)
-    assert timestep.observation[:, 0].tolist() == [2.0] * LANES
+    assert all(set(seen[1:]) == {2.0} for seen in starts(env, rows))

@@ -257,8 +257,8 @@ def test_a_shaped_reward_is_each_agents_own():
     ("build", "message"),
     [
         (lambda: ShapedReward(paying(), 0, "cost"), "ShapedReward: steps .*got 0"),
-        (lambda: ShapedReward(paying(), 5), r"ShapedReward: name .*\(\).*got 'shaped_reward' and the entries .*cost"),
-        (lambda: ShapedReward(VectorReward(paying(), ("cost",)), 5, "cost"), r"ShapedReward: name .*\(2,\)"),
+        (lambda: ShapedReward(paying(), 5), r"ShapedReward: entry .*\(\).*got 'shaped_reward' and the entries .*cost"),
+        (lambda: ShapedReward(VectorReward(paying(), ("cost",)), 5, "cost"), r"ShapedReward: entry .*\(2,\)"),
     ],
 )
 def test_a_shaped_reward_that_does_not_fit_is_refused(build, message):

@@ -4,14 +4,12 @@ import abc
 import dataclasses
 from typing import ClassVar
 
-import jax
-
 from jaxenv import specs
 from jaxenv.core import _actions
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 
@@ -27,11 +25,9 @@ class ActionWrapper(Wrapper):
     def action(self, action: Tree) -> Tree:
         """Maps actions ``[B, ...]`` that fit ``action_spec`` to actions for ``env``; discrete actions are in bounds."""
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, previous)
-        return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), env_id.shape))
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
+        return state, dataclasses.replace(timestep, prev_action=specs.zeros(self.action_spec(), starts.env_id.shape))
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec = self.action_spec()

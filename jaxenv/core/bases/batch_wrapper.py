@@ -11,9 +11,9 @@ from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.environment import Environment
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.random import KeyWords
 from jaxenv.specs._trees import fit_fault
 from jaxenv.tree import Tree
 
@@ -96,16 +96,14 @@ class BatchWrapper(Wrapper):
     def inner(self, state: BatchState) -> Tree:
         return state.inner
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: BatchState | None = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+    def begin(self, starts: Starts, previous: BatchState | None = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         lanes = tree.strong(self.init_lanes(timestep))
         if previous is None:
             shared = tree.strong(self.init(timestep))
             if self.axis_name is None:
                 # Each shard has its own statistics, which must vary over the mesh from the start to be a scan carry.
-                shared = tree.vary_like(env_id, shared)
+                shared = tree.vary_like(starts.env_id, shared)
             return self._process(state, shared, lanes, timestep, not self.frozen)
         # Only the rows of restarted lanes are kept, so this batch must not update the statistics.
         return self._process(state, previous.shared.value, lanes, timestep, False)
@@ -120,7 +118,7 @@ class BatchWrapper(Wrapper):
             lanes = tree.where(timestep.is_first(), fresh, lanes)
             return self._process(inner, shared, lanes, timestep, learn)
         new, row = self._process(inner, shared, lanes, timestep, learn)
-        return dataclasses.replace(new, lanes=tree.where(self.env.episode_starts(timestep), fresh, new.lanes)), row
+        return dataclasses.replace(new, lanes=tree.where(self.episode_starts(timestep), fresh, new.lanes)), row
 
     def _process(
         self, inner: Any, shared: Any, lanes: Any, timestep: TimeStep, learn: bool

@@ -4,17 +4,16 @@ import abc
 import dataclasses
 from typing import Any, ClassVar
 
-import jax
-
 from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv.core import _actions
 from jaxenv.core._checks import check_leading
 from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import Clock, KeyWords, Stream
+from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -70,16 +69,14 @@ class LaneWrapper(Wrapper):
     def inner(self, state: LaneState) -> Tree:
         return state.inner
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+    def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         clock = self.env.clock(state)
         own = tree.strong(self.init(timestep, self._stream(clock, "init")))
-        check_leading(self, "init", own, env_id.shape)
+        check_leading(self, "init", own, starts.env_id.shape)
         own, timestep = self._after(own, timestep, clock)
         if self.rewrites_action:
-            zeros = specs.zeros(self.action_spec(), env_id.shape)
+            zeros = specs.zeros(self.action_spec(), starts.env_id.shape)
             timestep = dataclasses.replace(timestep, prev_action=zeros)
         return xla.unshare((LaneState(state, tree.strong(own)), timestep))
 
@@ -110,7 +107,7 @@ class LaneWrapper(Wrapper):
             return self._after(tree.where(first, fresh, own), timestep, tree.where(first, clock, ticked))
         # same_step: the LAST row still belongs to the episode that it ends.
         own, row = self._after(own, timestep, ticked)
-        return tree.where(self.env.episode_starts(timestep), fresh, tree.strong(own)), row
+        return tree.where(self.episode_starts(timestep), fresh, tree.strong(own)), row
 
     def _after(self, own: Any, timestep: TimeStep, clock: Clock) -> tuple[Any, TimeStep]:
         out = self.after(own, timestep, self._stream(clock, "after"))

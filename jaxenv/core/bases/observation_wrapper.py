@@ -3,13 +3,12 @@
 import abc
 from typing import ClassVar
 
-import jax
-
 from jaxenv import tree
 from jaxenv.core._observation import checked_observation, map_observation
+from jaxenv.core.facts import Facts
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import KeyWords
 from jaxenv.specs._bounds import mapped_spec
 from jaxenv.tree import Tree
 
@@ -33,17 +32,14 @@ class ObservationWrapper(Wrapper):
         lanes = self.spec_lanes
         return mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
 
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state
+    def facts_of(self, inner: Facts) -> Facts:
+        return inner  # an observation of the state stays one
 
     def observation_of(self, state: Tree) -> Tree:
         return self._mapped(self.env.observation_of(self.inner(state)), self.clock(state).env_id.shape[0])
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, previous)
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         return state, self._with_observation(timestep)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

@@ -6,9 +6,9 @@ from typing import ClassVar
 import jax
 
 from jaxenv.core._reward import with_reward
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 
 
@@ -24,10 +24,8 @@ class RowRewardWrapper(Wrapper):
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         """Computes the reward of a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, previous)
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         return state, self._with_reward(timestep)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

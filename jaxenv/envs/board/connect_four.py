@@ -50,6 +50,7 @@ class ConnectFour(Task):
 
     agent_names = ("first", "second")
     turns = True
+    summed_entries = frozenset({"invalid_move"})
     action_names = tuple(f"column {column + 1}" for column in range(_COLUMNS))
 
     def initial(self, stream: random.Stream) -> State:

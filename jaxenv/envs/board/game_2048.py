@@ -58,6 +58,7 @@ class Game2048(Task):
 
     params: Params = Params()
     action_names = ("left", "up", "right", "down")
+    summed_entries = frozenset({"invalid_move"})
 
     def initial(self, stream: random.Stream) -> State:
         empty, words = jnp.zeros(stream.shape, jnp.uint32), random.separate_bits(stream, 4)

@@ -75,6 +75,7 @@ class Go(Task):
     params: Params = Params()
     agent_names = ("black", "white")
     turns = True
+    summed_entries = frozenset({"invalid_move"})
     opt_outs = {"sharding_invariant": "groups of stones grow in a loop that ends with the last lane, use shard_map"}
     action_names = (*(f"{'ABCDEFGHJ'[point % SIZE]}{SIZE - point // SIZE}" for point in range(SIZE * SIZE)), "pass")
 

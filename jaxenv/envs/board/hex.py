@@ -59,6 +59,7 @@ class Hex(Task):
 
     agent_names = ("black", "white")
     turns = True
+    summed_entries = frozenset({"invalid_move"})
     opt_outs = {"sharding_invariant": "groups of stones grow in a loop that ends with the last lane, use shard_map"}
     action_names = (*(f"{'abcdefghijk'[cell % SIZE]}{cell // SIZE + 1}" for cell in range(SIZE * SIZE)), "swap")
 

@@ -52,6 +52,7 @@ class Othello(Task):
 
     agent_names = ("black", "white")
     turns = True
+    summed_entries = frozenset({"invalid_move"})
     action_names = (*(f"row {cell // _SIZE + 1}, column {cell % _SIZE + 1}" for cell in range(_PASS)), "pass")
 
     def initial(self, stream: random.Stream) -> State:

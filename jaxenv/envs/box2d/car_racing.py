@@ -82,6 +82,7 @@ class CarRacing(Task):
     """A race car on a random track; the module docstring is the specification."""
 
     reset_strategy = "compact"
+    summed_entries = frozenset({"lap_finished"})
     opt_outs = {"sharding_invariant": "loops over the lanes end with the last of them, use shard_map"}
     rounding = 4e-3  # pixels are rounded, and their last levels with them
     play_fps = 50

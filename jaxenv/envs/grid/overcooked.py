@@ -94,6 +94,7 @@ class Overcooked(Task):
 
     agent_names = ("agent_0", "agent_1")
     action_names = ("up", "down", "right", "left", "stay", "interact")
+    summed_entries = frozenset({"shaped_reward"})
 
     def check(self) -> None:
         parse(self.layout)

@@ -47,6 +47,7 @@ class Bandit(Task):
 
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
+    summed_entries = frozenset({"regret"})
     params: Any = Params()
     normalize_time: bool = tree.static(
         default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"

@@ -65,6 +65,7 @@ class MetaMaze(Task):
         default=False, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
     )
     action_names = ("up", "right", "down", "left")
+    summed_entries = frozenset({"goal_reached"})
 
     def check(self) -> None:
         for name in ("maze_size", "rf_size"):

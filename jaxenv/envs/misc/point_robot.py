@@ -75,6 +75,7 @@ class PointRobot(Task):
     respawn: bool = tree.static(default=False, doc="whether an agent that has reached the goal is moved to a new start")
     compat: str = tree.static(default="", doc='``"gymnax"`` for the rules of gymnax 1.0.1, or empty')
     action_names = ("x", "y")
+    summed_entries = frozenset({"goal_reached"})
     play_fps = 10
 
     @property

@@ -50,6 +50,7 @@ class Reacher(Task):
     finite_observation = True
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
+    summed_entries = frozenset({"reward_ctrl", "reward_dist"})
     smooth = True
     params: Params = Params()
     num_joints: int = tree.static(default=2, low=1, doc="number of joints and segments")

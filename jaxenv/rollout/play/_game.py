@@ -45,7 +45,7 @@ class Game:
 
     def compile(self) -> None:
         """Compiles the step, so that the game does not pause for it; outside JAX there is nothing to compile."""
-        if not self._env.unwrapped._is_outside_jax:
+        if not self._env.facts.outside_jax:
             jax.block_until_ready(self._env.step(self._state, jnp.asarray(self.controls[0].action)[None]))
 
     def take(self, control: Control) -> None:
@@ -63,7 +63,7 @@ class Game:
 
     def restart(self) -> None:
         """Starts the next episode."""
-        if self._env.unwrapped._is_outside_jax:
+        if self._env.facts.outside_jax:
             self._state, self._timestep = self._env.reset(jax.random.fold_in(self._key, self.episode))
         else:
             self._state, self._timestep = reset_where(self._env, self._state, self._timestep, jnp.ones(1, bool))

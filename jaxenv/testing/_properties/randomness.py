@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.core.environment import Environment
+from jaxenv.core.starts import Starts, next_episodes
 from jaxenv.core.task import Task, TaskState
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
@@ -131,7 +132,7 @@ def no_word_reused(subject: Subject) -> str:
         for _ in range(2):
             state, _ = env.step(state, action)
         clock = env.clock(state)
-        state, _ = env.begin(clock.key, clock.env_id, clock.episode + 1, state)
+        state, _ = env.begin(next_episodes(clock), state)
         return env.step(state, action)
 
     # The check of JAX keys compiles every operation again, so it is left out where there are no such keys.
@@ -215,8 +216,9 @@ def starts_distribution(subject: Subject) -> str:
 
     @jax.jit
     def two_starts(env: Environment, words: KeyWords, numbers: Any) -> Any:
-        state, _ = env.begin((words[0], words[1]), numbers, jnp.zeros_like(numbers))
-        return state.task, env.begin((words[0], words[1]), numbers, jnp.ones_like(numbers))[0].task
+        starts = Starts((words[0], words[1]), numbers, jnp.zeros_like(numbers))
+        state, _ = env.begin(starts)
+        return state.task, env.begin(next_episodes(starts.clock))[0].task
 
     # In blocks: 10,000 large worlds at once would take more memory than many machines have.
     blocks = [slice(start, start + _START_BLOCK) for start in range(0, _NUM_STARTS, _START_BLOCK)]
@@ -297,7 +299,7 @@ def _require_random_start(subject: Subject) -> None:
     """Raises `NotApplicable` unless ``initial`` uses its stream."""
     word, number = jnp.zeros(LANES, jnp.uint32), jnp.zeros(LANES, jnp.int32)
     task = subject.env.unwrapped
-    jaxpr = jax.make_jaxpr(lambda *words: task.begin(words, number, number)[0].task)(word, word).jaxpr
+    jaxpr = jax.make_jaxpr(lambda *words: task.begin(Starts(words, number, number))[0].task)(word, word).jaxpr
     used = {id(v) for equation in jaxpr.eqns for v in equation.invars} | {id(v) for v in jaxpr.outvars}
     if not used & {id(v) for v in jaxpr.invars}:
         raise NotApplicable("initial draws nothing")

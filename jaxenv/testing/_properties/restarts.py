@@ -13,6 +13,7 @@ from jaxenv.core import has_batch_state
 from jaxenv.core.bases import LaneState
 from jaxenv.core.environment import Environment
 from jaxenv.core.levels import mutate_level, sample_level
+from jaxenv.core.starts import Starts
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
@@ -89,7 +90,7 @@ def _require_fixed_start(subject: Subject, task: Task, level: Tree, context: str
     one, other = jax.random.split(subject.key)
     reverse = lambda x: jax.tree.map(lambda leaf: leaf[::-1], x)  # noqa: E731
     start, elsewhere = task.reset(one, level=level)[0], task.reset(other, level=reverse(level))[0]
-    expected, actual = reverse(task._start_of(start)), task._start_of(elsewhere)
+    expected, actual = reverse(start.task), elsewhere.task
     labels = ("from a reset", "under another key, in another lane")
     require_equal(expected, actual, labels, context=context, tolerance=subject.rounding, axes=("lane",))
 
@@ -98,7 +99,7 @@ def _require_fixed_start(subject: Subject, task: Task, level: Tree, context: str
 def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep]:
     """Calls ``begin`` with each of the clocks and previous states, ``[T, B, ...]``."""
     return jax.lax.map(
-        lambda given: env.begin(given[0].key, given[0].env_id, given[0].episode, given[1]), (clock, previous)
+        lambda given: env.begin(Starts(given[0].key, given[0].env_id, given[0].episode), given[1]), (clock, previous)
     )
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.core import _actions
 from jaxenv.core.environment import Environment
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.random import KeyWords
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import lane_numbers, output_shapes, replay, sample_actions, start
 from jaxenv.testing._properties.structure import require_rows_match_specs
@@ -253,11 +253,9 @@ class _PaysPastEnd(Wrapper):
     def inner(self, state: Tree) -> Tree:
         return state.inner
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
-        return _PastEndState(state, jnp.zeros(env_id.shape, bool)), timestep
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
+        return _PastEndState(state, jnp.zeros(starts.env_id.shape, bool)), timestep
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)

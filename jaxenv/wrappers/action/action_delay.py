@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import LaneWrapper, TimeStep
+from jaxenv.core import LaneWrapper, TimeStep, check_no_turns
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
@@ -38,6 +38,9 @@ class ActionDelay(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action"})
     in_evaluation = "kept"
     noop_kwargs = {"delay": 0}
+
+    def check(self) -> None:
+        check_no_turns("ActionDelay", self.env)
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         """Returns the queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""

@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import BatchWrapper, TimeStep, Wrapper, layers
-from jaxenv.random import KeyWords
+from jaxenv.core import BatchWrapper, Facts, Starts, TimeStep, Wrapper, combined_info, layers
 from jaxenv.tree import Tree
 
 
 class ActionRepeat(Wrapper):
     """Repeats every action ``num`` times and stops early at the end of an episode.
 
-    Rewards are summed, discounts multiplied, and all other fields come from the last step taken.
+    Rewards are summed, discounts multiplied, and all other fields come from the last step taken, except for flags of
+    the contract in ``env_info``, which one of the steps sets, and entries that the task sums (``summed_entries``).
     ``env_info["num_env_frames"]`` (int32 ``[B]``, 0 at FIRST) counts the steps of the environment; nested repeats
     multiply. A `TimeLimit` outside counts the agent's steps, one inside the steps of the environment.
 
@@ -43,6 +43,7 @@ class ActionRepeat(Wrapper):
     in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     place = "several_steps"
+    summed_entries = frozenset({"num_env_frames"})
     noop_kwargs = {"num": 1}
 
     def check(self) -> None:
@@ -57,9 +58,9 @@ class ActionRepeat(Wrapper):
                     f"{name}: {type(layer).__name__} carries state of the whole batch, put it outside {name}"
                 )
 
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state
+    def facts_of(self, inner: Facts) -> Facts:
+        several = self.num > 1  # a game of turns does not alternate then: the action is played for both sides
+        return dataclasses.replace(inner, alternates=inner.alternates and not several, repeats=inner.repeats or several)
 
     def reward_spec(self) -> specs.Array:
         inner = self.env.reward_spec()
@@ -69,11 +70,9 @@ class ActionRepeat(Wrapper):
         low, high = (np.cumsum(np.stack([bound] * self.num), axis=0) for bound in (inner.minimum, inner.maximum))
         return inner.replace(minimum=low.min(axis=0), maximum=high.max(axis=0))
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, previous)
-        return state, _counted(timestep, jnp.zeros_like(env_id))
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
+        return state, _counted(timestep, jnp.zeros_like(starts.env_id))
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep, _ = self._repeat(state, action, two_frames=False)
@@ -92,9 +91,11 @@ class ActionRepeat(Wrapper):
         def repeated(carry: tuple[Tree, TimeStep, Any], _: Any) -> tuple[tuple[Tree, TimeStep, Any], None]:
             state, so_far, _previous = carry
             now, row = one(state)
-            frames = so_far.env_info["num_env_frames"] + row.env_info["num_env_frames"]
             row = dataclasses.replace(
-                _counted(row, frames), reward=so_far.reward + row.reward, discount=so_far.discount * row.discount
+                row,
+                reward=so_far.reward + row.reward,
+                discount=so_far.discount * row.discount,
+                env_info=combined_info(self, so_far.env_info, row.env_info),
             )
             new = (now, row, so_far.observation if two_frames else ())
             return tree.where(~so_far.is_last(), new, carry), None

@@ -51,6 +51,7 @@ class MaskedActions(LaneWrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset({"prev_action", "env_info"})
     in_evaluation = "kept"
+    summed_entries = frozenset({"action_was_illegal"})
 
     def check(self) -> None:
         check_choice("MaskedActions", "replacement", self.replacement, ("random", "first"))

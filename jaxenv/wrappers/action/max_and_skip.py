@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from jaxenv.core import TimeStep
+from jaxenv.core import Facts, TimeStep
 from jaxenv.tree import Tree
 from jaxenv.wrappers.action.action_repeat import ActionRepeat
 
@@ -34,9 +34,8 @@ class MaxAndSkip(ActionRepeat):
 
     in_evaluation = "kept"
 
-    @property
-    def observes_state(self) -> bool:
-        return False
+    def facts_of(self, inner: Facts) -> Facts:
+        return dataclasses.replace(super().facts_of(inner), observes_state=False)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep, previous = self._repeat(state, action, two_frames=True)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core import LaneWrapper, TimeStep
+from jaxenv.core import LaneWrapper, TimeStep, check_no_turns
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
@@ -51,6 +51,7 @@ class StickyAction(LaneWrapper):
     noop_kwargs = {"probability": np.float32(0)}
 
     def check(self) -> None:
+        check_no_turns("StickyAction", self.env)
         given = np.asarray(self.duration)
         if given.dtype.kind not in "iu" or given.shape not in ((), (2,)) or not 1 <= given.flat[0] <= given.flat[-1]:
             raise ValueError(

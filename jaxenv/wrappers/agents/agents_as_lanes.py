@@ -1,14 +1,25 @@
 """Show every agent of a game as a lane of its own."""
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import BatchWrapper, StepType, TimeStep, Wrapper, conform
+from jaxenv.core import (
+    BatchWrapper,
+    Facts,
+    Levels,
+    Starts,
+    StepType,
+    TimeStep,
+    Wrapper,
+    check_agents_lead,
+    conform,
+    marks_of_agents,
+)
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 
@@ -55,7 +66,7 @@ class AgentsAsLanes(Wrapper):
 
     Raises:
         ValueError: for one agent, for a game of turns, for agents whose actions differ, for a number of lanes that is
-            not a multiple of A, or for a ``global_state`` of the task in ``"same_step"``.
+            not a multiple of A, or in ``"same_step"`` for agents that leave early or a ``global_state`` of the task.
     """
 
     agent_id: bool = tree.static(default=False)
@@ -73,10 +84,17 @@ class AgentsAsLanes(Wrapper):
         if self.env.num_agents < 2:
             rule = f"env must have two or more agents, {self.env} has one"
             raise ValueError(f"AgentsAsLanes: {rule}: a task names its agents in agent_names")
+        check_agents_lead("AgentsAsLanes", self.env)
         self.action_spec()  # raises for agents that differ
-        if self._declares_state and self.autoreset == "same_step":
-            rule = "a task's own global_state is not known for final_observation"
-            raise ValueError(f"AgentsAsLanes: {rule}: make {self.env} with 'next_step', got 'same_step'")
+        if self.autoreset != "same_step":
+            return
+        rules = {
+            "global_state": "the global_state of a task is not known for final_observation",
+            "agent_terminated": "agents that leave before the end of a game wait on FIRST rows",
+        }
+        for entry, rule in rules.items():
+            if entry in self.env.env_info_spec() and (entry != "global_state" or self.global_state):
+                raise ValueError(f"AgentsAsLanes: {rule}: make {self.env} with 'next_step', got 'same_step'")
 
     # --- specs -------------------------------------------------------------------------------------------------------
 
@@ -107,50 +125,32 @@ class AgentsAsLanes(Wrapper):
     def reward_spec(self) -> specs.Array:
         return _of_any_agent(self.env.reward_spec())
 
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        return ("agent",)
-
-    @property
-    def lanes_per_game(self) -> int:
-        return self.env.num_agents
-
     # --- lanes -------------------------------------------------------------------------------------------------------
 
-    @property
-    def num_envs(self) -> int:
-        return self.env.num_envs * self.env.num_agents
+    def facts_of(self, inner: Facts) -> Facts:
+        agents = len(inner.agent_names)
+        return dataclasses.replace(
+            inner, agent_names=("agent",), lanes_per_game=agents, num_envs=inner.num_envs * agents
+        )
 
-    @property
-    def spec_lanes(self) -> int:
-        return self.env.spec_lanes * self.env.num_agents
+    def _of_games(self, starts: Starts) -> Starts:
+        """Returns the starts of the games; places are those of games already."""
+        keys, env_id, episode = jax.tree.map(
+            lambda x: x[:: self.env.num_agents], (starts.keys, starts.env_id, starts.episode)
+        )
+        return Starts(keys, env_id, episode, starts.place)
 
-    def check_lanes(self, num_lanes: int) -> None:
-        self.env.check_lanes(self._num_games(num_lanes))
-
-    def _with_num_envs(self, num_envs: int) -> Self:
-        return tree.rebuild(self, env=self.env._with_num_envs(self._num_games(num_envs)))
-
-    def take(self, index: jax.Array) -> Self:
-        self._num_games(index.shape[0])
-        return tree.rebuild(self, env=self.env.take(index[:: self.env.num_agents] // self.env.num_agents))
-
-    def _num_games(self, num_lanes: int) -> int:
-        if num_lanes % (count := self.env.num_agents):
-            rule = f"num_envs must be a multiple of the {count} agents of a game"
-            raise ValueError(f"AgentsAsLanes: {rule}, got {num_lanes} lanes of {self.env}")
-        return num_lanes // count
+    def levels(self) -> Levels:
+        levels = super().levels()
+        return dataclasses.replace(levels, sample=lambda starts: levels.sample(self._of_games(starts)))
 
     def _folded(self, values: Tree) -> Tree:
-        """Folds arrays ``[B, A, ...]`` into ``[B * A, ...]`` and repeats ``[B, ...]`` for each agent."""
-        count = self.env.num_agents
+        """Folds arrays of agents ``[B, A, ...]`` into ``[B * A, ...]``."""
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), values)
 
-        def fold(x: jax.Array) -> jax.Array:
-            if x.shape[1:2] != (count,):
-                x = jnp.broadcast_to(x[:, None], (x.shape[0], count, *x.shape[1:]))
-            return x.reshape(-1, *x.shape[2:])
-
-        return jax.tree.map(fold, values)
+    def _repeated(self, values: Tree) -> Tree:
+        """Repeats arrays of games ``[B, ...]`` for each agent, ``[B * A, ...]``."""
+        return jax.tree.map(lambda x: jnp.repeat(x, self.env.num_agents, axis=0), values)
 
     def _unfolded(self, values: Tree) -> Tree:
         return jax.tree.map(lambda x: x.reshape(-1, self.env.num_agents, *x.shape[1:]), values)
@@ -172,36 +172,30 @@ class AgentsAsLanes(Wrapper):
 
     def _info(self, env_info: dict[str, Tree]) -> dict[str, Tree]:
         """Folds ``env_info``, without the global state where the observation shows it."""
-        return self._folded({k: x for k, x in env_info.items() if not (self.global_state and k == "global_state")})
+        shown = {k: x for k, x in env_info.items() if not (self.global_state and k == "global_state")}
+        marks = marks_of_agents(self.env, shown)
+        return jax.tree.map(lambda mark, x: self._folded(x) if mark else self._repeated(x), marks, shown)
 
     def _row(self, timestep: TimeStep, env_id: jax.Array) -> TimeStep:
-        env_info = self._info(timestep.env_info)
-        if "final_observation" in env_info:
-            final = self._observed(timestep.env_info["final_observation"], {}, env_id.shape[0])
-            env_info = {**env_info, "final_observation": final}
-        return TimeStep(
-            step_type=self._folded(timestep.step_type),
-            reward=self._folded(timestep.reward),
-            discount=self._folded(timestep.discount),
-            observation=self._observed(timestep.observation, timestep.env_info, env_id.shape[0]),
-            prev_action=self._folded(timestep.prev_action),
-            env_id=env_id,
-            env_info=env_info,
-        )
+        env_info = dict(timestep.env_info)
+        final = env_info.pop("final_observation", None)
+        shown = self._info(env_info)
+        if final is not None:
+            shown["final_observation"] = self._observed(final, {}, env_id.shape[0])
+        step_type, discount = self._repeated((timestep.step_type, timestep.discount))
+        reward, prev_action = self._folded((timestep.reward, timestep.prev_action))
+        observation = self._observed(timestep.observation, timestep.env_info, env_id.shape[0])
+        return TimeStep(step_type, reward, discount, observation, prev_action, env_id, env_info=shown)
 
     # --- episodes ----------------------------------------------------------------------------------------------------
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
         if previous is not None:
             rule = "the agents of a game restart together: restart games inside AgentsAsLanes"
             raise ValueError(f"AgentsAsLanes: {rule}, by AutoReset or reset_where")
-        self._num_games(env_id.shape[0])
-        of_game = jax.tree.map(lambda x: x[:: self.env.num_agents], (keys, env_id, episode))
-        games, timestep = self.env.begin(*of_game)
-        state = AgentLanes(tree.Grouped(games), keys, env_id, jnp.zeros_like(env_id, bool))
-        return state, self._row(timestep, jnp.copy(env_id))
+        games, timestep = self.env.begin(self._of_games(starts))
+        row = self._row(timestep, jnp.copy(starts.env_id))
+        return AgentLanes(tree.Grouped(games), starts.keys, starts.env_id, _absent(row)), row
 
     def proceed(self, state: AgentLanes, action: Tree) -> tuple[Tree, TimeStep]:
         action = conform(self.action_spec(), action, state.env_id.shape[0], str(self))
@@ -216,9 +210,6 @@ class AgentsAsLanes(Wrapper):
         self, games: Tree, row: TimeStep, waiting: jax.Array, ended: jax.Array
     ) -> tuple[TimeStep, jax.Array]:
         """Ends the episodes of agents that leave, and lets those that have left wait: FIRST rows without a reward."""
-        if self.autoreset == "same_step":
-            rule = "agents that leave before the end of a game wait on FIRST rows"
-            raise ValueError(f"AgentsAsLanes: {rule}, which 'same_step' has not: make {self.env} with 'next_step'")
         quiet = waiting & ~row.is_first()
         of_state = jax.eval_shape(self.env.env_info_of, games)
         of_step = {name: x for name, x in row.env_info.items() if name not in of_state}
@@ -235,18 +226,14 @@ class AgentsAsLanes(Wrapper):
             env_info={**row.env_info, **of_step},
         )
         starts = row.is_first() & ~quiet
-        return row, (waiting | ended) & ~starts
+        return row, jnp.where(starts, _absent(row), waiting | ended)
 
     def inner(self, state: AgentLanes) -> Tree:
         return state.games.value
 
     def clock(self, state: AgentLanes) -> Clock:
         clock = self.env.clock(state.games.value)
-        return Clock(state.keys, state.env_id, self._folded(clock.episode), self._folded(clock.step))
-
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state
+        return Clock(state.keys, state.env_id, *self._repeated((clock.episode, clock.step)))
 
     def observation_of(self, state: AgentLanes) -> Tree:
         games = state.games.value
@@ -257,8 +244,13 @@ class AgentsAsLanes(Wrapper):
         return self._info(self.env.env_info_of(state.games.value))
 
     def picture_of(self, state: AgentLanes, size: tuple[int, int]) -> jax.Array:
-        pictures = self.env.picture_of(state.games.value, size)
-        return jnp.repeat(pictures, self.env.num_agents, axis=0)
+        return self._repeated(self.env.picture_of(state.games.value, size))
+
+
+def _absent(row: TimeStep) -> jax.Array:
+    """Returns which agents are not in the game of a row, bool ``[B * A]``: a level may begin without some of them."""
+    alive = row.env_info.get("agent_alive")
+    return jnp.zeros_like(row.is_first()) if alive is None else ~alive
 
 
 def _of_any_agent(spec: Any) -> Any:

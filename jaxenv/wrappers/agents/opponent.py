@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import LaneState, TimeStep, Wrapper, has_batch_state
-from jaxenv.random import KeyWords, fold_in, integers
+from jaxenv.core import Facts, LaneState, Starts, TimeStep, Wrapper, combined_info, has_batch_state
+from jaxenv.random import fold_in, integers
 from jaxenv.tree import Tree
 
 Side = Literal["first", "second", "drawn"]
@@ -37,16 +37,19 @@ class Opponent(Wrapper):
     Owns all fields except ``env_id``.
 
     Args:
-        env: a game of two agents that alternate, agent 0 first, without ``AutoReset`` and without batch state.
+        env: a game of two agents that alternate, without ``AutoReset`` and without batch state.
         policy: a function ``policy(timestep, stream)``, or ``policy(timestep, stream, weights)`` with weights, that
             returns the actions ``[B, ...]`` of the agent to move; ``None`` for a random legal action.
-        side: the side of the agent: ``"first"`` moves first, ``"second"`` second; ``"drawn"`` draws it per episode.
+        side: the side of the agent: ``"first"`` moves first, ``"second"`` second; ``"drawn"`` draws it per episode. In
+            a level the player to move is first. An episode that starts in a state of the stack (``from_state``) goes on
+            with the agent's move.
         weights: a tree of arrays for ``policy``, or ``None``.
         league: the number of opponents among whom an episode draws one; every array of ``weights`` leads with it, and
             all of them choose an action at every step. 0 for one opponent.
 
     Raises:
-        ValueError: for an ``env`` that is no such game, or for weights that do not lead with the league.
+        ValueError: for an ``env`` that is no such game, weights without a policy or that do not lead with the league,
+            or a league without weights.
 
     >>> import jaxenv
     >>> env = jaxenv.make("ConnectFour-v0", num_envs=2, wrappers=["Opponent"])
@@ -69,6 +72,14 @@ class Opponent(Wrapper):
             kind = "moves in turns" if self.env.turns else "acts at once"
             rule = "env must be a game of two agents that move in turns"
             raise ValueError(f"Opponent: {rule}, {self.env} has {self.env.num_agents} and {kind}")
+        if self.league and self.weights is None:
+            raise ValueError(
+                f"Opponent: league must have weights for each of its opponents, got {self.league} and none"
+            )
+        if self.weights is not None and self.policy is None:
+            raise ValueError(
+                "Opponent: weights must have a policy (timestep, stream, weights) that reads them, got none"
+            )
         if not self.env.alternates:
             rule = "every move must pass the turn, since each move is answered once"
             raise ValueError(f"Opponent: {rule}, an agent of {self.env} may move several times in a row")
@@ -91,21 +102,11 @@ class Opponent(Wrapper):
         specs.require_equal(specs.from_array(self.weights), specs.from_array(weights), "Opponent: weights")
         return tree.rebuild(self, weights=weights)
 
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        return ("agent",)
-
-    @property
-    def turns(self) -> bool:
-        return False
-
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state
-
-    @property
-    def reset_strategy(self) -> Any:
-        return self.env.reset_strategy if self.side == "first" else "compact"  # a start is a step
+    def facts_of(self, inner: Facts) -> Facts:
+        strategy = inner.reset_strategy if self.side == "first" else "compact"  # a start is a step
+        return dataclasses.replace(
+            inner, agent_names=("agent",), turns=False, alternates=True, repeats=True, reset_strategy=strategy
+        )
 
     def reward_spec(self) -> specs.Array:
         inner = self.env.reward_spec()
@@ -119,43 +120,44 @@ class Opponent(Wrapper):
 
     # --- episodes ----------------------------------------------------------------------------------------------------
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
-    ) -> tuple[Tree, TimeStep]:
-        state, first = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+    def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
+        state, first = super().begin(starts, previous)
         stream = self._stream(self.env.clock(state), "seat")
-        side = jnp.full_like(env_id, int(self.side == "second"))
+        lanes, to_move = starts.env_id, first.env_info["player"]  # a level may begin with either player's move
+        waits = jnp.full_like(lanes, self.side == "second", bool)
         if self.side == "drawn":
-            side = integers(stream, (), 0, 2)
+            waits = integers(stream, (), 0, 2) == 1
+        if starts.place is not None and starts.place.in_state:  # a state of this stack, in which it is the agent's turn
+            waits &= False if starts.place.given is None else ~starts.place.given
         member = integers(fold_in(stream, "member"), (), 0, max(self.league, 1))
-        seat = tree.strong(tree.vary_like(env_id, Seat(side, member)))
         row = first
         if self.side != "first":
-            moved, row = self._answered(state, first, seat, seat.side == 1)
+            moved, answer = self.env.proceed(state, self._chosen(state, first, member))
+            waits &= ~answer.is_last()  # where the opponent's first move would end the game, the agent moves first
             # The row stays a FIRST row: of the opponent's move it shows what describes the state.
             seen = {**first.env_info, **self.env.env_info_of(moved)}
-            row = dataclasses.replace(first, observation=row.observation, env_info=seen)
-            state = moved
-        reward = jnp.zeros(env_id.shape, jnp.float32)
-        return LaneState(state, seat), dataclasses.replace(row, reward=reward)
+            row = dataclasses.replace(first, observation=answer.observation, env_info=seen)
+            state, row = tree.where(waits, (moved, row), (state, first))
+        seat = tree.strong(tree.vary_like(lanes, Seat(jnp.where(waits, 1 - to_move, to_move), member)))
+        return LaneState(state, seat), dataclasses.replace(row, reward=jnp.zeros(lanes.shape, jnp.float32))
 
     def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:
         seat = state.own
         moved, after_move = self.env.proceed(state.inner, action)
-        answered = ~after_move.is_last()
-        inner, row = self._answered(moved, after_move, seat, answered)
-        both = after_move.reward + jnp.where(answered[:, None], row.reward, np.float32(0))
-        reward = jnp.where(seat.side == 0, both[:, 0], both[:, 1])
-        discount = after_move.discount * jnp.where(answered, row.discount, np.float32(1))
-        row = dataclasses.replace(row, reward=reward, discount=discount, prev_action=after_move.prev_action)
-        return LaneState(inner, seat), row
+        goes_on = ~after_move.is_last()
+        answered, answer = self.env.proceed(moved, self._chosen(moved, after_move, seat.member))
+        answer = dataclasses.replace(
+            answer,
+            reward=after_move.reward + answer.reward,
+            discount=after_move.discount * answer.discount,
+            prev_action=after_move.prev_action,
+            env_info=combined_info(self.env, after_move.env_info, answer.env_info),
+        )
+        inner, row = tree.where(goes_on, (answered, answer), (moved, after_move))
+        reward = jnp.where(seat.side == 0, row.reward[:, 0], row.reward[:, 1])
+        return LaneState(inner, seat), dataclasses.replace(row, reward=reward)
 
-    def _answered(self, state: Tree, timestep: TimeStep, seat: Seat, mask: jax.Array) -> tuple[Tree, TimeStep]:
-        """Lets the opponent move in the lanes of ``mask``; the other lanes keep their state and their row."""
-        answer = self.env.proceed(state, self._chosen(state, timestep, seat))
-        return tree.where(mask, answer, (state, timestep))
-
-    def _chosen(self, state: Tree, timestep: TimeStep, seat: Seat) -> Tree:
+    def _chosen(self, state: Tree, timestep: TimeStep, member: jax.Array) -> Tree:
         """Returns the opponents' actions, ``[B, ...]``."""
         stream = self._stream(self.env.clock(state), "policy")
         policy = self.policy
@@ -168,6 +170,6 @@ class Opponent(Wrapper):
         actions = jax.vmap(lambda weights: policy(timestep, stream, weights))(self.weights)  # [league, B, ...]
 
         def of_member(x: jax.Array) -> jax.Array:
-            return jnp.take_along_axis(x, tree.expand(seat.member, x.ndim - 1)[None], axis=0)[0]
+            return jnp.take_along_axis(x, tree.expand(member, x.ndim - 1)[None], axis=0)[0]
 
         return jax.tree.map(of_member, actions)

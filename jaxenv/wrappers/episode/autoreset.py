@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core import AutoResetMode, BatchWrapper, TimeStep, Wrapper, check_choice, layers, unshare
+from jaxenv.core import AutoResetMode, BatchWrapper, Facts, Starts, TimeStep, Wrapper, check_choice, layers, unshare
 from jaxenv.core._restart import PerPlatform, check_strategy, start_episodes
-from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -94,27 +93,21 @@ class AutoReset(Wrapper):
                     f"AutoReset: {type(layer).__name__} carries state of the whole batch, put it outside AutoReset"
                 )
 
-    @property
-    def autoreset(self) -> AutoResetMode:
-        return self.mode
+    def facts_of(self, inner: Facts) -> Facts:
+        inner = super().facts_of(inner)
+        return dataclasses.replace(inner, autoreset=self.mode, reset_strategy=self.reset_strategy)
 
     def inner(self, state: AutoResetState) -> Tree:
         return state.inner
 
-    def episode_starts(self, timestep: TimeStep) -> jax.Array:
-        first = self.env.episode_starts(timestep)
-        return first | timestep.is_last() if self.mode == "same_step" else first
-
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: AutoResetState | None = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+    def begin(self, starts: Starts, previous: AutoResetState | None = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         if self.mode == "same_step":
             # The row shows one observation twice. The copy serves eager callers who donate the row.
             final = jax.tree.map(jnp.copy, timestep.observation)
             env_info = {**timestep.env_info, "final_observation": final}
             return AutoResetState(state, ()), dataclasses.replace(timestep, env_info=env_info)
-        return AutoResetState(state, jnp.zeros(env_id.shape, bool)), timestep
+        return AutoResetState(state, jnp.zeros(starts.env_id.shape, bool)), timestep
 
     def proceed(self, state: AutoResetState, action: Tree) -> tuple[Tree, TimeStep]:
         stepped, timestep = self.env.proceed(state.inner, action)

@@ -1,13 +1,12 @@
 """Start every episode of a lane in the same state."""
 
+import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
-from jaxenv import random, tree
-from jaxenv.core import TimeStep, Wrapper
-from jaxenv.random import KeyWords
+from jaxenv import tree
+from jaxenv.core import Levels, Starts, TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 
@@ -41,13 +40,15 @@ class FixedResetKey(Wrapper):
         if self.env is not self.env.unwrapped:
             raise ValueError(f"FixedResetKey: put it around the environment itself, not around {self.env}")
 
-    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
-        return self.env._new_level(self.lane_words(self.key, env_id), env_id, jnp.zeros_like(episode))
+    def _fixed(self, starts: Starts) -> Starts:
+        """Returns the episode that every episode of the lanes repeats."""
+        words = self.lane_words(self.key, starts.env_id)
+        return dataclasses.replace(starts, keys=words, episode=jnp.zeros_like(starts.episode))
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        fixed = self.lane_words(self.key, env_id)
-        state, timestep = self.env.begin(fixed, env_id, jnp.zeros_like(episode), previous)
-        clock = random.Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        return tree.rebuild(state, clock=clock), timestep
+    def levels(self) -> Levels:
+        levels = super().levels()
+        return dataclasses.replace(levels, sample=lambda starts: levels.sample(self._fixed(starts)))
+
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(self._fixed(starts), previous)
+        return tree.rebuild(state, clock=starts.clock), timestep

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core import Task, TimeStep, Wrapper, end_abnormal, layers
-from jaxenv.random import KeyWords
+from jaxenv.core import Facts, Starts, Task, TimeStep, Wrapper, end_abnormal, layers
 from jaxenv.tree import Tree
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
 
@@ -48,9 +47,8 @@ class GuardNonFinite(Wrapper):
         if not self.env.observes_state:  # the observation of the previous state must be reproducible
             raise ValueError(f"GuardNonFinite: put it inside the tasks of {self.env}, which show more than their state")
 
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state
+    def facts_of(self, inner: Facts) -> Facts:
+        return inner  # an observation of the state stays one
 
     @property
     def _observes_finite(self) -> bool:
@@ -60,11 +58,9 @@ class GuardNonFinite(Wrapper):
         observation = self.env.observation_of(state)
         return observation if self._observes_finite else _zero_where_not_finite(observation)
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, previous)
-        env_info = {"abnormal": jnp.zeros(env_id.shape, bool), **timestep.env_info}
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
+        env_info = {"abnormal": jnp.zeros(starts.env_id.shape, bool), **timestep.env_info}
         return state, dataclasses.replace(timestep, env_info=env_info)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

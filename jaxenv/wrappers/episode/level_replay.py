@@ -1,18 +1,15 @@
 """Choose, lane by lane, in which level or state the next episodes start."""
 
-import dataclasses
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv._util.checks import check_mask
-from jaxenv.core import Environment, TimeStep, Wrapper, layers
-from jaxenv.core import _start as starts
-from jaxenv.core._start import Start
-from jaxenv.core.levels import refuse_given_levels
-from jaxenv.random import KeyWords
+from jaxenv.core import Place, Starts, TimeStep, Wrapper, layers
+from jaxenv.core._checks import check_num_places, level_shapes, place_of_levels, place_of_states
+from jaxenv.core.levels import refuse_given_levels, starting_at
 from jaxenv.tree import Tree
 
 
@@ -22,13 +19,25 @@ class LevelReplayState:
 
     Attributes:
         inner: the state of the environment inside.
-        place: the levels, or the parts of states, leaves ``[B, ...]``.
-        given: bool ``[B]``, whether they are used; the next episode of another lane starts in a new level.
+        next: a `Place`; where agents are lanes it leads with the games, in `jaxenv.tree.Grouped`.
     """
 
     inner: Tree
-    place: Tree
-    given: jax.Array
+    next: Any
+
+    @property
+    def place(self) -> Tree:
+        """The levels, or the parts of states, leaves ``[B, ...]``."""
+        return self._next.values
+
+    @property
+    def given(self) -> jax.Array:
+        """Whether they are used, bool ``[B]``; the next episode of another lane starts in a new level."""
+        return self._next.given
+
+    @property
+    def _next(self) -> Any:
+        return self.next.value if isinstance(self.next, tree.Grouped) else self.next
 
 
 class LevelReplay(Wrapper):
@@ -36,10 +45,10 @@ class LevelReplay(Wrapper):
 
     At first every episode starts in a new level. `assign` sets the levels of some lanes: their next episodes, those of
     `jaxenv.reset_where` included, start in them until `assign` or `release` changes that. The current episodes go on.
-    ``reset`` and ``reset_where`` with levels assign them as well. ``LevelReplay(env).with_level(levels)`` assigns its
-    levels at every ``reset`` and ``reset_where``, and what `assign` and `release` set in between holds until the next
-    one. A lane carries one level, and no row holds it: the caller knows what it assigned, and ``given`` where. Put this
-    wrapper outermost, where `assign` can be called.
+    ``reset`` and ``reset_where`` with levels assign them as well. A lane without an assigned level starts in a new one,
+    or in its level of ``with_level``. A lane carries one level, and no row holds it: the caller knows what it assigned,
+    and ``given`` where. Put this wrapper outermost, where `assign` can be called. Where agents are lanes, levels and
+    masks are those of games.
 
     Args:
         env: an environment whose episodes start in JAX.
@@ -47,7 +56,8 @@ class LevelReplay(Wrapper):
             starts in one is a new one, with a clock, time limit, statistics and stacked frames of its own.
 
     Raises:
-        ValueError: for an ``env`` without levels, one that was given levels, or one with a ``LevelReplay``.
+        ValueError: for an ``env`` without levels or with a ``LevelReplay``, and for ``of="state"`` around levels of
+            ``with_level``.
 
     >>> import jaxenv
     >>> env = LevelReplay(jaxenv.make("FrozenLake8x8-v1", num_envs=2))
@@ -57,7 +67,6 @@ class LevelReplay(Wrapper):
     """
 
     of: Literal["level", "state"] = tree.static(default="level")
-    _given: Start | None = tree.lanes_leaf(default=None, init=False)
 
     owns: ClassVar[frozenset[str]] = frozenset()
     in_evaluation = "left_out"
@@ -66,9 +75,9 @@ class LevelReplay(Wrapper):
     def check(self) -> None:
         if any(isinstance(layer, LevelReplay) for layer in layers(self.env)):
             raise ValueError("LevelReplay: the environment inside already has a LevelReplay, one is enough")
-        hint = "give them as LevelReplay(env).with_level(levels)" if self.of == "level" else "use one without them"
-        refuse_given_levels("LevelReplay", self.env, hint)
-        starts.level_shapes(self.env)  # raises where there are no levels
+        if self.of == "state":
+            refuse_given_levels("LevelReplay", self.env, "leave out with_level, or build it with of='level'")
+        level_shapes(self.env)  # raises where there are none
 
     def inner(self, state: LevelReplayState) -> Tree:
         return state.inner
@@ -86,56 +95,53 @@ class LevelReplay(Wrapper):
         """
         _check_own("assign", state)
         if self.of == "level":
-            given = starts.of_levels("assign", self.env, start)
+            place = place_of_levels("assign", self.env, start)
         else:
-            given = starts.of_states("assign", self.env, start.inner if isinstance(start, LevelReplayState) else start)
-        lanes = state.given.shape[0]
-        if given.num_lanes != lanes:
-            raise ValueError(f"assign: start must hold {lanes} lanes, as the state, got {given.num_lanes}")
-        mask = _mask("assign", mask, lanes)
-        return dataclasses.replace(state, place=tree.where(mask, given.place, state.place), given=state.given | mask)
+            given = start.inner if isinstance(start, LevelReplayState) else start
+            place = place_of_states("assign", self.env, given)
+        check_num_places("assign: start", self.env, place, self.clock(state).env_id.shape[0])
+        mask = _mask("assign", mask, state.given.shape[0])
+        return self._state(state.inner, tree.where(mask, place.values, state.place), state.given | mask)
 
     def release(self, state: LevelReplayState, mask: jax.Array | None = None) -> LevelReplayState:
-        """Lets the next episodes of the lanes in ``mask`` (bool ``[B]``, all by default) start in new levels."""
+        """Lets the next episodes of the lanes in ``mask`` (bool ``[B]``, all by default) start in other levels."""
         _check_own("release", state)
-        return dataclasses.replace(state, given=state.given & ~_mask("release", mask, state.given.shape[0]))
+        return self._state(state.inner, state.place, state.given & ~_mask("release", mask, state.given.shape[0]))
 
-    def _with_start(self, start: Start) -> Self:
-        if start.in_state != (self.of == "state"):
-            kinds = ("a level", "a state") if self.of == "level" else ("a state", "a level")
-            hint = f"build it with of={'state' if self.of == 'level' else 'level'!r}"
-            raise ValueError(f"LevelReplay: its episodes start in {kinds[0]} and cannot start in {kinds[1]}, {hint}")
-        return tree.rebuild(self, _given=start)
+    def _place(self, values: Tree, given: jax.Array) -> Place:
+        return Place(values, given, in_state=self.of == "state")
 
-    def _inside(self, place: Tree, given: jax.Array) -> Environment:
-        return self.env._with_start(Start(place, given, self.of == "state"))
+    def _state(self, inner: Tree, values: Tree, given: jax.Array) -> LevelReplayState:
+        place = self._place(values, given)
+        return LevelReplayState(inner, tree.Grouped(place) if self.lanes_per_game > 1 else place)
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LevelReplayState | None = None
-    ) -> tuple[Tree, TimeStep]:
-        if previous is None:
-            place, given, inner = self._none(keys, env_id, episode), jnp.zeros(env_id.shape, bool), None
-        else:
-            place, given, inner = previous.place, previous.given, previous.inner
-        if self._given is not None:
-            place = self._given.or_else(lambda: place)
-            given = jnp.ones_like(given) if self._given.given is None else given | self._given.given
-        state, timestep = self._inside(place, given).begin(keys, env_id, episode, inner)
-        return LevelReplayState(state, place, given), timestep
+    def begin(self, starts: Starts, previous: LevelReplayState | None = None) -> tuple[Tree, TimeStep]:
+        values, given = self._nothing(starts) if previous is None else (previous.place, previous.given)
+        if (new := starts.place) is not None:
+            if new.in_state != (self.of == "state"):
+                other = "state" if self.of == "level" else "level"
+                rule = f"its episodes start in a {self.of} and cannot start in a {other}"
+                raise ValueError(f"LevelReplay: {rule}, build it with of={other!r}")
+            old = values
+            values = new.or_else(lambda: old)
+            given = jnp.ones_like(given) if new.given is None else new.given | given
+        state, timestep = super().begin(starts.at(self._place(values, given)), previous)
+        return self._state(state, values, given), timestep
 
-    def _none(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> Tree:
-        """Returns zeros in the place of levels or states."""
+    def _nothing(self, starts: Starts) -> tuple[Tree, jax.Array]:
+        """Returns zeros in the place of levels or states, given to no lane."""
 
-        def places() -> Tree:
-            if self.of == "level":
-                return self.env._new_level(keys, env_id, episode)
-            return self.env._start_of(self.env.begin(keys, env_id, episode)[0])
+        def values() -> Tree:
+            levels = self.env.levels()
+            return levels.sample(starts) if self.of == "level" else levels.of_state(self.env.begin(starts)[0])
 
-        return tree.vary_like(env_id, tree.zeros(jax.eval_shape(places)))
+        zeros = tree.vary_like(starts.env_id, tree.zeros(jax.eval_shape(values)))
+        return zeros, jnp.zeros_like(starts.env_id[:: self.lanes_per_game], bool)
 
     def proceed(self, state: LevelReplayState, action: Tree) -> tuple[Tree, TimeStep]:
-        inner, timestep = self._inside(state.place, state.given).proceed(state.inner, action)
-        return LevelReplayState(inner, state.place, state.given), timestep
+        env = self.env if self.autoreset is None else starting_at(self.env, self._place(state.place, state.given))
+        inner, timestep = env.proceed(state.inner, action)
+        return self._state(inner, state.place, state.given), timestep
 
 
 def _check_own(call: str, state: Any) -> None:

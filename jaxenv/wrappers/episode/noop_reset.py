@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core import TimeStep, Wrapper
-from jaxenv.random import KeyWords
+from jaxenv.core import Facts, Starts, TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 
@@ -47,7 +46,6 @@ class NoopReset(Wrapper):
     in_evaluation = "kept"
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     place = "several_steps"
-    reset_strategy = "compact"
 
     def check(self) -> None:
         spec = self.action_spec()
@@ -67,19 +65,16 @@ class NoopReset(Wrapper):
         same_kind = specs.is_spec(spec) and np.can_cast(given.dtype, spec.dtype, "same_kind")
         return given.astype(spec.dtype) if same_kind else given
 
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state
+    def facts_of(self, inner: Facts) -> Facts:
+        return dataclasses.replace(inner, reset_strategy="compact")
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, previous)
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         num = random.integers(self._stream(self.env.clock(state), "num"), (), 1, self.maximum + 1)
-        action = jax.tree.map(lambda x: jnp.broadcast_to(x, env_id.shape + x.shape), self._noop())
+        action = jax.tree.map(lambda x: jnp.broadcast_to(x, starts.env_id.shape + x.shape), self._noop())
         # An observation that depends on the state alone is computed once, from the last state.
         shown = () if self.observes_state else timestep.observation
-        start = tree.vary_like(env_id, (state, shown))
+        start = tree.vary_like(starts.env_id, (state, shown))
 
         def play(count: jax.Array, current: tuple[Tree, Any]) -> tuple[Tree, Any]:
             stepped, row = self.env.proceed(current[0], action)

@@ -3,13 +3,11 @@
 import dataclasses
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.core import StepType, TimeStep, Wrapper
-from jaxenv.random import KeyWords
+from jaxenv.core import Starts, StepType, TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 _NEVER = np.int32(np.iinfo(np.int32).max)
@@ -66,18 +64,12 @@ class RandomFirstEpisodeLength(Wrapper):
     def inner(self, state: RandomFirstEpisodeLengthState) -> Tree:
         return state.inner
 
-    def begin(
-        self,
-        keys: KeyWords,
-        env_id: jax.Array,
-        episode: jax.Array,
-        previous: RandomFirstEpisodeLengthState | None = None,
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+    def begin(self, starts: Starts, previous: RandomFirstEpisodeLengthState | None = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         stream = self._stream(self.env.clock(state), "length")
         # Drawn once and carried: four bytes per lane cost less than a random word per step.
         length = random.integers(stream, (), 1, self.maximum + np.int32(1))
-        left = jnp.where(episode < self.num_episodes, length, _NEVER)
+        left = jnp.where(starts.episode < self.num_episodes, length, _NEVER)
         return RandomFirstEpisodeLengthState(state, left), timestep
 
     def proceed(self, state: RandomFirstEpisodeLengthState, action: Tree) -> tuple[Tree, TimeStep]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,9 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.names import did_you_mean
-from jaxenv.core import Environment, LaneState, TimeStep, Wrapper
+from jaxenv.core import Environment, Facts, LaneState, Levels, Starts, TimeStep, Wrapper
 from jaxenv.core._declared import Declared, declared_leaves
-from jaxenv.core._start import Start
-from jaxenv.random import Clock, KeyWords, Stream
+from jaxenv.random import Clock
 from jaxenv.tree import Tree
 
 
@@ -45,7 +44,6 @@ class ResampleParams(Wrapper):
     """
 
     distributions: Any = tree.static()
-    _given: Any = tree.lanes_leaf(default=None, init=False)
 
     owns: ClassVar[frozenset[str]] = frozenset({"step_type", "reward", "discount", "observation", "env_info"})
     in_evaluation = "kept"
@@ -111,9 +109,8 @@ class ResampleParams(Wrapper):
         """Returns the environment with the params of the lanes in a state."""
         return self._with(state.own, self.clock(state).env_id.shape[0])
 
-    @property
-    def observes_state(self) -> bool:
-        return self.env.observes_state
+    def facts_of(self, inner: Facts) -> Facts:
+        return inner  # an observation of the state stays one
 
     def inner(self, state: LaneState) -> Tree:
         return state.inner
@@ -124,34 +121,32 @@ class ResampleParams(Wrapper):
     def env_info_of(self, state: LaneState) -> dict[str, Tree]:
         return _shown(self._with_drawn_params(state).env_info_of(state.inner), state.own)
 
-    def _new_level(self, keys: KeyWords, env_id: jax.Array, episode: jax.Array) -> dict[str, Tree]:
-        params = self._drawn(Clock(keys, env_id, episode, jnp.zeros_like(episode)))
-        return {"params": params, "level": self._with(params, env_id.shape[0])._new_level(keys, env_id, episode)}
+    def picture_of(self, state: LaneState, size: tuple[int, int]) -> jax.Array:
+        return self._with_drawn_params(state).picture_of(state.inner, size)
 
-    def _with_start(self, start: Start) -> Self:
-        own, inside = (dataclasses.replace(start, place=start.place[name]) for name in ("params", "level"))
-        return tree.rebuild(self, env=self.env._with_start(inside), _given=own)
+    def levels(self) -> Levels:
+        """Returns levels that are dicts of ``"params"`` and, for these params, the ``"level"`` of ``env``."""
 
-    def _start_of(self, state: LaneState) -> dict[str, Tree]:
-        return {"params": state.own, "level": self.env._start_of(state.inner)}
+        def of(params: dict[str, jax.Array]) -> Levels:
+            lanes = next(iter(params.values())).shape[0]
+            return self._with(params, lanes).levels()  # refuses values out of the params' range
 
-    def _mutated(self, level: dict[str, Tree], stream: Stream) -> dict[str, Tree]:
-        """Edits the level inside and keeps the params."""
-        lanes = stream.shape[0]
-        return {**level, "level": self._with(level["params"], lanes)._mutated(level["level"], stream)}
+        def sample(starts: Starts) -> dict[str, Tree]:
+            params = self._drawn(starts.clock)
+            return {"params": params, "level": of(params).sample(starts)}
 
-    def _check_level(self, level: dict[str, Tree]) -> None:
-        params = level["params"]
-        lanes = next(iter(params.values())).shape[0]
-        self._with(params, lanes)._check_level(level["level"])  # refuses values out of the params' range
+        return Levels(
+            sample=sample,
+            mutate=lambda level, stream: {**level, "level": of(level["params"]).mutate(level["level"], stream)},
+            check=lambda level: of(level["params"]).check(level["level"]),
+            of_state=lambda state: {"params": state.own, "level": of(state.own).of_state(state.inner)},
+        )
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: LaneState | None = None
-    ) -> tuple[Tree, TimeStep]:
-        clock = Clock(keys, env_id, episode, jnp.zeros_like(episode))
-        own = self._drawn(clock) if self._given is None else self._given.or_else(lambda: self._drawn(clock))
-        env = self._with(own, env_id.shape[0])
-        state, timestep = env.begin(keys, env_id, episode, None if previous is None else previous.inner)
+    def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
+        own = starts.inside("params").values_or_else(lambda: self._drawn(starts.clock))
+        env = self._with(own, starts.env_id.shape[0])
+        inner = None if previous is None else previous.inner
+        state, timestep = env.begin(starts.inside("level"), inner)
         return LaneState(state, own), dataclasses.replace(timestep, env_info=_shown(timestep.env_info, own))
 
     def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:

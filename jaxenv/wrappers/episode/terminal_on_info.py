@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import TimeStep, Wrapper
+from jaxenv.core import TimeStep, Wrapper, check_combined
 from jaxenv.tree import Tree
 
 
@@ -24,7 +24,8 @@ class TerminalOnInfo(Wrapper):
         flag: name of an entry of ``env_info``, bool ``[B]``.
 
     Raises:
-        ValueError: if there is no such flag.
+        ValueError: if there is no such flag, or if one action takes several steps and the task does not sum it
+            (`Task.summed_entries`).
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = TerminalOnInfo(jaxenv.wrappers.TimeLimit(jaxenv.testing.Counting(np.array([9])), 1), "time_limit_reached")
@@ -48,6 +49,7 @@ class TerminalOnInfo(Wrapper):
             at_limit = "; to terminate at the time limit use TerminateOn, or TimeLimit with terminal=True"
             hint = at_limit if self.flag == "time_limit_reached" else ""
             raise ValueError(f"TerminalOnInfo: flag must name a flag in env_info ({known}), got {self.flag!r}{hint}")
+        check_combined("TerminalOnInfo", self.env, [self.flag])
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)

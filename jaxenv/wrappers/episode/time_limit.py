@@ -1,6 +1,7 @@
 """Truncate episodes after a number of steps."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import jax
@@ -8,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core import StepType, TimeStep, Wrapper, layers
-from jaxenv.random import KeyWords
+from jaxenv.core import Starts, StepType, TimeStep, Wrapper, layers
 from jaxenv.tree import Tree
 
 
@@ -65,14 +65,14 @@ class TimeLimit(Wrapper):
         if self.follows_params and getattr(self.unwrapped, "time_limit", None) is None:
             raise ValueError(f"TimeLimit: follows_params needs a task with a time_limit, {self.unwrapped} has none")
 
-    def with_params(self, **values: Any) -> Self:
-        changed = super().with_params(**values)
-        task: Any = changed.unwrapped
-        return tree.rebuild(changed, duration=task.time_limit) if self.follows_params else changed
-
     @property
     def _longest_episode(self) -> Any:
         return jnp.minimum(self.env._longest_episode, self.duration)
+
+    def _map_task(self, change: Callable[[Any], Any]) -> Self:
+        changed = super()._map_task(change)
+        task: Any = changed.unwrapped
+        return tree.rebuild(changed, duration=task.time_limit) if self.follows_params else changed
 
     @property
     def _own_count(self) -> bool:
@@ -91,13 +91,11 @@ class TimeLimit(Wrapper):
         """Returns the steps of the episode that the limit counts, int32 ``[B]``."""
         return state.elapsed if self._own_count else self.env.clock(state).step
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else self.inner(previous))
-        env_info = {**timestep.env_info, "time_limit_reached": jnp.zeros(env_id.shape, bool)}
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
+        env_info = {**timestep.env_info, "time_limit_reached": jnp.zeros(starts.env_id.shape, bool)}
         if self._own_count:
-            state = TimeLimitState(state, jnp.zeros_like(episode))
+            state = TimeLimitState(state, jnp.zeros_like(starts.episode))
         return state, dataclasses.replace(timestep, env_info=env_info)
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

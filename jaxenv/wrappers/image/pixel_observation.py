@@ -1,14 +1,13 @@
 """Show the picture of the state as the observation."""
 
+import dataclasses
 from typing import Any, ClassVar
 
-import jax
 import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.canvas import check_size
-from jaxenv.core import TimeStep, Wrapper
-from jaxenv.random import KeyWords
+from jaxenv.core import Facts, Starts, TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 
@@ -46,9 +45,8 @@ class PixelObservation(Wrapper):
                 "put it inside AutoReset"
             )
 
-    @property
-    def observes_state(self) -> bool:
-        return True
+    def facts_of(self, inner: Facts) -> Facts:
+        return dataclasses.replace(inner, observes_state=True, agents_lead=False)
 
     def observation_of(self, state: Tree) -> Tree:
         return self.env.picture_of(self.inner(state), self.size)
@@ -56,10 +54,8 @@ class PixelObservation(Wrapper):
     def observation_spec(self) -> Tree:
         return specs.Bounded((*self.size, 3), np.uint8, 0, 255, "pixels")
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, previous)
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
         return state, tree.rebuild(timestep, observation=self.observation_of(state))
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import LaneWrapper, TimeStep, check_choice
+from jaxenv.core import Facts, LaneWrapper, TimeStep, check_choice
 from jaxenv.core.bases.lane_wrapper import LaneState
 from jaxenv.random import Stream
 from jaxenv.specs import select
@@ -64,10 +64,11 @@ class FrameStack(LaneWrapper):
     def _marks(self, observation: Tree) -> Tree:
         return select("FrameStack", observation, self.fields)
 
-    @property
-    def observes_state(self) -> bool:
+    def facts_of(self, inner: Facts) -> Facts:
         # The state holds the shown frames, so `AutoReset` can read the observation from it.
-        return self.env.observes_state or all(jax.tree.leaves(self._marks(self.env.observation_spec())))
+        holds_all = all(jax.tree.leaves(self._marks(self.env.observation_spec())))
+        leads = inner.agents_lead and self.axis not in (None, 0)
+        return dataclasses.replace(inner, observes_state=inner.observes_state or holds_all, agents_lead=leads)
 
     def observation_of(self, state: LaneState) -> Tree:
         stacked = self._marks(self.env.observation_spec())

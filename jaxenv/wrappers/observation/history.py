@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core import LaneWrapper, TimeStep, check_choice
+from jaxenv.core import Facts, LaneWrapper, TimeStep, check_choice
 from jaxenv.core.bases.lane_wrapper import LaneState
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -55,9 +55,8 @@ class History(LaneWrapper):
     def _with_actions(self, observation: Tree, action: Tree) -> Any:
         return {"observation": observation, "action": action} if self.include_actions else observation
 
-    @property
-    def observes_state(self) -> bool:
-        return True
+    def facts_of(self, inner: Facts) -> Facts:
+        return dataclasses.replace(inner, observes_state=True, agents_lead=False)  # the state holds what is shown
 
     def observation_of(self, state: LaneState) -> Tree:
         return state.own

@@ -43,6 +43,7 @@ class EpisodeStatistics(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
     in_evaluation = "kept"
     place = "sees_ends"
+    agent_entries = frozenset({"episode.return"})
 
     def check(self) -> None:
         if "episode" in self.env.env_info_spec():

@@ -30,6 +30,7 @@ class EvalReturn(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"env_info"})
     in_evaluation = "kept"
     place = "sees_ends"
+    agent_entries = frozenset({"eval_episode_return"})
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return Sum.zeros(timestep.reward.shape)

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core import Count, Sum, TimeStep, Wrapper, check_integer
-from jaxenv.random import KeyWords
+from jaxenv.core import Count, Starts, Sum, TimeStep, Wrapper, check_integer
 from jaxenv.tree import Tree
 
 
@@ -98,11 +97,9 @@ class RunStats(Wrapper):
     def inner(self, state: RunState) -> Tree:
         return state.inner
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: RunState | None = None
-    ) -> tuple[Tree, TimeStep]:
-        state, timestep = self.env.begin(keys, env_id, episode, None if previous is None else previous.inner)
-        steps = jnp.zeros_like(episode)
+    def begin(self, starts: Starts, previous: RunState | None = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
+        steps = jnp.zeros_like(starts.episode)
         if previous is None:
             none, one = Count.from_array(steps), Count.from_array(steps + 1)
             return RunState(state, none, one, none, steps, self._no_episodes(timestep)), timestep
@@ -114,7 +111,7 @@ class RunStats(Wrapper):
 
     def proceed(self, state: RunState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
-        starts, taken = self.env.episode_starts(timestep), ~timestep.is_first()
+        starts, taken = self.episode_starts(timestep), ~timestep.is_first()
         steps = state.episode_steps + taken.astype(jnp.int32)
         return RunState(
             inner=inner,

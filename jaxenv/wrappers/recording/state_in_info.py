@@ -3,10 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-import jax
-
-from jaxenv.core import TimeStep, Wrapper, has_batch_state, unshare
-from jaxenv.random import KeyWords
+from jaxenv.core import Starts, TimeStep, Wrapper, has_batch_state, unshare
 from jaxenv.tree import Tree
 
 
@@ -43,10 +40,8 @@ class StateInInfo(Wrapper):
         if "state" in self.env.env_info_spec():
             raise ValueError(f"StateInInfo: env must not have an env_info['state'], {self.env!r} has one")
 
-    def begin(
-        self, keys: KeyWords, env_id: jax.Array, episode: jax.Array, previous: Tree = None
-    ) -> tuple[Tree, TimeStep]:
-        return self._shown(*self.env.begin(keys, env_id, episode, previous))
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        return self._shown(*super().begin(starts, previous))
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         return self._shown(*self.env.proceed(state, action))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import BatchWrapper, TimeStep
+from jaxenv.core import BatchWrapper, TimeStep, check_combined
 from jaxenv.tree import Tree
 
 
@@ -26,12 +26,13 @@ class ShapedReward(BatchWrapper):
     Args:
         env: any environment, with ``AutoReset`` inside if there is one.
         steps: number of rows of a lane until the weight is 0.
-        name: the entry.
+        entry: the name of the entry.
         frozen: stop counting, so that the weight stands still.
         axis_name: has no effect, since all shards count the same rows.
 
     Raises:
-        ValueError: if ``steps`` is below 1, or if ``env_info`` has no such entry or one of another shape.
+        ValueError: if ``steps`` is below 1, if ``env_info`` has no such entry or one of another shape, or if one action
+            takes several steps and the task does not sum the entry (`Task.summed_entries`).
 
     >>> import jax, jaxenv
     >>> wrappers = ["AgentsAsLanes", ("ShapedReward", {"steps": 40_000})]
@@ -41,17 +42,18 @@ class ShapedReward(BatchWrapper):
     """
 
     steps: int = tree.static(low=1)
-    name: str = tree.static(default="shaped_reward")
+    entry: str = tree.static(default="shaped_reward")
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
     in_evaluation = "left_out"
 
     def check(self) -> None:
-        entry, reward = self.env.env_info_spec().get(self.name), self.env.reward_spec()
+        entry, reward = self.env.env_info_spec().get(self.entry), self.env.reward_spec()
         if entry is None or not specs.is_spec(entry) or entry.shape != reward.shape:
             found = entry if entry is not None else f"the entries {', '.join(self.env.env_info_spec()) or 'none'}"
-            rule = f"name must be an entry of env_info with the shape {reward.shape} of the reward"
-            raise ValueError(f"ShapedReward: {rule}, got {self.name!r} and {found} of {self.env}")
+            rule = f"entry must be an entry of env_info with the shape {reward.shape} of the reward"
+            raise ValueError(f"ShapedReward: {rule}, got {self.entry!r} and {found} of {self.env}")
+        check_combined("ShapedReward", self.env, [self.entry])
 
     def reward_spec(self) -> specs.Array:
         return specs.Array(self.env.reward_spec().shape, np.float32, "reward")
@@ -61,7 +63,7 @@ class ShapedReward(BatchWrapper):
 
     def after(self, shared: jax.Array, lanes: Tree, timestep: TimeStep, learn: bool) -> tuple[Tree, Tree, TimeStep]:
         weight = 1 - shared.astype(jnp.float32) / np.float32(self.steps)
-        bonus = weight * timestep.env_info[self.name].astype(jnp.float32)
+        bonus = weight * timestep.env_info[self.entry].astype(jnp.float32)
         first = tree.expand(timestep.is_first(), timestep.reward.ndim)
         reward = timestep.reward + jnp.where(first, np.float32(0), bonus)
         seen = jnp.minimum(shared + 1, np.int32(self.steps)) if learn else shared

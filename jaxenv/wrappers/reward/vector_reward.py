@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import RowRewardWrapper, TimeStep, is_concrete
+from jaxenv.core import RowRewardWrapper, TimeStep, check_combined, is_concrete
 
 
 class VectorReward(RowRewardWrapper):
@@ -58,6 +58,7 @@ class VectorReward(RowRewardWrapper):
                 raise ValueError(f"VectorReward: no entry {name!r} in env_info, there are {known}")
             if not specs.is_spec(found[name]) or found[name].shape != ():
                 raise ValueError(f"VectorReward: names must name single numbers, {name!r} is {found[name]}")
+        check_combined("VectorReward", self.env, self.names)
         if not self.names:
             raise ValueError("VectorReward: names must name at least one entry of env_info, got ()")
         if np.shape(self.weights)[-1] != self._components:

@@ -23,7 +23,8 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete, is_integer
 from jaxenv.core._checks import check_specs
 from jaxenv.core.bases import BatchWrapper, LaneWrapper
-from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.environment import Environment
+from jaxenv.core.facts import AutoResetMode, ResetStrategy
 from jaxenv.core.multitask import Multitask
 from jaxenv.core.task import Task
 from jaxenv.core.wrapper import Wrapper, layers

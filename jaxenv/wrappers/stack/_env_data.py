@@ -9,7 +9,10 @@ import numpy as np
 
 from jaxenv import wrappers
 from jaxenv.core import registry
+from jaxenv.core._checks import check_lanes
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.levels import given_places
+from jaxenv.wrappers.stack._make import num_games
 from jaxenv.wrappers.stack._wrapper_data import plain
 
 _FIELDS = ("id", "num_envs", "params", "wrappers")
@@ -39,7 +42,7 @@ def to_data(env: Environment) -> dict[str, Any]:
         kind = type(task).__name__
         rule = f"{env.name!r} must be the registered id of its class, {kind}"
         raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.load instead")
-    if getattr(task, "_given", None) is not None:
+    if given_places(env) is not None:
         raise ValueError(f"to_data: {env} starts in given levels: store env without them, and the levels by data.save")
     registered = spec.make(env.num_envs)
     return {
@@ -76,11 +79,11 @@ def from_data(data: Mapping[str, Any], modules: Sequence[str] = ()) -> Environme
     registry.check_from_data("from_data", data["id"], modules)
     spec = registry.spec(data["id"])
     try:
-        env = spec.make(data["num_envs"], **data["params"])
+        env = spec.make(num_games(spec, data["num_envs"], data["wrappers"], data["params"]), **data["params"])
     except TypeError as fault:
         raise ValueError(f"from_data: {spec.id}: {fault}") from None
     env = wrappers.from_data(env, data["wrappers"])
-    env.check_lanes(data["num_envs"])
+    check_lanes(env, data["num_envs"])
     return env
 
 

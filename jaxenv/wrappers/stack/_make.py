@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from jaxenv import envs as envs  # registers the ids
-from jaxenv._util.checks import check_bool, check_choice
+from jaxenv._util.checks import check_bool, check_choice, is_integer
 from jaxenv._util.library import library_of
 from jaxenv.core import registry
+from jaxenv.core._checks import check_lanes
 from jaxenv.core._restart import check_strategy
-from jaxenv.core.environment import AutoResetMode, Environment, ResetStrategy
+from jaxenv.core.environment import Environment
+from jaxenv.core.facts import AutoResetMode, ResetStrategy
 from jaxenv.core.multitask import Multitask
 from jaxenv.core.registry import EnvSpec
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.wrappers import stack
+from jaxenv.wrappers.agents.agents_as_lanes import AgentsAsLanes
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
 from jaxenv.wrappers.episode.time_limit import TimeLimit
 from jaxenv.wrappers.stack._presets import PRESETS
@@ -67,7 +70,8 @@ def make(
     check_bool("make", "clip_action", clip_action)
     spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     spec.check_keywords(params, ["num_envs", *OPTIONS])
-    env = spec.make(1 if num_envs is None else num_envs, **params)
+    games = num_games(spec, num_envs, wrappers, params)
+    env = spec.make(games, **params)
     if any(isinstance(layer, TimeLimit) for layer in layers(env)):
         hint = "register the id with max_episode_steps= instead (terminal_limit=True if it ends the task)"
         raise ValueError(f"{spec.id}: make adds the time limit, but {env} already has one: {hint}")
@@ -82,10 +86,29 @@ def make(
     if limit is None:
         limit = _own_limit(spec, env) if follows_params else spec.max_episode_steps
     env = stack.assemble(base, added, limit, spec.terminal_limit, autoreset, reset_strategy, follows_params)
-    if num_envs is not None and env.num_envs != num_envs:  # games of several lanes: num_envs counts lanes
+    if num_envs is not None and env.num_envs != num_envs:  # a function of wrappers made agents lanes
         env = env._with_num_envs(num_envs)
-    env.check_lanes(env.num_envs)
+    check_lanes(env, env.num_envs)
     return env
+
+
+def num_games(spec: EnvSpec, num_envs: int | None, wrappers: Any, given: Mapping[str, Any]) -> int:
+    """Returns how many lanes the task has, so that the stack has ``num_envs``: fewer where its agents become lanes.
+
+    Args:
+        spec: the entry of the task.
+        num_envs: the lanes of the stack, ``None`` for those of one lane of the task.
+        wrappers: as for `make`.
+        given: params and constructor arguments; those of games have one value per game.
+    """
+    if num_envs is None:
+        return 1
+    kinds = [entry[0] if isinstance(entry, tuple | list) and entry else entry for entry in wrappers]
+    if not is_integer(num_envs) or not any(kind in (AgentsAsLanes, "AgentsAsLanes") for kind in kinds):
+        return num_envs
+    options = {name: value for name, value in given.items() if name not in spec.params}
+    agents = spec.make(1, **options).num_agents
+    return num_envs // agents if num_envs % agents == 0 else num_envs  # the wrapper refuses a part of a game
 
 
 def _own_limit(spec: EnvSpec, env: Environment) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.core.environment import Environment
+from jaxenv.core.starts import next_episodes
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, BatchWrapper, EpisodeStatistics, LaneWrapper, RewardWrapper, map_observation
 from tests.testing.twins.twin import Twin
@@ -85,9 +86,9 @@ class DropsParams(AutoReset):
 class BeginsWithDefaults(Wrapper):
     """Begins every episode except the first with the default params."""
 
-    def begin(self, keys, env_id, episode, previous=None):
+    def begin(self, starts, previous=None):
         env = self.env if previous is None else self.env.with_params(spread=0.5)
-        return env.begin(keys, env_id, episode, previous)
+        return env.begin(starts, previous)
 
 
 class StepsWithDefaults(Stepped):
@@ -168,8 +169,7 @@ class IgnoresCarry(AutoReset):
     """Starts every episode like the first."""
 
     def _start_episodes(self, mask, state, timestep):
-        clock = self.env.clock(state)
-        return self.env.begin(clock.key, clock.env_id, clock.episode + 1)
+        return self.env.begin(next_episodes(self.env.clock(state)))
 
 
 class ShiftsObservation(Wrapper):

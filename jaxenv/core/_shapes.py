@@ -1,0 +1,58 @@
+"""Shapes of what an environment returns, traced once for all environments of one structure."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxenv import tree
+from jaxenv._util.programs import programs_of
+from jaxenv.core.starts import Starts, shapes_of_starts
+from jaxenv.core.timestep import TimeStep
+from jaxenv.tree import Tree
+
+
+def chain(env: Any) -> Iterator[Any]:
+    """Yields the layers of a stack, outermost first and the task last."""
+    while env is not env.unwrapped:
+        yield env
+        env = env.env
+    yield env
+
+
+def begun(env: Any, starts: Starts) -> tuple[Tree, TimeStep]:
+    """Starts episodes in new levels."""
+    state: tuple[Tree, TimeStep] = env.begin(starts)
+    return state
+
+
+def shapes_of(function: Callable[[Any, Starts], Tree], env: Any, num_lanes: int) -> Tree:
+    """Returns the shapes of ``function(env, starts)``, a module-level function; nothing is computed.
+
+    The result is cached for environments of one structure and equal shapes of their leaves.
+    """
+    leaves = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in tree.flatten(env)[0])
+    programs = programs_of(env)
+
+    def of_leaves(leaves: Any, starts: Starts) -> Tree:
+        return function(programs.structure.unflatten(leaves), starts)
+
+    def make() -> Tree:
+        bound: Callable[..., Tree] = of_leaves
+        for name in _axis_names(env):  # outside of shard_map they are bound to nothing
+            bound = jax.vmap(bound, in_axes=None, out_axes=None, axis_name=name, axis_size=1)
+        return jax.eval_shape(bound, leaves, shapes_of_starts(num_lanes))
+
+    return programs.result((function, leaves, num_lanes, jax.config.read("jax_enable_x64")), make)
+
+
+def _axis_names(env: Any) -> set[str]:
+    """Returns the mesh axes over which layers of a stack sum their statistics."""
+    names = {getattr(layer, "axis_name", None) for layer in chain(env)}
+    return {name for name in names if name is not None}
+
+
+def sampled(env: Any, starts: Starts) -> Tree:
+    """Samples the levels of episodes."""
+    return env.levels().sample(starts)

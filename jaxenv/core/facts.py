@@ -1,0 +1,123 @@
+"""What a stack knows about itself without an array."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, final
+
+from jaxenv.core._module import Module
+
+AutoResetMode: TypeAlias = Literal["next_step", "same_step"] | None
+ResetStrategy: TypeAlias = Literal["select", "cond", "compact"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Facts:
+    """The facts of a stack. A task states them; each layer around it maps those of the layer inside.
+
+    `Environment` has a property for each fact that users read, with its meaning.
+    """
+
+    name: str = ""
+    salt: str = ""  # of the random streams of the lanes
+    num_envs: int = 1
+    task_names: tuple[str, ...] = ("0",)
+    agent_names: tuple[str, ...] = ("agent",)
+    turns: bool = False
+    alternates: bool = True
+    lanes_per_game: int = 1
+    autoreset: AutoResetMode = None
+    reset_strategy: ResetStrategy | Mapping[str, ResetStrategy] = "select"
+    observes_state: bool = True
+    agents_lead: bool = True  # observations of agents that act at once lead with the agents
+    repeats: bool = False  # a step of the stack may be several steps of the task
+    outside_jax: bool = False  # the lanes are in an engine outside JAX, which resets all of them together
+    compiles_itself: bool = True  # `reset` and `step` run as compiled programs outside of traces
+
+
+class WithFacts(Module):
+    """Has the facts of a stack as properties."""
+
+    @property
+    def facts(self) -> Facts:
+        """The record of the properties below, computed once."""
+        if (facts := self.__dict__.get("_facts")) is None:
+            object.__setattr__(self, "_facts", facts := self._find_facts())
+        return facts
+
+    @abc.abstractmethod
+    def _find_facts(self) -> Facts: ...
+
+    @property
+    def name(self) -> str:
+        """The id under which the environment was made."""
+        return self.facts.name
+
+    @property
+    def num_envs(self) -> int:
+        """Number of lanes that ``reset(key)`` makes; all other methods take it from their arrays."""
+        return self.facts.num_envs
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The names of the tasks that lanes play, one unless it is a `Multitask`. A task without a name is ``"0"``."""
+        return self.facts.task_names
+
+    @property
+    @final
+    def num_tasks(self) -> int:
+        """The number of tasks: 1 unless it is a `Multitask`."""
+        return len(self.task_names)
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """The names of the agents of a lane. With several, rewards lead with ``[B, A]``, one column per agent.
+
+        Observations, actions and the entries of ``env_info`` lead with ``[B, A]``, too, unless the agents take `turns`.
+        """
+        return self.facts.agent_names
+
+    @property
+    @final
+    def num_agents(self) -> int:
+        """The number of agents of a lane, A."""
+        return len(self.agent_names)
+
+    @property
+    def turns(self) -> bool:
+        """Whether the agents move in turns: ``env_info["player"]`` (int32 ``[B]``) says whose move the row shows.
+
+        Observation and action are then those of the agent to move, and have no axis of agents.
+        """
+        return self.facts.turns
+
+    @property
+    def alternates(self) -> bool:
+        """Whether every move of a game of turns passes the turn. If not, an agent may move several times in a row."""
+        return self.facts.alternates
+
+    @property
+    def lanes_per_game(self) -> int:
+        """The number of lanes, one after another, that play one game; 1 unless agents are lanes, as `AgentsAsLanes`.
+
+        Levels, states to start in, params and limits are those of games then, not of lanes.
+        """
+        return self.facts.lanes_per_game
+
+    @property
+    def autoreset(self) -> AutoResetMode:
+        """The mode of the ``AutoReset`` in this stack, ``None`` if there is none."""
+        return self.facts.autoreset
+
+    @property
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
+        """The restart strategy in use: one name, or one per platform with a ``"default"`` entry.
+
+        Without ``AutoReset`` it is the fastest one, as the task declares it.
+        """
+        return self.facts.reset_strategy
+
+    @property
+    def observes_state(self) -> bool:
+        """Whether every row's observation is a function of the state alone, which ``observation_of`` computes."""
+        return self.facts.observes_state
