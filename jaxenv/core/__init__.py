@@ -29,6 +29,7 @@ from jaxenv.core._actions import clip_discrete as clip_discrete
 from jaxenv.core._actions import conform as conform
 from jaxenv.core._actions import toward as toward
 from jaxenv.core._checks import check_no_turns as check_no_turns
+from jaxenv.core._checks import reporting as reporting
 from jaxenv.core._count import Count as Count
 from jaxenv.core._observation import checked_observation as checked_observation
 from jaxenv.core._observation import map_observation as map_observation

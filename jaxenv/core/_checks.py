@@ -10,6 +10,7 @@ import re
 import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -37,6 +38,11 @@ def refuse_overrides_of_final(cls: type, primitives: Mapping[str, str]) -> None:
         if getattr(getattr(inherited, "fget", inherited), "__final__", False):
             hint = f": override {primitives[name]}" if name in primitives else ""
             raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it{hint}")
+
+
+# Inside of `jaxenv.testing.checked`: a function ``(env, state, action, used)`` that adds an error for an action that
+# compiled code would clip, in a lane of ``used`` (bool [B]). For layers that choose actions themselves.
+reporting: ContextVar[Callable[[Any, Tree, Tree, jax.Array], None] | None] = ContextVar("reporting", default=None)
 
 
 class explained:

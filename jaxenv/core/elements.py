@@ -20,7 +20,7 @@ from jaxenv._util.checks import is_concrete
 from jaxenv.canvas import Canvas
 from jaxenv.core._actions import clip_discrete, conform
 from jaxenv.core._declared import Declared, check_number
-from jaxenv.core.facts import Facts, ResetStrategy
+from jaxenv.core.facts import Facts
 from jaxenv.core.task import Task, Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -153,9 +153,14 @@ class Composed(Task):
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    @property
-    def Level(self) -> type | None:
-        return self.env.Level
+    # What the dynamics declare holds for the composition.
+    Level, agent_names, turns, alternates, reset_strategy, rounding, play_fps, opt_outs = (
+        property(operator.attrgetter(f"env.{name}"))
+        for name in (
+            *("Level", "agent_names", "turns", "alternates"),
+            *("reset_strategy", "rounding", "play_fps", "opt_outs"),
+        )
+    )
 
     def sample_level(self, stream: Stream) -> Tree:
         return self.env.sample_level(stream)
@@ -219,7 +224,7 @@ class Composed(Task):
 
     # --- forwarded to the dynamics -----------------------------------------------------------------------------------
 
-    @property
+    @property  # type: ignore[misc]
     def params(self) -> Any:
         """The params of the dynamics."""
         return self.env.params
@@ -242,56 +247,28 @@ class Composed(Task):
         return dataclasses.replace(super()._find_facts(), salt=self.name or self.env.facts.salt)
 
     @property
-    def agent_names(self) -> tuple[str, ...]:
-        return self.env.agent_names
-
-    @property
-    def turns(self) -> bool:
-        return self.env.turns
-
-    @property
-    def alternates(self) -> bool:
-        return self.env.alternates
-
-    @property
-    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        return self.env.reset_strategy
-
-    @property
-    def rounding(self) -> float:
-        return self.env.rounding
-
-    @property
-    def play_fps(self) -> int:
-        return self.env.play_fps
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
+    def action_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.env.action_names if self.actions is None else ()
 
     @property
-    def summed_entries(self) -> frozenset[str]:
+    def summed_entries(self) -> frozenset[str]:  # type: ignore[override]
         return self.env.summed_entries | {"rewards", "terminations"}
 
     def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         return self.env.draw(state, canvas)
 
     @property
-    def can_diverge(self) -> bool:
+    def can_diverge(self) -> bool:  # type: ignore[override]
         """True also if the elements map actions to continuous actions of the dynamics."""
         return self.env.can_diverge or any(spec.is_continuous for spec in jax.tree.leaves(self.env.action_spec()))
 
     @property
-    def finite_observation(self) -> bool:
+    def finite_observation(self) -> bool:  # type: ignore[override]
         return self.env.finite_observation and self.observations is None
 
     @property
-    def smooth(self) -> bool:
+    def smooth(self) -> bool:  # type: ignore[override]
         return self.env.smooth and self.observations is self.actions is self.rewards is None
-
-    @property
-    def opt_outs(self) -> Mapping[str, str]:
-        return self.env.opt_outs
 
     def _with_lanes(self, num_envs: int) -> Self:
         return tree.rebuild(self, env=self.env._with_lanes(num_envs), num_envs=num_envs)

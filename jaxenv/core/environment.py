@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs
+from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import missing_attribute
 from jaxenv.canvas import check_size
@@ -34,6 +34,9 @@ class Environment(WithFacts, abc.ABC):
     """
 
     batched: ClassVar[bool] = True
+
+    opt_outs: ClassVar[Mapping[str, str]] = {}
+    """Properties of ``jaxenv.testing.PROPERTIES`` that the class does not have, each with its reason."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         _checks.refuse_overrides_of_final(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
@@ -266,9 +269,8 @@ class Environment(WithFacts, abc.ABC):
         def describe(self) -> str:
             """Describes the stack as text."""
 
-        @property
-        def params(self) -> Any:
-            """The params of the task, through any wrappers."""
+        params: Any = tree.lanes_leaf(init=False)
+        """The params of the task, through any wrappers."""
     else:
 
         def __getattr__(self, name: str) -> Any:
@@ -281,14 +283,6 @@ class Environment(WithFacts, abc.ABC):
     def unwrapped(self) -> "Environment":
         """The environment below all wrappers: a `Task` or a `Multitask`."""
         return self
-
-    @property
-    def opt_outs(self) -> Mapping[str, str]:
-        """Properties of ``jaxenv.testing.PROPERTIES`` that this class does not have, each with its reason.
-
-        A class declares them by a plain attribute: ``opt_outs = {"gradients_sound": "its reward is a table"}``.
-        """
-        return {}
 
     @final
     def lane_words(self, key: jax.Array, env_id: jax.Array) -> KeyWords:

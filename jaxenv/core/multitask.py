@@ -158,7 +158,7 @@ class Multitask(Environment):
         infos = [env.env_info_of(own) for env, own in zip(self.envs, state.task.states, strict=True)]
         return {**_played(state.task.task_id, infos), "task_id": jnp.copy(state.task.task_id)}
 
-    @property
+    @property  # type: ignore[misc]
     def params(self) -> tuple[Any, ...]:
         """The params of every task, ``None`` for one without any."""
         return tuple(getattr(env, "params", None) for env in self.envs)

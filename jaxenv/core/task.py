@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -138,85 +138,57 @@ class Task(Environment):
         """Combines the last task state and a fresh one into the state that starts an episode; ``new`` by default."""
         return new
 
-    # --- declarations of an author, plain class attributes or properties ---------------------------------------------
+    # --- what an author declares: class variables, or properties where they depend on options ------------------------
 
-    @property
-    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
-        """How `AutoReset` restarts lanes fastest: one strategy, or one per platform with a ``"default"`` entry."""
-        return "select"
+    agent_names: ClassVar[tuple[str, ...]] = ("agent",)
+    turns: ClassVar[bool] = False
+    alternates: ClassVar[bool] = True
 
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        return ("agent",)
+    reset_strategy: ClassVar[ResetStrategy | Mapping[str, ResetStrategy]] = "select"
+    """How `AutoReset` restarts lanes fastest: one strategy, or one per platform with a ``"default"`` entry."""
 
-    @property
-    def turns(self) -> bool:
-        return False
+    Level: ClassVar[type | None] = None
+    """The class of the levels in which episodes start, a `tree.struct` whose leaves lead with ``[B]``.
 
-    @property
-    def alternates(self) -> bool:
-        return True
+    With ``None`` a level is the state in which an episode starts.
+    """
 
-    @property
-    def Level(self) -> type | None:
-        """The class of the levels in which episodes start, a `tree.struct` whose leaves lead with ``[B]``.
+    summed_entries: ClassVar[frozenset[str]] = frozenset()
+    """Names of the entries of a transition's ``env_info`` that add up over the steps that one action takes.
 
-        With ``None``, the default, a level is the state in which an episode starts.
-        """
-        return None
+    Wrappers such as `ActionRepeat` show their sum, and of other entries the last one.
+    """
 
-    @property
-    def summed_entries(self) -> frozenset[str]:
-        """Names of the entries of a transition's ``env_info`` that add up over the steps that one action takes.
+    action_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the values of a discrete action, or of the numbers of a continuous one; empty for no names.
 
-        Wrappers such as `ActionRepeat` show their sum, and of other entries the last one.
-        """
-        return frozenset()
+    ``jaxenv show`` prints them and ``jaxenv play`` chooses keys by them: ``"left"`` is the left arrow.
+    """
 
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """Names of the values of a discrete action, or of the numbers of a continuous one; empty for no names.
+    play_fps: ClassVar[int] = 0
+    """Steps per second at which a person plays the task; 0 if the task waits for each action."""
 
-        ``jaxenv show`` prints them and ``jaxenv play`` chooses keys by them: ``"left"`` is the left arrow.
-        """
-        return ()
+    can_diverge: ClassVar[bool] = False
+    """Whether ``make`` guards the lanes against non-finite numbers although the actions are discrete."""
 
-    @property
-    def play_fps(self) -> int:
-        """Steps per second at which a person plays the task; 0 if the task waits for each action."""
-        return 0
+    finite_observation: ClassVar[bool] = False
+    """Whether a finite state always gives a finite observation, so that a guard need not check it."""
 
-    @property
-    def can_diverge(self) -> bool:
-        """Whether ``make`` guards the lanes against non-finite numbers although the actions are discrete."""
-        return False
+    rounding: ClassVar[float] = 1e-5
+    """The largest difference of floats, absolute and relative, between two compilations of one step.
 
-    @property
-    def finite_observation(self) -> bool:
-        """Whether a finite state always gives a finite observation, so that a guard need not check it."""
-        return False
+    The conformance kit compares with it. Declare a larger one for a step that amplifies rounding errors, such as a
+    solver that stops before it has converged. Bytes of an image may differ by this fraction of 255.
+    """
 
-    @property
-    def rounding(self) -> float:
-        """The largest difference of floats, absolute and relative, between two compilations of one step.
+    time_limit: ClassVar[Any] = None
+    """Steps of an episode, one number or int32 ``[B]``, where they follow from params or options.
 
-        The conformance kit compares with it. Declare a larger one for a step that amplifies rounding errors, such as a
-        solver that stops before it has converged. Bytes of an image may differ by this fraction of 255.
-        """
-        return 1e-5
+    Ids that are registered with ``limit_follows_params`` have this limit.
+    """
 
-    @property
-    def time_limit(self) -> Any:
-        """Steps of an episode, one number or int32 ``[B]``, where they follow from params or options; None by default.
-
-        Ids that are registered with ``limit_follows_params`` have this limit.
-        """
-        return None
-
-    @property
-    def smooth(self) -> bool:
-        """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
-        return False
+    smooth: ClassVar[bool] = False
+    """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
 
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         """Returns lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.

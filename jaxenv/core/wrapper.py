@@ -161,7 +161,7 @@ class Wrapper(Environment):
     def unwrapped(self) -> Environment:
         return self.env.unwrapped
 
-    @property
+    @property  # type: ignore[misc]
     def params(self) -> Any:
         """The params of the task, each one number for all lanes or one per lane ``[B]``."""
         return self.env.params

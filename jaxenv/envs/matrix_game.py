@@ -53,7 +53,7 @@ class MatrixGame(Task):
     agent_names = ("player_0", "player_1")
 
     @property
-    def action_names(self) -> tuple[str, ...]:
+    def action_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("cooperate", "defect") if self.actions == 2 else ()
 
     def check(self) -> None:

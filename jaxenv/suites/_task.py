@@ -77,23 +77,23 @@ class SuiteTask(Task):
         return self._single.action_spec.value
 
     @property
-    def agent_names(self) -> tuple[str, ...]:
+    def agent_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return self._single.agent_names
 
     @property
-    def turns(self) -> bool:
+    def turns(self) -> bool:  # type: ignore[override]
         return self._single.turns
 
     @property
-    def alternates(self) -> bool:
+    def alternates(self) -> bool:  # type: ignore[override]
         return self._single.alternates
 
     @property
-    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:
+    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:  # type: ignore[override]
         return self._single.reset_strategy
 
     @property
-    def opt_outs(self) -> Mapping[str, str]:
+    def opt_outs(self) -> Mapping[str, str]:  # type: ignore[override]
         return dict(self._single.opt_outs)
 
     @property

@@ -154,7 +154,7 @@ class GymnaxEnvironment(SuiteTask):
         return _gymnax_picture.picture(f"{self}", self._single.env, own.env_state, own.observation, params, size)
 
     @property
-    def opt_outs(self) -> Mapping[str, str]:
+    def opt_outs(self) -> Mapping[str, str]:  # type: ignore[override]
         constant = dict.fromkeys(("lanes_differ", "episodes_differ"), "gymnax starts all episodes in the same state")
         looping = {
             "sharding_invariant": "gymnax searches for a free slot in a loop that runs until the last lane has finished"

@@ -11,7 +11,7 @@ from jax.experimental import checkify
 
 from jaxenv import specs, tree
 from jaxenv._util.programs import jitted
-from jaxenv.core import _actions
+from jaxenv.core import _actions, _checks
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.levels import given_places
@@ -33,7 +33,8 @@ def checked(env: Environment) -> "Checked":
 
     - an action is illegal: not finite, outside of the action spec, or not allowed by the ``action_mask`` of the state.
       The action is checked as passed by the caller, before any clipping. Actions that the environment ignores (after
-      LAST in ``next_step`` mode, and of lanes that wait in ``jaxenv.step_where``) are not checked;
+      LAST in ``next_step`` mode, and of lanes that wait in ``jaxenv.step_where``) are not checked. Answers of an
+      `Opponent` are;
     - a reward or an observation is NaN or infinite, or a row is abnormal (`jaxenv.Transition`, ``GuardNonFinite``);
     - an observation, including ``env_info["final_observation"]``, lies outside of the observation spec;
     - a level that is given inside of ``jax.jit``, where the values are not known before, holds a float that is not
@@ -120,7 +121,11 @@ def _begin_and_check(env: Environment, starts: Starts, previous: Tree) -> tuple[
 def _step_and_check(
     env: Environment, state: Tree, action: Tree, ended: jax.Array | None, mask: jax.Array
 ) -> tuple[Tree, TimeStep]:
-    new, timestep = env._step_lanes(state, action, mask)  # raises for wrong structures, shapes and kinds of dtype
+    token = _checks.reporting.set(_check_answer)
+    try:
+        new, timestep = env._step_lanes(state, action, mask)  # raises for wrong structures, shapes and kinds of dtype
+    finally:
+        _checks.reporting.reset(token)
     if ended is not None:
         kind = jnp.where(ended, np.int32(StepType.LAST), np.int32(StepType.MID))
         rule = "the episode ended, restart the lane with reset_where"
@@ -150,7 +155,7 @@ def _raised(error: checkify.Error, out: tuple[Tree, TimeStep]) -> tuple[Tree, Ti
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array) -> None:
+def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array, name: str = "action") -> None:
     spec, clock = env.action_spec(), env.clock(state)
     cast = _actions.conform(spec, action, clock.env_id.shape[0], str(env))
     leaves = zip(tree.flatten_with_path(spec)[0], jax.tree.leaves(action), jax.tree.leaves(cast), strict=True)
@@ -159,14 +164,18 @@ def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array) 
         legal = _within(s, a)
         if s.dtype.kind in "iu":
             legal &= a.astype(given.dtype) == given  # False if the dtype of the spec cannot represent it
-        _check(env, _name("action", path), given, legal, used, clock, _rule(s))
+        _check(env, _name(name, path), given, legal, used, clock, _rule(s))
     mask = env.env_info_of(state).get("action_mask")
     if mask is not None and isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ():
         if mask.shape != (*used.shape, spec.num_values):
             raise ValueError(f"{env}: action_mask has shape {mask.shape}, the action spec has {spec.num_values} values")
         index = jnp.clip(cast, spec.minimum, spec.maximum).astype(jnp.int32) - np.int32(spec.minimum)
         allowed = jnp.take_along_axis(mask, index[:, None], axis=-1)[:, 0]
-        _check(env, "action", cast, allowed, used, clock, "action_mask does not allow it")
+        _check(env, name, cast, allowed, used, clock, "action_mask does not allow it")
+
+
+def _check_answer(game: Environment, state: Tree, action: Tree, used: jax.Array) -> None:
+    _check_action(game, state, action, used, "action of the opponent")
 
 
 def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Array) -> None:

@@ -94,7 +94,7 @@ class CarRacing(Task):
     observe_pixels: bool = tree.static(default=True, doc="whether the observation is the picture and not the state")
 
     @property
-    def action_names(self) -> tuple[str, ...]:
+    def action_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("steering", "gas", "brake") if self.continuous else ("nothing", "right", "left", "gas", "brake")
 
     Level = CarLevel

@@ -119,7 +119,7 @@ class LunarLander(Task):
     enable_wind: bool = tree.static(default=False, doc="whether wind and turbulence act on the craft")
 
     @property
-    def action_names(self) -> tuple[str, ...]:
+    def action_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("main", "side") if self.continuous else ("nothing", "left engine", "main engine", "right engine")
 
     play_fps = 25

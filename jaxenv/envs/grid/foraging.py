@@ -100,7 +100,7 @@ class Foraging(Task):
     action_names = ("stay", "up", "down", "left", "right", "load")
 
     @property
-    def agent_names(self) -> tuple[str, ...]:
+    def agent_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(f"agent_{i}" for i in range(self.agents))
 
     def initial(self, stream: random.Stream) -> State:

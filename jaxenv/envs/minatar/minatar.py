@@ -100,7 +100,7 @@ class MinAtar(Task):
         return self.minimal if self.minimal_actions else LETTERS
 
     @property
-    def action_names(self) -> tuple[str, ...]:
+    def action_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(_WORDS[letter] for letter in self.actions)
 
     def check(self) -> None:

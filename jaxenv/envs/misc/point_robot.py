@@ -79,7 +79,7 @@ class PointRobot(Task):
     play_fps = 10
 
     @property
-    def smooth(self) -> bool:
+    def smooth(self) -> bool:  # type: ignore[override]
         # The sparse reward and the move to a new start are discontinuous.
         return self.dense_reward and not self._respawns
 

@@ -57,7 +57,7 @@ class Reacher(Task):
     play_fps = 15
 
     @property
-    def action_names(self) -> tuple[str, ...]:
+    def action_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(f"joint {joint + 1}" for joint in range(self.num_joints))
 
     def initial(self, stream: random.Stream) -> State:

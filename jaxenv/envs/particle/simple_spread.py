@@ -53,7 +53,7 @@ class SimpleSpread(Task):
     play_fps = 10
 
     @property
-    def agent_names(self) -> tuple[str, ...]:
+    def agent_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(f"agent_{i}" for i in range(self.agents))
 
     def initial(self, stream: random.Stream) -> Particles:

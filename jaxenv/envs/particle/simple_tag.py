@@ -61,7 +61,7 @@ class SimpleTag(Task):
     play_fps = 10
 
     @property
-    def agent_names(self) -> tuple[str, ...]:
+    def agent_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return (*(f"adversary_{i}" for i in range(self.adversaries)), *(f"agent_{i}" for i in range(self.prey)))
 
     def initial(self, stream: random.Stream) -> Particles:

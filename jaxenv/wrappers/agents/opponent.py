@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import Facts, LaneState, Starts, TimeStep, Wrapper, combined_info, has_batch_state
+from jaxenv.core import Facts, LaneState, Starts, TimeStep, Wrapper, combined_info, conform, has_batch_state, reporting
 from jaxenv.random import fold_in, integers
 from jaxenv.tree import Tree
 
@@ -31,8 +31,9 @@ class Opponent(Wrapper):
     the agent's column of the rewards of both moves. Observation and ``env_info`` come from the last move; where the
     game goes on it is the agent's turn. On a LAST row they are from the view of the agent whose turn it would be.
 
-    The opponent draws from a stream of its own. Its weights are data: `with_weights` exchanges them without compiling
-    anew, so a learner can play its past selves. With a ``league``, each episode draws one of several sets of weights.
+    The opponent draws from a separate stream. Its weights are data: `with_weights` exchanges them without another
+    compilation, so a learner can play its past selves. A move of a policy that is out of range is clipped;
+    `jaxenv.testing.checked` raises there. With a ``league``, each episode draws one of several sets of weights.
 
     Owns all fields except ``env_id``.
 
@@ -145,7 +146,10 @@ class Opponent(Wrapper):
         seat = state.own
         moved, after_move = self.env.proceed(state.inner, action)
         goes_on = ~after_move.is_last()
-        answered, answer = self.env.proceed(moved, self._chosen(moved, after_move, seat.member))
+        move = self._chosen(moved, after_move, seat.member)
+        if (report := reporting.get()) is not None:
+            report(self.env, moved, move, goes_on)
+        answered, answer = self.env.proceed(moved, move)
         answer = dataclasses.replace(
             answer,
             reward=after_move.reward + answer.reward,
@@ -160,16 +164,18 @@ class Opponent(Wrapper):
     def _chosen(self, state: Tree, timestep: TimeStep, member: jax.Array) -> Tree:
         """Returns the opponents' actions, ``[B, ...]``."""
         stream = self._stream(self.env.clock(state), "policy")
-        policy = self.policy
+        policy, spec = self.policy, self.env.action_spec()
         if policy is None:
-            return specs.sample(self.env.action_spec(), stream, mask=timestep.env_info.get("action_mask"))
+            return specs.sample(spec, stream, mask=timestep.env_info.get("action_mask"))
         if self.weights is None:
-            return policy(timestep, stream)
-        if not self.league:
-            return policy(timestep, stream, self.weights)
-        actions = jax.vmap(lambda weights: policy(timestep, stream, weights))(self.weights)  # [league, B, ...]
+            move = policy(timestep, stream)
+        elif not self.league:
+            move = policy(timestep, stream, self.weights)
+        else:
+            moves = jax.vmap(lambda weights: policy(timestep, stream, weights))(self.weights)  # [league, B, ...]
 
-        def of_member(x: jax.Array) -> jax.Array:
-            return jnp.take_along_axis(x, tree.expand(member, x.ndim - 1)[None], axis=0)[0]
+            def of_member(x: jax.Array) -> jax.Array:
+                return jnp.take_along_axis(x, tree.expand(member, x.ndim - 1)[None], axis=0)[0]
 
-        return jax.tree.map(of_member, actions)
+            move = jax.tree.map(of_member, moves)
+        return conform(spec, move, member.shape[0], "Opponent: policy")
