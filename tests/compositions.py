@@ -505,12 +505,89 @@ def _model(choice: Choice, first: Any, lane: int, limit: int, repeat: int, env: 
     return result * (1 if left % 2 else -1), ends
 
 
+# --- the pairs that are refused ---------------------------------------------------------------------------------------
+
+
+def refusals() -> dict[tuple[str, str], str]:
+    """Returns the pairs of features that no stack combines, with the reason; pairs of wrappers in both orders.
+
+    A pair stands in the smallest stack that has both.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for task, kinds in AGENTS.items():
+        for agents in kinds:
+            others = [*INSIDE, *OUTSIDE, *STARTS[1:], "same_step", "no restarts"]
+            for other in others:
+                why = _reason([_with(task, agents, (other,), outer) for outer in (True, False)])
+                if why:
+                    found[(agents, other)] = why
+    plain = [*INSIDE, *OUTSIDE]
+    alone = {name: _reason([_with("walk", "one agent", (name,), True)]) for name in plain}
+    for number, one in enumerate(plain):
+        for other in (*plain[number + 1 :], "same_step", "no restarts", *STARTS[1:]):
+            if alone.get(one) or alone.get(other):
+                continue
+            both = [(one, other), (other, one)]
+            why = _reason([_with("walk", "one agent", names, True) for names in both])
+            if why:
+                found[(one, other)] = why
+    return found
+
+
+def _with(task: str, agents: str, names: tuple[str, ...], outer: bool) -> Choice:
+    """The smallest stack with these features; the wrapper of the agents is the outermost or the innermost."""
+    mode: str | None = "same_step" if "same_step" in names else "next_step"
+    mode = None if "no restarts" in names else mode
+    start = next((name for name in names if name in STARTS), STARTS[0])
+    wrappers = [name for name in names if name in INSIDE or name in OUTSIDE]
+    if agents in ("AgentsAsLanes", "Opponent first", "Opponent second", "Opponent drawn"):
+        wrappers.insert(len(wrappers) if outer else 0, agents)
+    if start.startswith("LevelReplay"):
+        wrappers.append(start)
+    return Choice(task, agents, start, mode, "limit", False, tuple(wrappers))
+
+
+def _reason(choices: list[Choice]) -> str:
+    """The first refusal of the stacks, "" if one of them is not refused."""
+    reasons = []
+    for choice in choices:
+        try:
+            env = stack(choice)
+            if choice.start == "with_level":
+                env = env.with_level(jaxenv.sample_level(env, jax.random.key(0)))
+            elif choice.start == "level":
+                jax.eval_shape(
+                    lambda key, env=env: env.reset(key, level=jaxenv.sample_level(env, key)), jax.random.key(0)
+                )
+            elif choice.start == "from_state":
+                jax.eval_shape(lambda key, env=env: env.reset(key, from_state=env.reset(key)[0]), jax.random.key(0))
+            return ""
+        except ValueError as refusal:
+            reasons.append(str(refusal))
+    return reasons[0]
+
+
+def table(found: dict[tuple[str, str], str]) -> str:
+    """The refused pairs as a table in Markdown: those with one reason share a row."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for (one, other), why in found.items():
+        short = re.sub(r"<[^ ]*>|\b(Walk|Team|Race)-composed\b", "the environment", why.split(": ", 1)[-1])
+        rows.setdefault((one, short), []).append(other)
+    lines = ["| feature | not with | reason |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {one} | {', '.join(others)} | {why} |" for (one, why), others in rows.items()])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--refused", action="store_true")
     options = parser.parse_args()
+    if options.refused:
+        with registered():
+            print(table(refusals()))
+        return
     jax.config.update("jax_disable_most_optimizations", True)
     refused: collections.Counter[str] = collections.Counter()
     equal = wrong = 0
