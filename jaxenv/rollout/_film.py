@@ -1,6 +1,8 @@
 """Films a policy in an environment, as an object that notebooks play."""
 
+import base64
 import dataclasses
+import io
 import pathlib
 from typing import Any
 
@@ -8,12 +10,13 @@ import jax
 import numpy as np
 
 from jaxenv._util.checks import check_integer
-from jaxenv.canvas import _gif, _html
-from jaxenv.canvas._film_files import check_path, write_film
+from jaxenv.canvas._film_files import check_path, write_film, write_gif
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._frames import Part
 from jaxenv.rollout._frames import frames as frames_of
 from jaxenv.rollout._policy import Policy
+
+_MOST_SHOWN = 256  # frames in the output of a notebook
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +74,10 @@ class Film:
         return f"Film({count} frame{'s' * (count > 1)}, {height} x {width} pixels, {self.fps} fps)"
 
     def _repr_html_(self) -> str:
-        return _html.page(_gif.animated(self.frames, self.fps))
+        file, stride = io.BytesIO(), -(-len(self.frames) // _MOST_SHOWN)
+        write_gif(file, self.frames[::stride], self.fps / stride)
+        data = base64.b64encode(file.getvalue()).decode()
+        return f'<img alt="film" style="max-width:100%" src="data:image/gif;base64,{data}">'
 
 
 def film(
