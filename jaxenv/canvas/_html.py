@@ -1,7 +1,7 @@
 """Builds the HTML that notebooks show for objects of this package: a title and tables, which load nothing."""
 
-import html
 from collections.abc import Iterable, Sequence
+from html import escape
 
 # Colours are translucent or inherited, so that light and dark pages are readable.
 _STYLE = (
@@ -16,18 +16,14 @@ _STYLE = (
 
 def page(title: str, facts: Iterable[str], *tables: str) -> str:
     """Returns the output for one object: its title, facts about it, and tables."""
-    shown = " · ".join(filter(None, facts))
-    return f'<div class="jaxenv"><style>{_STYLE}</style><strong>{_text(title)}</strong> {_text(shown)}{"".join(tables)}</div>'
+    head = f"<strong>{escape(title)}</strong> {escape(' · '.join(filter(None, facts)))}"
+    return f'<div class="jaxenv"><style>{_STYLE}</style>{head}{"".join(tables)}</div>'
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Returns a table; without rows nothing. A column without a single entry is left out."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[escape(str(cell)) for cell in row] for row in rows]
     kept = [i for i in range(len(columns)) if any(row[i] for row in cells)]
-    head = "".join(f"<th>{_text(columns[i])}</th>" for i in kept)
-    body = "".join(f"<tr>{''.join(f'<td>{_text(row[i])}</td>' for i in kept)}</tr>" for row in cells)
-    return f"<table><caption>{_text(title)}</caption><tr>{head}</tr>{body}</table>" if cells else ""
-
-
-def _text(value: str) -> str:
-    return html.escape(value)
+    head = "".join(f"<th>{escape(columns[i])}</th>" for i in kept)
+    body = "".join(f"<tr>{''.join(f'<td>{row[i]}</td>' for i in kept)}</tr>" for row in cells)
+    return f"<table><caption>{escape(title)}</caption><tr>{head}</tr>{body}</table>" if cells else ""

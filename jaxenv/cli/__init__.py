@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import jaxenv
 from jaxenv.cli._parser import Parser
@@ -67,6 +68,6 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name, (module, summary) in COMMANDS.items():
         # `bench` passes all of its arguments on, so none of them is an option here.
-        options = {"add_help": False, "prefix_chars": "\0"} if name == "bench" else {}
+        options: dict[str, Any] = {"add_help": False, "prefix_chars": "\0"} if name == "bench" else {}
         commands.add_parser(name, module=f"{__name__}.{module}", help=summary, **options)
     return parser

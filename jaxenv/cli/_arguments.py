@@ -2,8 +2,9 @@
 
 import argparse
 import contextlib
+import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -120,6 +121,21 @@ def _value(text: str) -> bool | int | float | str:
         with contextlib.suppress(ValueError):
             return kind(text)
     return text
+
+
+def load_policy(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Any:
+    """Loads the policy of a run's folder, or a shipped one: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
+    from jaxenv import training  # which the other commands need not wait for
+
+    prefix, _, name = str(folder).partition(":")
+    if prefix != "baseline":
+        return training.load(folder, seed, modules)
+    if seed is not None:
+        raise ValueError(f"{folder} is one policy: leave out --policy-seed")
+    if modules:
+        raise ValueError(f"{folder} is a policy of this library: leave out --module")
+    env_id, _, algorithm = name.partition(":")
+    return training.baseline(env_id, algorithm or None)
 
 
 def one_line(error: Exception) -> str:

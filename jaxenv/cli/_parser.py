@@ -9,7 +9,10 @@ from typing import Any, NoReturn
 from jaxenv._util import source
 from jaxenv._util.names import did_you_mean
 
-_SUCCESSORS = {"--edit": "use --level FILE, which plays the level of a text that your editor edits"}
+_SUCCESSORS = {
+    "--edit": "use --level FILE, which plays the level of a text that your editor edits",
+    "--run": "give the folder in place of ID",
+}
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter):

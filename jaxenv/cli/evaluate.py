@@ -11,9 +11,8 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import add_options, columns, settings_of
+from jaxenv.cli._arguments import add_options, columns, load_policy, settings_of
 from jaxenv.cli._parser import Parser
-from jaxenv.cli._policies import load_policy
 from jaxenv.core.environment import Environment
 from jaxenv.rollout import to_host
 

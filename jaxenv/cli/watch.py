@@ -18,9 +18,8 @@ from rich.text import Text
 
 from jaxenv.canvas import _terminal
 from jaxenv.canvas._grid import Moment
-from jaxenv.cli._arguments import add_options, settings_of
+from jaxenv.cli._arguments import add_options, load_policy, settings_of
 from jaxenv.cli._parser import Parser
-from jaxenv.cli._policies import load_policy
 from jaxenv.rollout._frames import Reel
 from jaxenv.training import Trained, _checkpoints
 

@@ -95,22 +95,7 @@ def film(
     """Plays a policy and returns a film of all lanes ``[B]``, with the step and the return of each.
 
     In a notebook, ``jaxenv.film(env, policy)`` as the last line of a cell shows it. All frames are held in memory;
-    `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
-
-    Args:
-        env: an environment that has pictures. Its ``num_envs`` lanes are shown together; where agents are
-            lanes, each game is shown once.
-        policy: as in `jaxenv.unroll`; random actions by default.
-        key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
-        num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
-            default the first episode of every lane is shown: a lane whose episode has ended stands still until the last
-            one ends.
-        max_steps: a limit where ``num_steps`` is not given. By default 1000, with a warning that counts the lanes
-            whose episodes are longer.
-        size: height and width of the picture of a lane in pixels, or one number for both.
-        fps: steps per second.
-        captions: whether to write step and return below the picture of each lane.
-        initial_memory: as in `jaxenv.unroll`.
+    `jaxenv.record` takes the same arguments, which it describes, and writes an MP4 frame by frame.
 
     Raises:
         ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.

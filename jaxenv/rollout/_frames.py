@@ -126,9 +126,9 @@ class Reel:
         self, loop: Any, carry: tuple[tuple[Any, TimeStep, Any], tuple[jax.Array, jax.Array, Moment]], _: Any
     ) -> tuple[Any, ...]:
         of_loop, (total, over, shown) = carry
-        env = self._env
+        env, (words, initial_memory) = self._env, loop
         starts = env.episode_starts(of_loop[1])
-        of_loop, _ = PolicyLoop(env, self._policy, *loop, ()).step(of_loop)
+        of_loop, _ = PolicyLoop(env, self._policy, words, initial_memory, ()).step(of_loop)
         state, timestep, _ = of_loop
         reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
         # Agents that have left repeat FIRST rows until the game ends, and keep their return.

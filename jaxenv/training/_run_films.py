@@ -44,7 +44,8 @@ class RunFilms:
     """Writes a GIF of one episode for each given policy."""
 
     def __init__(self, folder: pathlib.Path, config: RunConfig):
-        self._folder, self._config, self._reel = folder / FOLDER, config, None
+        self._folder, self._config = folder / FOLDER, config
+        self._reel: Reel | None = None
         self._make_policy = _algorithms.module("train", _algorithms.name_of("train", config)).make_policy
 
     def write(self, steps: int, params: Any, statistics: Any) -> None:

@@ -231,10 +231,9 @@ def test_a_film_that_ends_before_its_episode_says_so(tmp_path, monkeypatch):
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [[], pytest.param(["--run"], marks=pytest.mark.thorough)])
-def test_render_films_the_policy_of_a_run(run, tmp_path, capsys, options):
+def test_render_films_the_policy_of_a_run(run, tmp_path, capsys):
     out = tmp_path / "film.gif"
-    argv = ["render", *options, str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
+    argv = ["render", str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
     assert cli.main([*argv, "--env", "gravity=5", "--max-episode-steps", "7"]) == 0
     assert "CartPole-v1, seed 1 after 2,048 steps" in capsys.readouterr().out
     assert out.read_bytes()[:3] == b"GIF"
@@ -243,10 +242,10 @@ def test_render_films_the_policy_of_a_run(run, tmp_path, capsys, options):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ((), "an ID is required, or --run DIR"),
-        (("CartPole-v1", "--policy-seed", "1"), "--policy-seed: it is a seed of a run, give --run DIR"),
-        (("Pendulum-v1", "--run", "RUN"), "is a run of CartPole-v1, not of Pendulum-v1"),
-        (("--run", "RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
+        ((), "the following arguments are required: ID"),
+        (("CartPole-v1", "--policy-seed", "1"), "argument --policy-seed: it is for the folder of a run, got CartPole"),
+        (("Pendulum-v1", "--run", "RUN"), ", give the folder in place of ID"),
+        (("RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
     ],
 )
 def test_render_refuses_what_does_not_fit_in_one_line(run, capsys, argv, message):
@@ -353,7 +352,7 @@ def test_a_run_imports_no_module_that_the_caller_does_not_name(hover):
 
 @pytest.mark.parametrize(
     "argv",
-    [["eval", "RUN", "--episodes", "2"], ["render", "--run", "RUN", "--num-steps", "1"], ["watch", "RUN"]],
+    [["eval", "RUN", "--episodes", "2"], ["render", "RUN", "--num-steps", "1"], ["watch", "RUN"]],
     ids=lambda argv: argv[0],
 )
 def test_commands_import_the_module_of_a_run_if_it_is_named(hover, argv, capsys, monkeypatch):
@@ -370,4 +369,4 @@ def test_commands_import_the_module_of_a_run_if_it_is_named(hover, argv, capsys,
 def test_modules_are_for_folders_of_runs(capsys):
     argv = ("--module", "json")
     assert "is a policy of this library: leave out --module" in refusal(capsys, "eval", "baseline:CartPole-v1", *argv)
-    assert "argument --module: it is for a run, give --run DIR" in refusal(capsys, "render", "CartPole-v1", *argv)
+    assert "argument --module: it is for the folder of a run" in refusal(capsys, "render", "CartPole-v1", *argv)

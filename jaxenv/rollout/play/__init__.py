@@ -5,6 +5,7 @@ import sys
 
 import jax
 
+from jaxenv._util import source
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.rollout.play._controls import action_names as action_names
@@ -41,7 +42,9 @@ def play(
             raise ValueError(f"play: {name} must be a terminal{hint}")
     if os.environ.get("TERM") == "dumb":
         raise ValueError("play: the terminal must show pictures, got TERM=dumb")
+    try:
+        from jaxenv.rollout.play import _terminal
+    except ImportError as missing:
+        raise source.missing("play", missing, "cli") from missing
     game = Game(env, key, level)
-    from jaxenv.rollout.play import _terminal  # needs rich
-
     _terminal.play_in_terminal(game, game.fps if fps is None else fps)
