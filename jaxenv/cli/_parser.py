@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
             try:
                 self._module = importlib.import_module(self._name)
             except ImportError as missing:
-                self.error(str(source.missing(self.prog, missing, "cli") if missing.name == "rich" else missing))
+                self.error(str(source.missing("the command", missing, "cli") if "rich" in str(missing.name) else missing))
             self.description, _, self.epilog = (self._module.__doc__ or "").partition("\n\n")
             self.set_defaults(parser=self)
             self._module.add(self)
