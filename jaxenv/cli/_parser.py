@@ -42,7 +42,9 @@ class Parser(argparse.ArgumentParser):
             try:
                 self._module = importlib.import_module(self._name)
             except ImportError as missing:
-                self.error(str(source.missing("the command", missing, "cli") if "rich" in str(missing.name) else missing))
+                self.error(
+                    str(source.missing("the command", missing, "cli") if "rich" in str(missing.name) else missing)
+                )
             self.description, _, self.epilog = (self._module.__doc__ or "").partition("\n\n")
             self.set_defaults(parser=self)
             self._module.add(self)
@@ -66,8 +68,8 @@ class Parser(argparse.ArgumentParser):
         except (ImportError, OSError, TypeError, ValueError) as error:
             self.error(str(error).removeprefix(f"{args.command}: "))
 
-    def error(self, message: str) -> NoReturn:
+    def error(self, message: str, status: int = 2) -> NoReturn:
         if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             hint = did_you_mean(choice[1], re.findall(r"\w+", choice[2]))
             message += f", {hint}" if hint else ""
-        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
+        self.exit(status, f"{self.prog}: error: {' '.join(message.split())}\n")

@@ -27,7 +27,7 @@ import jaxenv
 from jaxenv import data
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import did_you_mean
-from jaxenv.cli._arguments import add_assignments, add_options, assignment, one_line, settings_of, simulate_devices
+from jaxenv.cli._arguments import add_assignments, add_options, assignment, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.core.registry import suite_of
@@ -95,19 +95,11 @@ def run(args: argparse.Namespace) -> None:
         registered = suite_of(args.id) is None and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         resumed, done = _resumed(folder) if args.resume else ("", 0)
-        runs = seeds.train(
-            config,
-            args.seeds,
-            args.seed,
-            folder,
-            args.resume,
-            threshold,
-            args.film_every,
-            args.checkpoint_every,
-            args.devices,
-            args.checkpoint_format,
-            args.sequential,
-        )
+        files = {
+            name: getattr(args, name) for name in ("resume", "film_every", "checkpoint_every", "checkpoint_format")
+        }
+        shared = {"threshold": threshold, "devices": args.devices, "sequential": args.sequential}
+        runs = seeds.train(config, args.seeds, args.seed, folder, **files, **shared)
         with (
             contextlib.ExitStack() as stack,
             stops_at_once(functools.partial(_stopped, folder, seeds.can_resume(config))),
@@ -130,19 +122,17 @@ def run(args: argparse.Namespace) -> None:
                 rate = (newest[0]["steps"] - before) * args.seeds / seconds
                 summary = _summary(newest, threshold)
                 advance(count, f"return {_number(summary['eval_return'])}, {rate:,.0f} steps/s")
+                every = {**summary, "steps_per_second": rate, **_by_seed(newest)}
                 for writer in writers:
-                    if isinstance(writer, Table):
-                        writer(newest[0]["steps"], summary)
-                    else:
-                        writer(newest[0]["steps"], {**summary, "steps_per_second": rate, **_by_seed(newest)})
+                    writer(newest[0]["steps"], summary if isinstance(writer, Table) else every)
+    except FloatingPointError as error:
+        kept = _checkpoints.newest(folder) is not None
+        held = f"the last checkpoint in {folder} is unchanged" if kept else "there is no checkpoint yet"
+        args.parser.error(f"{error}; {held}", status=1)
     except BrokenPipeError:
         raise
-    except (FloatingPointError, OSError) as error:
-        held = ""
-        if isinstance(error, FloatingPointError):
-            kept = _checkpoints.newest(folder) is not None
-            held = f"; the last checkpoint in {folder} is unchanged" if kept else "; there is no checkpoint yet"
-        args.parser.exit(1, f"{args.parser.prog}: error: {one_line(error)}{held}\n")
+    except OSError as error:
+        args.parser.error(str(error), status=1)
     seconds = time.perf_counter() - started
     if cut := sum(found["eval_unfinished"] for found in curve):
         total = config.num_eval_episodes * len(curve)
@@ -150,8 +140,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"{args.parser.prog}: {cut} of {total} evaluated episodes were cut off {reason}", file=sys.stderr)
     if args.json:
         given = {"id": args.id, "algorithm": algorithm, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
-        settings = {"config": dataclasses.asdict(config)}
-        print(json.dumps({**given, **settings, "seconds": seconds, "curve": curve}))
+        print(json.dumps({**given, "config": dataclasses.asdict(config), "seconds": seconds, "curve": curve}))
         return
     print(f"{args.seeds} seed{'s' * (args.seeds > 1)} in {seconds:.1f} s, compilation included; see {folder}")
 
