@@ -1,4 +1,5 @@
-"""Plays whole episodes with the policy of a run of `jaxenv train`: the mean return with its 95% bootstrap interval.
+"""Plays whole episodes, one per lane, with the policy of a run of `jaxenv train`, and prints the mean return with its
+95% bootstrap interval.
 
 examples: jaxenv eval runs/CartPole-v1 --episodes 1000; jaxenv eval runs/CartPole-v1 --seeds all
 """
