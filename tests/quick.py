@@ -8,7 +8,7 @@ it finds. All tests, slow ones included, run with ``--all``.
 # By folder; FOLDER/test_NAME.py for each name.
 FILES = {
     "tests": "architecture arguments readme tiers",
-    "tests/canvas": "canvas gif terminal",
+    "tests/canvas": "canvas terminal",
     "tests/cli": "main",
     "tests/core": "actions declared reset_where timestep",
     "tests/core/bases": "batch_wrapper lane_wrapper",
@@ -33,7 +33,7 @@ FILES = {
     "tests/rollout": "film fold unroll",
     "tests/rollout/metrics": "sums totals",
     "tests/rollout/play": "controls",
-    "tests/rollout/plot": "curves metrics",
+    "tests/rollout/plot": "curves evaluation",
     "tests/specs": "fields sampling specs",
     "tests/suites": "suites",
     "tests/testing": "assert_max_traces chain compare counting",

@@ -187,7 +187,7 @@ CALLS = {
     "rank of a leaf": (lambda: tree.leaf(rank=2.5), "tree.leaf: rank ...got 2.5"),
     "end of a range": (lambda: tree.leaf(low="x"), "Range: low ...got 'x'"),
     # --- plots, checks, suites ---
-    "title": (lambda: plot.metrics({"return_mean": 1.0}, title=3), "plot.metrics: title ...got 3"),
+    "title": (lambda: plot.evaluation(None, title=3), "plot.evaluation: title ...got 3"),
     "column": (lambda: plot.curves((np.arange(3), np.ones(3)), column=3), "plot.curves: column ...got 3"),
     "thin lines": (lambda: plot.curves((np.arange(3), np.ones(3)), seeds="yes"), "plot.curves: seeds must be True or"),
     "number of traces": (

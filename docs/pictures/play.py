@@ -1,11 +1,13 @@
 """Draws ``play.png``: `jaxenv play` in a terminal of 80 columns and 24 lines. ``python docs/pictures/play.py``."""
 
+import io
 import pathlib
 import re
 
 import jax
 import matplotlib
 from PIL import Image, ImageDraw, ImageFont
+from rich.console import Console
 
 import jaxenv
 from jaxenv.rollout.play._game import Game
@@ -46,5 +48,7 @@ game = Game(jaxenv.make("Seaquest-MinAtar"), jax.random.key(1))
 controls = {control.name: control for control in game.controls}
 for name in ["down"] * 4 + ["left", "right", "fire"] * 12:
     game.take(controls[name])
-image = draw(frame(game, (80, 24), 24, None, 0).split("\n"), 80)
+terminal = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="truecolor")
+terminal.print(frame(game, (80, 24), None, 0))
+image = draw([line for line in terminal.file.getvalue().split("\n") if line], 80)
 image.quantize(64, dither=Image.Dither.NONE).save(pathlib.Path(__file__).parent / "play.png", optimize=True)

@@ -1,16 +1,17 @@
 """Writes films to files: GIF, MP4, or a strip of moments."""
 
+import io
 import itertools
 import pathlib
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from jaxenv._util import files
 from jaxenv._util.checks import check_path as checked_path
 from jaxenv._util.library import import_library
-from jaxenv.canvas._gif import write_gif
 from jaxenv.canvas._grid import GAP, Part
 from jaxenv.canvas._palette import PAPER
 
@@ -43,6 +44,16 @@ def write_film(
             {".gif": write_gif, ".mp4": _write_mp4}[path.suffix](file, frames, fps)
         if not file.stat().st_size:  # failures of ffmpeg raise nothing
             raise OSError(f"ffmpeg could not write {path}")
+
+
+def write_gif(file: pathlib.Path | io.BytesIO, frames: Iterable[np.ndarray], fps: float) -> None:
+    """Writes frames, uint8 ``[H, W, 3]``, as a GIF that repeats."""
+    image: Any = import_library("PIL.Image", "pip install pillow")
+    # Browsers show steps of less than 20 ms slowly; GIFs count in steps of 10 ms.
+    duration = max(round(100 / fps), 2) * 10
+    # Flat colours need no dithering, which would flicker and triple the size.
+    pages = (image.fromarray(frame).quantize(128, dither=image.Dither.NONE) for frame in frames)
+    next(pages).save(file, "GIF", save_all=True, append_images=pages, duration=duration, loop=0, optimize=False)
 
 
 def _write_mp4(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> None:

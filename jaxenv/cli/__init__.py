@@ -14,7 +14,7 @@ import jaxenv
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import quit_process
 
-# In the order of the help: the module and the summary of each command. ``add(parser)`` of the module adds the rest.
+# In the order of the help: the module and the summary of each command, see `Parser`.
 COMMANDS = {
     "list": ("listing", "list the environments, or those that match some words"),
     "show": ("show", "show an environment: spec sheet, params, options, stack, picture"),
@@ -27,8 +27,6 @@ COMMANDS = {
     "check": ("check", "check the properties of environments; exit code 1 if one fails"),
     "bench": ("bench", "run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them"),
 }
-# `bench` passes all of its arguments on, so none of them is an option here.
-_OPTIONS: dict[str, dict[str, Any]] = {"bench": {"add_help": False, "prefix_chars": "\0"}}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             args = make_parser().parse_args(argv)
-            args.run(args)
+            args.parser.run(args)
         finally:
             sys.stdout.flush()
     except SystemExit as stop:  # argparse: --help, --version and wrong usage
@@ -66,8 +64,10 @@ def make_parser() -> Parser:
         prog="jaxenv", description="Batched reinforcement learning environments under JAX, from the command line."
     )
     parser.add_argument("--version", action="version", version=f"jaxenv {jaxenv.__version__}")
-    parser.set_defaults(run=lambda args: parser.print_help())  # without a command
+    parser.set_defaults(parser=parser)  # without a command
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name, (module, summary) in COMMANDS.items():
-        commands.add_parser(name, module=f"{__name__}.{module}", help=summary, **_OPTIONS.get(name, {}))
+        # `bench` passes all of its arguments on, so none of them is an option here.
+        options: dict[str, Any] = {"add_help": False, "prefix_chars": "\0"} if name == "bench" else {}
+        commands.add_parser(name, module=f"{__name__}.{module}", help=summary, **options)
     return parser

@@ -1,87 +1,16 @@
-"""Argument parsing shared by the commands."""
+"""The options that several commands share, and what their values mean."""
 
 import argparse
 import contextlib
 import os
-import sys
-from collections.abc import Callable
+import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
 from jaxenv._util.checks import INT32_MAX
-from jaxenv.cli._parser import Parser
 from jaxenv.wrappers.stack._make import OPTIONS
-
-# --- arguments of several commands ------------------------------------------------------------------------------------
-
-
-def add_lanes(command: Parser, default: int | None, help: str = "number of lanes") -> None:
-    """Adds ``--num-envs``; without a default it is ``None``, the lanes of one game."""
-    command.add_argument("--num-envs", metavar="N", type=integer(1), default=default, help=help)
-
-
-def add_seed(command: Parser) -> None:
-    """Adds ``--seed``."""
-    command.add_argument("--seed", metavar="S", type=integer(0), default=0, help="seed of all random numbers")
-
-
-def add_devices(command: Parser, help: str) -> None:
-    """Adds ``--devices``; `simulate_devices` makes them on a CPU."""
-    command.add_argument(
-        "--devices", metavar="N", type=integer(1), default=1, help=f"{help}; on a CPU, N of its threads"
-    )
-
-
-def simulate_devices(number: int) -> None:
-    """Splits the CPU into several devices, before JAX has started; other kinds of devices are unaffected."""
-    if number > 1:
-        with contextlib.suppress(RuntimeError):  # JAX has already started
-            jax.config.update("jax_num_cpu_devices", number)
-
-
-def add_env_settings(
-    command: Parser,
-    help: str = "options and params of the environment: a number, true, false, or N comma-separated numbers, "
-    "one per lane",
-) -> None:
-    """Adds ``--env``, which `settings_of` reads."""
-    add_assignments(command, "--env", help)
-
-
-def add_assignments(command: Parser, option: str, help: str) -> None:
-    """Adds an option that takes one or several ``NAME=VALUE``."""
-    command.add_argument(option, metavar="NAME=VALUE", nargs="+", action="extend", default=[], help=help)
-
-
-def add_time_limit(command: Parser) -> None:
-    """Adds ``--max-episode-steps``."""
-    command.add_argument(
-        "--max-episode-steps",
-        metavar="N",
-        type=integer(0),
-        help="time limit in agent steps, 0 for none (default: the registered one)",
-    )
-
-
-def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]:
-    """Returns the assignments of an environment, and its time limit if given, as keywords of `jaxenv.load`.
-
-    ``num_envs`` is refused unless the command lets it choose the ``lanes``.
-    """
-    given = dict(assignment(text, args.parser, "--env") for text in args.env)
-    if "num_envs" in given and not lanes:
-        args.parser.error("argument --env: the command itself chooses num_envs")
-    if "self" in given:
-        args.parser.error("argument --env: self is not a parameter of an environment")
-    if of_make := [name for name in given if name in OPTIONS]:
-        args.parser.error(f"argument --env: {of_make[0]} is an option of jaxenv.make, which is called in Python")
-    if args.max_episode_steps is not None:
-        given["max_episode_steps"] = args.max_episode_steps
-    return given
-
-
-# --- their types ------------------------------------------------------------------------------------------------------
 
 
 def integer(minimum: int, maximum: int = INT32_MAX) -> Callable[[str], int]:
@@ -99,9 +28,78 @@ def integer(minimum: int, maximum: int = INT32_MAX) -> Callable[[str], int]:
     return integer
 
 
-def one_line(error: Exception) -> str:
-    """Returns the message of an error without line breaks."""
-    return " ".join(str(error).split())
+_ASSIGNMENTS: dict[str, Any] = {"metavar": "NAME=VALUE", "nargs": "+", "action": "extend", "default": []}
+# Each metavar has one type: N and T count from 1, S from 0.
+_TYPES = {"N": integer(1), "T": integer(1), "S": integer(0)}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "id": {"metavar": "ID", "help": "an environment from `jaxenv list`, or one of a suite: gymnax:ID"},
+    "folder": {
+        "metavar": "DIR",
+        "type": pathlib.Path,
+        "help": "the folder of a run of `jaxenv train`, or baseline:ID[:LEARNER]",
+    },
+    "--policy-seed": {
+        "metavar": "S",
+        "help": "which seed of the run to show, from 0 (default: the one with the best last evaluation)",
+    },
+    "--module": {
+        "metavar": "NAME",
+        "dest": "modules",
+        "action": "append",
+        "default": [],
+        "help": "import this module first, which registers the environment of the run; may be repeated",
+    },
+    "--num-envs": {"metavar": "N", "help": "number of lanes"},
+    "--seed": {"metavar": "S", "default": 0, "help": "seed of all random numbers"},
+    "--devices": {"metavar": "N", "default": 1},
+    "--json": {"action": "store_true", "help": "print a JSON object"},
+    "--env": {
+        **_ASSIGNMENTS,
+        "help": "options and params of the environment: a number, true, false, or N comma-separated numbers, one per "
+        "lane",
+    },
+    "--max-episode-steps": {
+        "metavar": "N",
+        "type": integer(0),
+        "help": "time limit in agent steps, 0 for none (default: the registered one)",
+    },
+}
+
+
+def add_options(command: argparse._ActionsContainer, *names: str, **changes: Any) -> None:
+    """Adds options; ``changes`` are arguments of ``add_argument`` that differ from those that commands share."""
+    for name in names:
+        options = _OPTIONS.get(name, {}) | changes
+        if "action" not in options and (kind := _TYPES.get(options.get("metavar", ""))):
+            options = {"type": kind} | options
+        command.add_argument(name, **options)
+
+
+def add_assignments(command: argparse._ActionsContainer, option: str, help: str) -> None:
+    """Adds an option that takes one or several ``NAME=VALUE``."""
+    command.add_argument(option, **_ASSIGNMENTS, help=help)
+
+
+def simulate_devices(number: int) -> None:
+    """Splits the CPU into several devices, before JAX has started; other kinds of devices are unaffected."""
+    if number > 1:
+        with contextlib.suppress(RuntimeError):  # JAX has already started
+            jax.config.update("jax_num_cpu_devices", number)
+
+
+def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]:
+    """Returns the assignments of an environment, and its time limit if given, as keywords of `jaxenv.load`.
+
+    ``num_envs`` is refused unless the command lets it choose the ``lanes``.
+    """
+    given = dict(assignment(text, args.parser, "--env") for text in args.env)
+    if "num_envs" in given and not lanes:
+        args.parser.error("argument --env: the command itself chooses num_envs")
+    if "self" in given:
+        args.parser.error("argument --env: self is not a parameter of an environment")
+    if of_make := [name for name in given if name in OPTIONS]:
+        args.parser.error(f"argument --env: {of_make[0]} is an option of jaxenv.make, which is called in Python")
+    return given if args.max_episode_steps is None else {**given, "max_episode_steps": args.max_episode_steps}
 
 
 def assignment(text: str, parser: argparse.ArgumentParser, option: str) -> tuple[str, Any]:
@@ -125,19 +123,30 @@ def _value(text: str) -> bool | int | float | str:
     return text
 
 
-# --- text -------------------------------------------------------------------------------------------------------------
+def load_policy(folder: str | os.PathLike, seed: int | None = None, modules: Sequence[str] = ()) -> Any:
+    """Loads the policy of a run's folder, or a shipped one: ``baseline:ID`` or ``baseline:ID:LEARNER``."""
+    from jaxenv import training  # which the other commands need not wait for
+
+    prefix, _, name = str(folder).partition(":")
+    if prefix != "baseline":
+        return training.load(folder, seed, modules)
+    if seed is not None:
+        raise ValueError(f"{folder} is one policy: leave out --policy-seed")
+    if modules:
+        raise ValueError(f"{folder} is a policy of this library: leave out --module")
+    env_id, _, algorithm = name.partition(":")
+    return training.baseline(env_id, algorithm or None)
 
 
-def bold(text: str) -> str:
-    """Makes text bold, where stdout is a terminal and the user did not set ``NO_COLOR``."""
-    plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if plain else f"\x1b[1m{text}\x1b[0m"
+def one_line(error: Exception) -> str:
+    """Returns the message of an error without line breaks."""
+    return " ".join(str(error).split())
 
 
-def cut(text: str, width: int) -> str:
-    """Shortens text to a number of columns.
-
-    >>> cut("Walk to the goal.", 10)
-    'Walk to t…'
-    """
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+def columns(table: list[list[str]], left: int) -> list[str]:
+    """Aligns the cells of a table: the first ``left`` columns to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(c.ljust(n) if i < left else c.rjust(n) for i, (c, n) in enumerate(zip(cells, widths, strict=True)))
+        for cells in table
+    ]

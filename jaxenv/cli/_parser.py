@@ -3,10 +3,16 @@
 import argparse
 import importlib
 import re
-from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
+from jaxenv._util import source
 from jaxenv._util.names import did_you_mean
+
+_SUCCESSORS = {
+    "--edit": "use --level FILE, which plays the level of a text that your editor edits",
+    "--run": "give the folder in place of ID",
+}
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -21,32 +27,49 @@ class Parser(argparse.ArgumentParser):
     """A parser that reports errors in one line, without the usage.
 
     Args:
-        module: the module of a command, which ``add(parser)`` gives its description and arguments. It is imported when
-            the parser first parses.
+        module: the module of a command, imported when the parser first parses. Its docstring is the description, and
+            after a blank line the epilog; ``add(parser)`` adds the arguments, and ``run(args)`` runs the command.
         **kwargs: arguments of ``argparse.ArgumentParser``.
     """
 
     def __init__(self, module: str | None = None, **kwargs: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=Help, **kwargs)
-        self._module = module
+        self._name = module
+        self._module: ModuleType | None = None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if self._module is not None:
-            module, self._module = self._module, None
-            importlib.import_module(module).add(self)
+        if self._name is not None and self._module is None:
+            try:
+                self._module = importlib.import_module(self._name)
+            except ImportError as missing:
+                self.error(
+                    str(source.missing("the command", missing, "cli") if "rich" in str(missing.name) else missing)
+                )
+            self.description, _, self.epilog = (self._module.__doc__ or "").partition("\n\n")
+            self.set_defaults(parser=self)
+            self._module.add(self)
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.refuse_unknown(unknown)
+            option = unknown[0].partition("=")[0]
+            hint = did_you_mean(option, self._option_string_actions) if option.startswith("-") else ""
+            hint = _SUCCESSORS.get(option, hint)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint and f', {hint}'}")
         return namespace, unknown
 
-    def refuse_unknown(self, arguments: Sequence[str]) -> None:
-        """Exits with code 2; for an option, suggests the closest one of this command."""
-        option = arguments[0].partition("=")[0]
-        hint = did_you_mean(option, self._option_string_actions) if option.startswith("-") else ""
-        self.error(f"unrecognized arguments: {' '.join(arguments)}{hint and f', {hint}'}")
+    def run(self, args: argparse.Namespace) -> None:
+        """Runs the command; wrong input ends with exit code 2."""
+        if self._module is None:
+            self.print_help()
+            return
+        try:
+            self._module.run(args)
+        except BrokenPipeError:
+            raise
+        except (ImportError, OSError, TypeError, ValueError) as error:
+            self.error(str(error).removeprefix(f"{args.command}: "))
 
-    def error(self, message: str) -> NoReturn:
+    def error(self, message: str, status: int = 2) -> NoReturn:
         if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             hint = did_you_mean(choice[1], re.findall(r"\w+", choice[2]))
             message += f", {hint}" if hint else ""
-        self.exit(2, f"{self.prog}: error: {message}\n")
+        self.exit(status, f"{self.prog}: error: {' '.join(message.split())}\n")

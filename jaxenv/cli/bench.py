@@ -10,9 +10,8 @@ from jaxenv.cli._parser import Parser
 
 
 def add(command: Parser) -> None:
-    """Adds description and arguments."""
+    """Adds the arguments."""
     command.add_argument("arguments", nargs="*")
-    command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,4 +1,7 @@
-"""``jaxenv check``: check environments for the properties of `jaxenv.testing`."""
+"""Checks environments for the properties of `jaxenv.testing`, one by one. The exit code is 1 if one failed.
+
+example: jaxenv check CartPole-v1 --properties batch_equals_single_lanes lane_independent
+"""
 
 import argparse
 import contextlib
@@ -10,7 +13,7 @@ from typing import Any
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import add_seed, one_line
+from jaxenv.cli._arguments import add_options
 from jaxenv.cli._parser import Parser
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._progress import progress
@@ -20,21 +23,16 @@ from jaxenv.testing.report import Status
 
 
 def add(command: Parser) -> None:
-    """Adds description and arguments."""
-    command.description = "Checks properties one by one and prints a table. The exit code is 1 if a property failed."
-    command.epilog = "example: jaxenv check CartPole-v1 --properties batch_equals_single_lanes lane_independent"
-    command.add_argument(
-        "id", metavar="ID", nargs="?", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID"
-    )
+    """Adds the arguments."""
+    add_options(command, "id", nargs="?")
     command.add_argument("--all", action="store_true", help="check every environment")
-    command.add_argument(
-        "--properties", metavar="NAME", nargs="+", default=[], help="names of properties (default: all)"
+    add_options(
+        command, "--properties", metavar="NAME", nargs="+", default=[], help="names of properties (default: all)"
     )
-    add_seed(command)
+    add_options(command, "--seed")
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON array with one object per environment")
+    add_options(form, "--json", help="print a JSON array with one object per environment")
     form.add_argument("--markdown", action="store_true", help="print a table of environments and one of properties")
-    command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -43,11 +41,8 @@ def run(args: argparse.Namespace) -> None:
         args.parser.error("one ID is required, or --all")
     with contextlib.suppress(RuntimeError):  # a backend is already running; sharding_invariant then reports it
         jax.config.update("jax_num_cpu_devices", 4)
-    try:
-        names = select_properties(args.properties or None)
-        envs = [jaxenv.load(id) for id in (jaxenv.ids() if args.all else [args.id])]
-    except (ImportError, ValueError) as error:
-        args.parser.error(one_line(error))
+    names = select_properties(args.properties or None)
+    envs = [jaxenv.load(id) for id in (jaxenv.ids() if args.all else [args.id])]
     if args.id:
         _require_libraries(args.parser, envs[0])
     reports: list[Report] = []
@@ -76,7 +71,7 @@ def _require_libraries(parser: Parser, env: Environment) -> None:
         try:
             jax.eval_shape(env.reset, jax.random.key(0))
         except ImportError as missing:
-            parser.error(one_line(missing))
+            parser.error(str(missing))
 
 
 def _as_data(report: Report, seconds: float) -> dict[str, Any]:

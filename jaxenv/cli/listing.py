@@ -1,20 +1,24 @@
-"""``jaxenv list``: every environment with its observation, action and time limit, grouped by family."""
+"""Lists the environments: id, observation and action of one lane, time limit in steps. In a terminal they are grouped
+by family, with a summary where the lines are long enough. `jaxenv show ID` shows one of them in full.
+
+examples: jaxenv list grid; jaxenv list cartpole continuous; jaxenv list gymnax:
+"""
 
 import argparse
 import dataclasses
 import importlib
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from jaxenv import specs, tree
 from jaxenv._util.names import did_you_mean
-from jaxenv.canvas._terminal import terminal_size
-from jaxenv.cli._arguments import bold, cut, one_line
+from jaxenv.cli._arguments import add_options, columns
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._spec_sheet import families, family, plain, summary
 from jaxenv.core import registry
@@ -24,31 +28,22 @@ from jaxenv.wrappers.stack._make import load
 
 # Words that choose environments by the kind of their action and observation.
 KINDS = ("discrete", "continuous", "image", "vector")
-_NARROWEST_SUMMARY = 32
-_WIDEST_SPECS = (22, 12)  # columns of observation and action in a terminal
+_LEAST_WITH_SUMMARY = 100  # columns of the terminal
 
 
 def add(command: Parser) -> None:
-    """Adds description and arguments."""
-    command.description = (
-        "Lists the environments: id, observation and action of one lane, time limit in steps. In a "
-        "terminal they are grouped by family, with a summary where the lines are long enough. "
-        "`jaxenv show ID` shows one of them in full."
+    """Adds the arguments."""
+    words = (
+        "list the environments that match all words: a part of the id, the family or the summary, "
+        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; gymnax: lists the environments of gymnax, as --suite gymnax does"
     )
-    command.epilog = "examples: jaxenv list grid; jaxenv list cartpole continuous; jaxenv list gymnax:"
-    command.add_argument(
-        "words",
-        metavar="WORD",
-        nargs="*",
-        help="list the environments that match all words: a part of the id, the family or the summary, "
-        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; gymnax: lists the environments of gymnax, as --suite gymnax does",
-    )
-    command.add_argument("--suite", metavar="NAME", help="list the environments of a suite, as the word NAME: does")
+    add_options(command, "words", metavar="WORD", nargs="*", help=words)
+    suite = "list the environments of a suite, as the word NAME: does"
+    add_options(command, "--suite", metavar="NAME", help=suite)
     command.add_argument("--bytes", action="store_true", help="also show the bytes of one lane's state")
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON array")
+    add_options(form, "--json", help="print a JSON array")
     form.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -56,20 +51,18 @@ def run(args: argparse.Namespace) -> None:
     entries = _matching_entries(args.parser, [*args.words, *([f"{args.suite}:"] if args.suite else [])])
     for entry in entries if args.bytes else ():
         entry["bytes"] = bytes_per_lane(entry["id"])
+    console, table = Console(), _table(entries, args.bytes)
     if args.json:
-        print(
-            json.dumps([{n: x for n, x in entry.items() if n not in ("kinds", "short")} for entry in entries], indent=2)
-        )
+        print(json.dumps([{n: x for n, x in entry.items() if n != "kinds"} for entry in entries], indent=2))
     elif args.markdown:
-        header, *table = _table(entries, args.bytes)
-        rule = ["---"] * 3 + ["---:"] * (len(header) - 3)
-        rows = [[f"`{cells[0]}`", *cells[1:]] for cells in table]
-        print("\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows)))
-    elif sys.stdout.isatty():
-        print("\n".join(grouped(entries, args.bytes, terminal_size()[0])))
+        rule = ["---"] * 3 + ["---:"] * (len(table[0]) - 3)
+        rows = [[f"`{cells[0]}`", *cells[1:]] for cells in table[1:]]
+        print("\n".join(f"| {' | '.join(cells)} |" for cells in (table[0], rule, *rows)))
+    elif console.is_terminal:
+        console.print(grouped(entries, table, console.width))
+        print(f"\n{len(entries)} environment{'s' * (len(entries) != 1)}; `jaxenv show ID` describes one")
     else:
-        table = _table(entries, args.bytes)
-        print("\n".join(_aligned(table, _widths(table))))
+        print("\n".join(columns(table, left=3)))
 
 
 # --- which environments -----------------------------------------------------------------------------------------------
@@ -82,14 +75,11 @@ def _matching_entries(parser: Parser, words: Sequence[str]) -> list[dict[str, An
     words = [word for word in words if ":" not in word]
     if len(prefixed) > 1:
         parser.error(f"one suite or module at a time, got {' '.join(prefixed)}")
-    try:
-        for text in prefixed:
-            prefix, _, part = text.partition(":")
-            ids = _ids_of(prefix)
-            words += [part] if part else []
-        entries = [(_entry_of_suite if suite_of(id) else _entry)(id) for id in ids]
-    except (ImportError, ValueError) as error:
-        parser.error(one_line(error))
+    for text in prefixed:
+        prefix, _, part = text.partition(":")
+        ids = _ids_of(prefix)
+        words += [part] if part else []
+    entries = [(_entry_of_suite if suite_of(id) else _entry)(id) for id in ids]
     matches = {word: [entry for entry in entries if _matches(entry, word)] for word in words}
     found = [entry for entry in entries if all(entry in matches[word] for word in words)]
     if not found:
@@ -130,7 +120,6 @@ def _entry(id: str) -> dict[str, Any]:
         "family": family(id),
         "summary": plain(summary(id)),
         "kinds": _kinds(observation, action),
-        "short": {"observation": _short_text(observation), "action": _short_text(action)},
     }
 
 
@@ -144,9 +133,9 @@ def _entry_of_suite(id: str) -> dict[str, Any]:
     except ValueError:  # the suite would download something
         action, limit, summary = None, None, ""
     entry: dict[str, Any] = dict.fromkeys(("id", "observation", "action", "max_episode_steps", "reward_threshold"))
-    entry |= {"id": id, "family": suite, "summary": summary, "max_episode_steps": limit, "kinds": set(), "short": {}}
+    entry |= {"id": id, "family": suite, "summary": summary, "max_episode_steps": limit, "kinds": set()}
     if action is not None:
-        entry |= {"action": spec_text(action), "kinds": _kinds((), action), "short": {"action": _short_text(action)}}
+        entry |= {"action": spec_text(action), "kinds": _kinds((), action)}
     return entry
 
 
@@ -193,64 +182,36 @@ def _table(entries: Sequence[dict[str, Any]], with_bytes: bool) -> list[list[str
     return table
 
 
-def _widths(table: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*table, strict=True)]
-
-
-def _aligned(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Aligns the first three columns to the left and the numbers to the right."""
-    lines = []
-    for cells in table:
-        left = [cut(cell, width).ljust(width) for cell, width in zip(cells[:3], widths[:3], strict=True)]
-        right = [cell.rjust(width) for cell, width in zip(cells[3:], widths[3:], strict=True)]
-        lines.append("  ".join([*left, *right]))
-    return lines
-
-
-def grouped(entries: Sequence[dict[str, Any]], with_bytes: bool, columns: int) -> list[str]:
-    """Formats lines for a terminal, by family, with as much of the specs and summaries as fits."""
-    table = _table([entry | entry["short"] for entry in entries], with_bytes)
-    widths = _widths(table)
-    widths[1:3] = map(min, widths[1:3], _WIDEST_SPECS)
-    free = columns - 2 - sum(widths) - 2 * (len(widths) - 1)
-    for column in (1, 2):  # specs are shortened before ids
-        shorter = min(max(-free, 0), widths[column] - len(table[0][column]))
-        widths[column] -= shorter
-        free += shorter
-    summaries = dict.fromkeys((entry["id"] for entry in entries), "")
-    if free - 2 >= _NARROWEST_SUMMARY:
-        summaries = {entry["id"]: "  " + cut(entry["summary"], free - 2) for entry in entries}
-    header, *rows = _aligned(table, widths)
-    lines = dict(zip(summaries, rows, strict=True))
-    text = [bold(cut(f"  {header}", columns))]
-    for title, members in families(list(summaries)).items():
-        text += ["", bold(title), *(cut(f"  {lines[id]}{summaries[id]}", columns) for id in members)]
-    count = len(entries)
-    return [*text, "", f"{count} environment{'s' * (count != 1)}; `jaxenv show ID` describes one"]
+def grouped(entries: Sequence[dict[str, Any]], cells: list[list[str]], width: int) -> Table:
+    """Returns a table for a terminal, by family, with as much of the specs and summaries as fits."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", expand=True)
+    wide = width >= _LEAST_WITH_SUMMARY
+    for name in [*cells[0], *["summary"] * wide]:
+        number = name in ("limit", "bytes")
+        fills_line = name == ("summary" if wide else "observation")
+        table.add_column(
+            name,
+            no_wrap=True,
+            overflow="ellipsis",
+            justify="right" if number else "left",
+            ratio=1 if fills_line else None,
+            max_width={"observation": 22, "action": 12}.get(name),
+        )
+    rows = {entry["id"]: [*row, entry["summary"]] for entry, row in zip(entries, cells[1:], strict=True)}
+    for title, members in families(list(rows)).items():
+        table.add_row()
+        table.add_row(title, style="bold")
+        for id in members:
+            table.add_row(f"  {id}", *rows[id][1 : len(table.columns)])
+    return table
 
 
 def spec_text(spec: Any) -> str:
     """Formats a tree of specs: ``float32[4]``, ``int32 0 .. 1``, ``{camera: uint8[84, 84, 3], speed: ...}``."""
-    return _tree_text(spec, _leaf_text)
-
-
-def _short_text(spec: Any) -> str:
-    """Formats shorter text: arrays without bounds; for single integers only the bounds, ``0 .. 1``."""
-
-    def leaf(spec: specs.Array) -> str:
-        name = f"{spec.dtype}"
-        if spec.shape:
-            return f"{name}{list(spec.shape)}"
-        return _leaf_text(spec).removeprefix(f"{name} ") if spec.is_discrete else name
-
-    return _tree_text(spec, leaf)
-
-
-def _tree_text(spec: Any, leaf: Callable[[Any], str]) -> str:
     if specs.is_spec(spec):
-        return leaf(spec)
+        return _leaf_text(spec)
     named = isinstance(spec, dict) or dataclasses.is_dataclass(spec)
-    parts = ((f"{n}: " if named else "") + _tree_text(tree.get_field(spec, n), leaf) for n in tree.child_names(spec))
+    parts = ((f"{n}: " if named else "") + spec_text(tree.get_field(spec, n)) for n in tree.child_names(spec))
     return "{" + ", ".join(parts) + "}"
 
 

@@ -1,4 +1,7 @@
-"""``jaxenv rollout``: speed and episode statistics under random actions."""
+"""Steps a batch of environments with random actions and prints speed and episode statistics.
+
+example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --env gravity=3.7
+"""
 
 import argparse
 import json
@@ -9,17 +12,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from jaxenv.cli._arguments import (
-    add_devices,
-    add_env_settings,
-    add_lanes,
-    add_seed,
-    add_time_limit,
-    integer,
-    one_line,
-    settings_of,
-    simulate_devices,
-)
+from jaxenv.cli._arguments import add_options, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.core.facts import ResetStrategy
 from jaxenv.core.registry import suite_of
@@ -27,17 +20,13 @@ from jaxenv.rollout import ChunkedRollout
 
 
 def add(command: Parser) -> None:
-    """Adds description and arguments."""
-    command.description = "Steps a batch of environments with random actions and prints speed and episode statistics."
-    command.epilog = "example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --env gravity=3.7"
-    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
-    add_lanes(command, 1024)
-    command.add_argument("--num-steps", metavar="T", type=integer(1), default=1000, help="steps of every lane")
-    add_seed(command)
-    add_devices(command, "number of devices that share the lanes")
-    command.add_argument("--json", action="store_true", help="print a JSON object")
-    add_env_settings(command)
-    add_time_limit(command)
+    """Adds the arguments."""
+    add_options(command, "id")
+    add_options(command, "--num-envs", default=1024)
+    add_options(command, "--num-steps", metavar="T", default=1000, help="steps of every lane")
+    add_options(command, "--seed")
+    add_options(command, "--devices", help="number of devices that share the lanes; on a CPU, N of its threads")
+    add_options(command, "--json", "--env", "--max-episode-steps")
     command.add_argument(
         "--autoreset",
         choices=("next_step", "same_step"),
@@ -50,7 +39,6 @@ def add(command: Parser) -> None:
         help="restart strategy: reset all lanes and select those that ended, do so only on steps where any lane ended, "
         "or reset only the lanes that ended (default: the one that the environment declares)",
     )
-    command.set_defaults(run=run, parser=command)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -65,11 +53,9 @@ def run(args: argparse.Namespace) -> None:
         strategy = {} if args.reset_strategy is None else {"reset_strategy": args.reset_strategy}
         env = jaxenv.load(args.id, args.num_envs, autoreset=args.autoreset, **strategy, **settings)
         rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed), devices=args.devices)
-    except (ImportError, ValueError) as error:
-        args.parser.error(one_line(error))
     except TypeError as error:
         # An argument of the wrong type may fail only when it is used.
-        args.parser.error(f"{args.id} cannot run with {params}: {one_line(error)}")
+        args.parser.error(f"{args.id} cannot run with {params}: {error}")
     metrics = {"compile_seconds": rollout.compile_seconds, **rollout()}
 
     device = jax.devices()[0]

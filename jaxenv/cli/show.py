@@ -1,24 +1,28 @@
-"""``jaxenv show``: an environment's spec sheet, its params and options, and the stack that `make` builds."""
+"""Shows an environment: its spec sheet, its params and options with their values, the stack that jaxenv.make builds,
+and in terminals with colours a picture of its first state.
+
+example: jaxenv show CartPole-v1 --env length=1.5
+"""
 
 import argparse
 import dataclasses
 import json
-import shutil
-import sys
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 import jaxenv
-from jaxenv.canvas._terminal import colour_depth, fit, half_blocks, has_half_blocks, terminal_size
-from jaxenv.cli._arguments import add_env_settings, add_time_limit, bold, one_line, settings_of
+from jaxenv.canvas import _terminal
+from jaxenv.cli._arguments import add_options, settings_of
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._spec_sheet import Argument, SpecSheet, as_written, plain, spec_sheet
 from jaxenv.cli.listing import spec_text
-from jaxenv.core._describe import additions, described_layers, state_bytes
+from jaxenv.core._describe import additions, described_layers, size, state_bytes
 from jaxenv.core.environment import Environment
 from jaxenv.rollout.play import action_names
 
@@ -27,38 +31,35 @@ _PICTURE = 48  # pixels
 
 
 def add(command: Parser) -> None:
-    """Adds description and arguments."""
-    command.description = (
-        "Shows an environment: its spec sheet, its params and options with their values, the stack that "
-        "jaxenv.make builds, and in terminals with colours a picture of its first state."
-    )
-    command.epilog = "example: jaxenv show CartPole-v1 --env length=1.5"
-    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`, or one of a suite: gymnax:ID")
-    command.add_argument("--json", action="store_true", help="print a JSON object")
-    command.add_argument(
-        "--picture",
-        action=argparse.BooleanOptionalAction,
-        help="whether to show the picture (default: in terminals with at least 256 colours)",
-    )
-    add_env_settings(command)
-    add_time_limit(command)
-    command.set_defaults(run=run, parser=command)
+    """Adds the arguments."""
+    add_options(command, "id", "--json")
+    picture = "whether to show the picture (default: in terminals with at least 256 colours)"
+    add_options(command, "--picture", action=argparse.BooleanOptionalAction, help=picture)
+    add_options(command, "--env", "--max-episode-steps")
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the text, or a JSON object."""
-    given = settings_of(args, lanes=True)
-    try:
-        env = jaxenv.load(args.id, **given)
-        sheet = spec_sheet(args.id)
-        if args.json:
-            print(json.dumps(as_data(sheet, env), indent=2))
-            return
-        width = min(terminal_size()[0], _WIDEST) if sys.stdout.isatty() else _WIDEST
-        lines = [*_title(sheet, width), *_picture(env, args.picture), *_text(sheet, env, width)]
-    except (ImportError, TypeError, ValueError) as error:
-        args.parser.error(one_line(error))
-    print("\n".join(lines))
+    env, sheet = jaxenv.load(args.id, **settings_of(args, lanes=True)), spec_sheet(args.id)
+    if args.json:
+        print(json.dumps(as_data(sheet, env), indent=2))
+        return
+    console = _terminal.console(always=bool(args.picture))
+    picture = _picture(env, console, args.picture)
+    text = Console(width=min(console.width, _WIDEST) if console.is_terminal else _WIDEST, highlight=False)
+    title = Text.assemble((sheet.id, "bold"), sheet.family.rjust(text.width - len(sheet.id)))
+    _print(text, [title, Text(plain(sheet.summary)), ""])
+    if picture is not None:
+        console.print(picture, "")
+    _print(text, _text(sheet, env))
+
+
+def _print(console: Console, parts: Iterable[RenderableType]) -> None:
+    """Prints lines of text as they are, and what is fitted to the width of the console."""
+    with console.capture() as shown:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, str), markup=False)
+    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
 
 
 def as_data(sheet: SpecSheet, env: Environment) -> dict[str, Any]:
@@ -107,77 +108,64 @@ def _equal(value: Any, default: Any) -> bool:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def _title(sheet: SpecSheet, width: int) -> list[str]:
-    family = sheet.family.rjust(width - len(sheet.id))
-    return [f"{bold(sheet.id)}{family}", *textwrap.wrap(plain(sheet.summary), width), ""]
-
-
-def _picture(env: Environment, wanted: bool | None) -> list[str]:
-    """Returns the picture of the first state as lines of the terminal; by default only where it can show one."""
-    depth = colour_depth() or (24 if wanted else 0)
-    if not depth or wanted is False:
-        return []
-    if not has_half_blocks(sys.stdout):
-        raise ValueError(f"--picture: stdout must have half blocks, as UTF-8, got {sys.stdout.encoding}")
-    columns, lines = shutil.get_terminal_size((80, 24))
-    size = max(min(fit(columns, max(lines - 4, 8))[0], _PICTURE), 8)
+def _picture(env: Environment, console: Console, wanted: bool | None) -> RenderableType | None:
+    """Returns the picture of the first state; by default only where the console can show one."""
+    if wanted is False or not _terminal.shows_pictures(console):
+        if wanted:
+            raise ValueError(f"--picture: stdout must have half blocks, as UTF-8, got {console.encoding}")
+        return None
+    columns, lines = console.size
+    side = min(_terminal.side(columns, max(lines - 4, 8)), _PICTURE)
     state, _ = env.reset(jax.random.key(0))
     try:
-        picture = np.asarray(env.render(state, size)[0])
+        return _terminal.half_blocks(np.asarray(env.render(state, max(side, 8))[0]))
     except ValueError:  # environments of suites have no pictures
         if wanted:
             raise
-        return []
-    return [*half_blocks(picture, depth).split("\n"), ""]
+        return None
 
 
-def _text(sheet: SpecSheet, env: Environment, width: int) -> Iterable[str]:
+def _text(sheet: SpecSheet, env: Environment) -> Iterator[RenderableType]:
     if not any(map(as_written, sheet.paragraphs)):
-        yield from (f"Observation  {spec_text(env.observation_spec())}", f"Action       {spec_text(env.action_spec())}")
+        yield f"Observation  {spec_text(env.observation_spec())}"
+        yield f"Action       {spec_text(env.action_spec())}"
     for number, paragraph in enumerate(sheet.paragraphs):
         yield from [""] if number else []
-        yield from plain(paragraph).split("\n") if as_written(paragraph) else textwrap.wrap(plain(paragraph), width)
+        yield plain(paragraph) if as_written(paragraph) else Text(plain(" ".join(paragraph.split())))
     if names := action_names(env):
         yield ""
-        yield from _hanging(bold("actions") + "  ", ", ".join(names), width)
+        yield _grid([(Text("actions", "bold"), ", ".join(names))])
     for kind, arguments in (("params", sheet.params), ("options", sheet.options)):
         if arguments:
             yield ""
-            yield bold(kind)
-            yield from _arguments(arguments, env, kind, width)
+            yield Text(kind, "bold")
+            yield _arguments(arguments, env, kind)
     yield ""
-    yield bold("stack")
-    stack = described_layers(env)
-    column = max(len(layer.title) for layer in stack) + 4
-    for layer in stack:
-        yield from _hanging(f"  {layer.title}".ljust(column), ", ".join(additions(layer)), width)
-    per_lane, shared = state_bytes(env)
-    yield f"  {per_lane} bytes of state per lane" + (f" and {shared} shared" if shared else "")
+    yield Text("stack", "bold")
+    yield _grid([(f"  {layer.title}", ", ".join(additions(layer))) for layer in described_layers(env)])
+    yield f"  {size(env)}"
 
 
-def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    return textwrap.wrap(text, max(width - indent, 20), break_long_words=False) or [""]
+def _grid(rows: Sequence[tuple[Any, ...]]) -> Table:
+    """Returns aligned columns, without those that are empty; the last one is wrapped."""
+    used = [i for i in range(len(rows[0])) if any(row[i] for row in rows)]
+    grid = Table.grid(padding=(0, 2))
+    for _ in used:
+        grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(*(row[i] if isinstance(row[i], Text) else Text(row[i]) for i in used))
+    return grid
 
 
-def _arguments(arguments: Sequence[Argument], env: Environment, kind: str, width: int) -> Iterable[str]:
-    """Yields aligned lines: name, value and unit, allowed range, description."""
-    table = []
+def _arguments(arguments: Sequence[Argument], env: Environment, kind: str) -> Table:
+    """Returns name, value and unit, allowed range, and description of each argument."""
+    rows = []
     for argument in arguments:
         value = _value(argument, env, kind)
         text = _number(value) + (f" {argument.unit}" if argument.unit else "")
         text += f" (default {_number(argument.default)})" if value != argument.default else ""
-        table.append((argument.name, text, argument.range, plain(argument.description)))
-    widths = [max(len(cells[i]) for cells in table) for i in range(3)]
-    for *cells, description in table:
-        left = "  " + "".join(cell.ljust(n + 2) for cell, n in zip(cells, widths, strict=True) if n)
-        yield from _hanging(left, description, width)
-
-
-def _hanging(left: str, text: str, width: int) -> Iterable[str]:
-    """Yields a line that starts with ``left``, then lines indented by its length."""
-    first, *others = _wrapped(text, width, len(left))
-    yield f"{left}{first}".rstrip()
-    yield from (" " * len(left) + line for line in others)
+        rows.append((f"  {argument.name}", text, argument.range, plain(argument.description)))
+    return _grid(rows)
 
 
 def _number(value: Any) -> str:

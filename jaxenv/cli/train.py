@@ -1,4 +1,8 @@
-"""``jaxenv train``: train from several seeds, with checkpoints, a table, and the learning curve as CSV and PNG."""
+"""Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, curve.png,
+config.json and a checkpoint to a folder. A run that was stopped can be resumed.
+
+example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99
+"""
 
 import argparse
 import ast
@@ -23,18 +27,7 @@ import jaxenv
 from jaxenv import data
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import did_you_mean
-from jaxenv.cli._arguments import (
-    add_assignments,
-    add_devices,
-    add_env_settings,
-    add_seed,
-    add_time_limit,
-    assignment,
-    integer,
-    one_line,
-    settings_of,
-    simulate_devices,
-)
+from jaxenv.cli._arguments import add_assignments, add_options, assignment, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import stops_at_once
 from jaxenv.core.registry import suite_of
@@ -44,75 +37,48 @@ from jaxenv.training import _algorithms, _checkpoints, presets
 
 
 def add(command: Parser) -> None:
-    """Adds description and arguments."""
-    command.description = (
-        "Trains a policy, all seeds in one compiled function. After each evaluation it writes curve.csv, "
-        "curve.png, config.json and a checkpoint to a folder. A run that was stopped can be resumed."
+    """Adds the arguments."""
+    add_options(command, "id", help="an environment from `jaxenv list`")
+    algo = "the learner (default: one with a preset for ID, else sac for bounded floats as actions, else ppo)"
+    command.add_argument("--algo", choices=tuple(_algorithms.MODULES), help=algo)
+    preset = "the learner's default settings, also where ID has a preset"
+    command.add_argument("--no-preset", action="store_true", help=preset)
+    add_options(command, "--seeds", metavar="N", default=1, help="number of seeds, trained in parallel")
+    sequential = "train the seeds of a device one after another: faster on a CPU for environments of Box2D"
+    command.add_argument("--sequential", action="store_true", help=sequential)
+    add_options(command, "--seed")
+    devices = (
+        "number of devices that share the seeds, and the lanes of each if there are fewer seeds; on a CPU, N of its"
     )
-    command.epilog = (
-        "example: jaxenv train CartPole-v1 --seeds 8 --out runs/cart_pole --set learning_rate=5e-4 gamma=0.99"
+    add_options(command, "--devices", help=f"{devices} threads")
+    total_steps = (
+        "environment steps of each seed, rounded up to whole updates; the number of evaluations changes if the updates "
+        "cannot be divided among them, unless --set gives it (default: the preset's or the learner's)"
     )
-    command.add_argument("id", metavar="ID", help="an environment from `jaxenv list`")
-    command.add_argument(
-        "--algo",
-        choices=tuple(_algorithms.MODULES),
-        help="the learner (default: one with a preset for ID, else sac for bounded floats as actions, else ppo)",
+    add_options(command, "--total-steps", metavar="T", help=total_steps)
+    folder = "the folder (default: runs/ID, with - for a colon)"
+    add_options(command, "--out", metavar="DIR", type=pathlib.Path, help=folder)
+    resume = "resume from the checkpoint in the folder, if any"
+    command.add_argument("--resume", action="store_true", help=resume)
+    every = "write the checkpoint after every N evaluations and at the end"
+    add_options(command, "--checkpoint-every", metavar="N", default=1, help=every)
+    checkpoint_format = (
+        "npz for one file; orbax for a folder in which every process writes the arrays of its own devices, in the "
+        "background (default: the folder's, npz for a new one)"
     )
-    command.add_argument(
-        "--no-preset", action="store_true", help="the learner's default settings, also where ID has a preset"
-    )
-    command.add_argument(
-        "--seeds", metavar="N", type=integer(1), default=1, help="number of seeds, trained in parallel"
-    )
-    command.add_argument(
-        "--sequential",
-        action="store_true",
-        help="train the seeds of a device one after another: faster on a CPU for environments of Box2D",
-    )
-    add_seed(command)
-    add_devices(command, "number of devices that share the seeds, and the lanes of each if there are fewer seeds")
-    command.add_argument(
-        "--total-steps",
-        metavar="T",
-        type=integer(1),
-        help="environment steps of each seed, rounded up to whole updates; the number of evaluations changes if the "
-        "updates cannot be divided among them, unless --set gives it (default: the preset's or the learner's)",
-    )
-    command.add_argument(
-        "--out", metavar="DIR", type=pathlib.Path, help="the folder (default: runs/ID, with - for a colon)"
-    )
-    command.add_argument("--resume", action="store_true", help="resume from the checkpoint in the folder, if any")
-    command.add_argument(
-        "--checkpoint-every",
-        metavar="N",
-        type=integer(1),
-        default=1,
-        help="write the checkpoint after every N evaluations and at the end",
-    )
-    command.add_argument(
-        "--checkpoint-format",
-        choices=_checkpoints.FORMATS,
-        help="npz for one file; orbax for a folder in which every process writes the arrays of its own devices, in the "
-        "background (default: the folder's, npz for a new one)",
-    )
-    command.add_argument(
-        "--film-every",
-        metavar="N",
-        type=integer(1),
-        help="write a film of the policy after every N evaluations, to films/ in the folder",
-    )
+    command.add_argument("--checkpoint-format", choices=_checkpoints.FORMATS, help=checkpoint_format)
+    films = "write a film of the policy after every N evaluations, to films/ in the folder"
+    add_options(command, "--film-every", metavar="N", help=films)
     command.add_argument("--tensorboard", action="store_true", help="write metrics to tensorboard/ in the folder")
     command.add_argument("--wandb", metavar="PROJECT", help="log metrics to this project of Weights & Biases")
-    command.add_argument("--json", action="store_true", help="print a JSON object")
-    add_env_settings(command, "params and options of the environment, such as size=20 for DeepSea-bsuite")
-    add_time_limit(command)
-    add_assignments(
-        command,
-        "--set",
+    add_options(command, "--json")
+    add_options(command, "--env", help="params and options of the environment, such as size=20 for DeepSea-bsuite")
+    add_options(command, "--max-episode-steps")
+    fields = (
         "fields of the learner's Config, such as jaxenv.training.ppo.Config: num_envs=32, hidden=64,64, "
-        "wrappers=NormalizeReward, 'wrappers=PixelObservation(size=64),GrayscaleObservation', ...",
+        "wrappers=NormalizeReward, 'wrappers=PixelObservation(size=64),GrayscaleObservation', ..."
     )
-    command.set_defaults(run=run, parser=command)
+    add_assignments(command, "--set", fields)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -129,19 +95,11 @@ def run(args: argparse.Namespace) -> None:
         registered = suite_of(args.id) is None and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         resumed, done = _resumed(folder) if args.resume else ("", 0)
-        runs = seeds.train(
-            config,
-            args.seeds,
-            args.seed,
-            folder,
-            args.resume,
-            threshold,
-            args.film_every,
-            args.checkpoint_every,
-            args.devices,
-            args.checkpoint_format,
-            args.sequential,
-        )
+        files = {
+            name: getattr(args, name) for name in ("resume", "film_every", "checkpoint_every", "checkpoint_format")
+        }
+        shared = {"threshold": threshold, "devices": args.devices, "sequential": args.sequential}
+        runs = seeds.train(config, args.seeds, args.seed, folder, **files, **shared)
         with (
             contextlib.ExitStack() as stack,
             stops_at_once(functools.partial(_stopped, folder, seeds.can_resume(config))),
@@ -164,21 +122,17 @@ def run(args: argparse.Namespace) -> None:
                 rate = (newest[0]["steps"] - before) * args.seeds / seconds
                 summary = _summary(newest, threshold)
                 advance(count, f"return {_number(summary['eval_return'])}, {rate:,.0f} steps/s")
+                every = {**summary, "steps_per_second": rate, **_by_seed(newest)}
                 for writer in writers:
-                    if isinstance(writer, Table):
-                        writer(newest[0]["steps"], summary)
-                    else:
-                        writer(newest[0]["steps"], {**summary, "steps_per_second": rate, **_by_seed(newest)})
-    except (ImportError, ValueError, TypeError) as error:
-        args.parser.error(one_line(error))
+                    writer(newest[0]["steps"], summary if isinstance(writer, Table) else every)
+    except FloatingPointError as error:
+        kept = _checkpoints.newest(folder) is not None
+        held = f"the last checkpoint in {folder} is unchanged" if kept else "there is no checkpoint yet"
+        args.parser.error(f"{error}; {held}", status=1)
     except BrokenPipeError:
         raise
-    except (FloatingPointError, OSError) as error:
-        held = ""
-        if isinstance(error, FloatingPointError):
-            kept = _checkpoints.newest(folder) is not None
-            held = f"; the last checkpoint in {folder} is unchanged" if kept else "; there is no checkpoint yet"
-        args.parser.exit(1, f"{args.parser.prog}: error: {one_line(error)}{held}\n")
+    except OSError as error:
+        args.parser.error(str(error), status=1)
     seconds = time.perf_counter() - started
     if cut := sum(found["eval_unfinished"] for found in curve):
         total = config.num_eval_episodes * len(curve)
@@ -186,8 +140,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"{args.parser.prog}: {cut} of {total} evaluated episodes were cut off {reason}", file=sys.stderr)
     if args.json:
         given = {"id": args.id, "algorithm": algorithm, "seeds": args.seeds, "seed": args.seed, "folder": str(folder)}
-        settings = {"config": dataclasses.asdict(config)}
-        print(json.dumps({**given, **settings, "seconds": seconds, "curve": curve}))
+        print(json.dumps({**given, "config": dataclasses.asdict(config), "seconds": seconds, "curve": curve}))
         return
     print(f"{args.seeds} seed{'s' * (args.seeds > 1)} in {seconds:.1f} s, compilation included; see {folder}")
 

@@ -1,30 +1,25 @@
 """Levels as text: one character per cell, one line per row.
 
-A task with a text form declares ``text_form = TextForm(...)``, by which ``jaxenv play --edit`` edits its levels.
+A task with a text form declares ``text_form = TextForm(...)``, by which ``jaxenv play --level FILE`` plays a text.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 AGENTS = ">v<^"  # by their direction, from right clockwise
-AGENT_NAMES = dict(zip(AGENTS, ("agent, right", "agent, down", "agent, left", "agent, up"), strict=True))
 
 
 class TextForm(NamedTuple):
     """How levels of a task are written.
 
     Attributes:
-        characters: returns, for a task, what its characters stand for; the first one is an empty cell.
-        single: groups of characters of which a text has one.
         text: returns the text of the level in which a task with one lane starts, given a key.
         with_text: returns the task that plays a text; raises a ``ValueError`` that names line, column, rule and
             character for a text that is not a level.
     """
 
-    characters: Callable[[Any], Mapping[str, str]]
-    single: tuple[str, ...]
     text: Callable[[Any, Any], str]
     with_text: Callable[[Any, str], Any]
 

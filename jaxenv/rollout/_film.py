@@ -1,6 +1,8 @@
 """Films a policy in an environment, as an object that notebooks play."""
 
+import base64
 import dataclasses
+import io
 import pathlib
 from typing import Any
 
@@ -8,12 +10,13 @@ import jax
 import numpy as np
 
 from jaxenv._util.checks import check_integer
-from jaxenv.canvas import _gif, _html
-from jaxenv.canvas._film_files import check_path, write_film
+from jaxenv.canvas._film_files import check_path, write_film, write_gif
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._frames import Part
 from jaxenv.rollout._frames import frames as frames_of
 from jaxenv.rollout._policy import Policy
+
+_MOST_SHOWN = 256  # frames in the output of a notebook
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +74,10 @@ class Film:
         return f"Film({count} frame{'s' * (count > 1)}, {height} x {width} pixels, {self.fps} fps)"
 
     def _repr_html_(self) -> str:
-        return _html.page(_gif.animated(self.frames, self.fps))
+        file, stride = io.BytesIO(), -(-len(self.frames) // _MOST_SHOWN)
+        write_gif(file, self.frames[::stride], self.fps / stride)
+        data = base64.b64encode(file.getvalue()).decode()
+        return f'<img alt="film" style="max-width:100%" src="data:image/gif;base64,{data}">'
 
 
 def film(
@@ -89,22 +95,7 @@ def film(
     """Plays a policy and returns a film of all lanes ``[B]``, with the step and the return of each.
 
     In a notebook, ``jaxenv.film(env, policy)`` as the last line of a cell shows it. All frames are held in memory;
-    `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
-
-    Args:
-        env: an environment that has pictures. Its ``num_envs`` lanes are shown together; where agents are
-            lanes, each game is shown once.
-        policy: as in `jaxenv.unroll`; random actions by default.
-        key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
-        num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
-            default the first episode of every lane is shown: a lane whose episode has ended stands still until the last
-            one ends.
-        max_steps: a limit where ``num_steps`` is not given. By default 1000, with a warning that counts the lanes
-            whose episodes are longer.
-        size: height and width of the picture of a lane in pixels, or one number for both.
-        fps: steps per second.
-        captions: whether to write step and return below the picture of each lane.
-        initial_memory: as in `jaxenv.unroll`.
+    `jaxenv.record` takes the same arguments, which it describes, and writes an MP4 frame by frame.
 
     Raises:
         ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.

@@ -1,5 +1,6 @@
 """Renders the frames of a film: the moments of a rollout, in a grid of lanes."""
 
+import functools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -52,67 +53,89 @@ def frames(
     check_bool(owner, "captions", captions)
     grid = Grid(check_size(owner, size), env.num_envs // env.lanes_per_game, captions)
     policy = random_policy(env) if policy is None else policy
-    shown = moments(owner, env, policy, key, num_steps, max_steps, grid.size, initial_memory)
-    return map(grid.frame, shown), grid.parts
+    reel = Reel(owner, env, policy, grid.size, num_steps, max_steps)
+    return map(grid.frame, reel.play(jax.random.key(0) if key is None else key, initial_memory)), grid.parts
 
 
-def moments(
-    owner: str,
-    env: Environment,
-    policy: Policy,
-    key: jax.Array | None,
-    num_steps: int | None,
-    max_steps: int | None,
-    size: tuple[int, int],
-    initial_memory: Any,
-) -> Iterator[Moment]:
-    """Yields the moments of a film as NumPy arrays, drawn in chunks of steps."""
-    start = env.reset(jax.random.key(0) if key is None else key)
-    loop = PolicyLoop.create(owner, env, policy, start, None, initial_memory, None)
+class Reel:
+    """Plays a policy and draws what a film shows. Further plays, also with other weights, compile nothing.
 
-    def moment_of(state: Tree, total: jax.Array, over: jax.Array) -> Moment:
+    Args:
+        owner: the name of the calling function, which begins errors.
+        env: an environment that has pictures.
+        policy: as in `jaxenv.unroll`.
+        size: height and width of a picture.
+        num_steps: the number of steps; ``None`` for the first episode of every lane, which then stands still.
+        max_steps: a limit for ``None``; by default 1000, with a warning.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        env: Environment,
+        policy: Policy,
+        size: tuple[int, int],
+        num_steps: int | None = None,
+        max_steps: int | None = None,
+    ):
+        self._owner, self._env, self._policy, self._size = owner, env, policy, size
+        self._num_steps, self._max_steps = num_steps, max_steps
+        self._first = jax.jit(self._start)
+        self._advance = jax.jit(
+            lambda loop, carry: jax.lax.scan(functools.partial(self._step, loop), carry, None, _CHUNK)
+        )
+
+    def play(self, key: jax.Array, initial_memory: Any) -> Iterator[Moment]:
+        """Yields the moments of a film as NumPy arrays, drawn in chunks of steps."""
+        env, owner = self._env, self._owner
+        start = env.reset(key)
+        loop = PolicyLoop.create(owner, env, self._policy, start, None, initial_memory, None)
+        shown = self._first(start[0])
+        yield jax.device_get(moment := shown[-1])
+        carry = ((*start, loop.memory), shown)
+        remaining = (self._max_steps or _MAX_STEPS) if self._num_steps is None else self._num_steps
+        while remaining:
+            carry, chunk = self._advance((loop.words, loop.initial_memory), carry)
+            chunk = jax.device_get(chunk)
+            for t in range(min(_CHUNK, remaining)):
+                moment = jax.tree.map(lambda x, t=t: x[t], chunk)
+                yield moment
+                remaining -= 1
+                if self._num_steps is None and moment.over.all():
+                    return
+        if self._num_steps is None and self._max_steps is None:
+            lanes = f"{np.sum(~moment.over)} of {moment.over.size} {'lanes' if env.lanes_per_game == 1 else 'games'}"
+            warnings.warn(
+                f"{owner}: the film ends after {_MAX_STEPS:,} steps, before the episodes of {lanes}: pass max_steps or "
+                "num_steps",
+                stacklevel=2,
+            )
+
+    def _moment(self, state: Tree, total: jax.Array, over: jax.Array) -> Moment:
         """The lanes of a game share a picture, the sum of their returns, and stand still when the last is over."""
-        picture, step = (x[:: env.lanes_per_game] for x in (env.render(state, size), env.clock(state).step))
-        total, over = (x.reshape(-1, env.lanes_per_game) for x in (total, over))
+        per_game = self._env.lanes_per_game
+        picture, step = (x[::per_game] for x in (self._env.render(state, self._size), self._env.clock(state).step))
+        total, over = (x.reshape(-1, per_game) for x in (total, over))
         return Moment(picture, step, total.sum(axis=1), over.all(axis=1))
 
-    def first(state: Tree) -> tuple[jax.Array, jax.Array, Moment]:
-        none = jnp.zeros(env.clock(state).step.shape, jnp.float32)
-        return none, none > 0, moment_of(state, none, none > 0)
+    def _start(self, state: Tree) -> tuple[jax.Array, jax.Array, Moment]:
+        none = jnp.zeros(self._env.clock(state).step.shape, jnp.float32)
+        return none, none > 0, self._moment(state, none, none > 0)
 
-    def step(carry: tuple[tuple[Any, TimeStep, Any], tuple[jax.Array, jax.Array, Moment]], _: Any) -> tuple[Any, ...]:
+    def _step(
+        self, loop: Any, carry: tuple[tuple[Any, TimeStep, Any], tuple[jax.Array, jax.Array, Moment]], _: Any
+    ) -> tuple[Any, ...]:
         of_loop, (total, over, shown) = carry
+        env, (words, initial_memory) = self._env, loop
         starts = env.episode_starts(of_loop[1])
-        of_loop, _ = loop.step(of_loop)
+        of_loop, _ = PolicyLoop(env, self._policy, words, initial_memory, ()).step(of_loop)
         state, timestep, _ = of_loop
         reward = timestep.reward.reshape(timestep.reward.shape[0], -1).sum(axis=-1)
         # Agents that have left repeat FIRST rows until the game ends, and keep their return.
         begins = (starts | timestep.is_first()).reshape(-1, env.lanes_per_game).all(axis=1)
         new_total = jnp.where(jnp.repeat(begins, env.lanes_per_game), 0, total) + reward
         total = jnp.where(over, total, new_total)
-        if num_steps is None or env.autoreset is None:
+        if self._num_steps is None or env.autoreset is None:
             over = over | timestep.is_last()
-        shown = tree.where(shown.over, shown, moment_of(state, total, over))
+        shown = tree.where(shown.over, shown, self._moment(state, total, over))
         return (of_loop, (total, over, shown)), shown
-
-    shown = jax.jit(first)(start[0])
-    yield jax.device_get(moment := shown[-1])
-    carry = ((*start, loop.memory), shown)
-    advance = jax.jit(lambda carry: jax.lax.scan(step, carry, None, length=_CHUNK))
-    remaining = (max_steps or _MAX_STEPS) if num_steps is None else num_steps
-    while remaining:
-        carry, chunk = advance(carry)
-        chunk = jax.device_get(chunk)
-        for t in range(min(_CHUNK, remaining)):
-            moment = jax.tree.map(lambda x, t=t: x[t], chunk)
-            yield moment
-            remaining -= 1
-            if num_steps is None and moment.over.all():
-                return
-    if num_steps is None and max_steps is None:
-        cut = np.count_nonzero(~moment.over)
-        warnings.warn(
-            f"{owner}: the film ends after {_MAX_STEPS:,} steps, before the episodes of {cut} of {moment.over.size} "
-            f"{'lanes' if env.lanes_per_game == 1 else 'games'}: pass max_steps or num_steps",
-            stacklevel=2,
-        )

@@ -65,6 +65,21 @@ def test_a_missing_library_is_reported_in_one_line_with_exit_code_2(capsys, no_d
     assert f"not installed: {source.install_command('mnist')}, or pass path=" in refusal(capsys, *argv)
 
 
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["list"], f"jaxenv list: error: the command needs rich: {source.install_command('cli')}\n"),
+        (["check", "Chain-v9"], "jaxenv check: error: no environment 'Chain-v9'"),
+    ],
+)
+def test_only_the_commands_that_draw_in_the_terminal_need_rich(argv, message):
+    code = f"import sys; sys.modules['rich'] = None; from jaxenv import cli; sys.exit(cli.main({argv}))"
+    done = python("-c", code)
+    assert done.returncode == 2
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+
+
 # --- as a process -----------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 import jaxenv
 from jaxenv.canvas._grid import Grid
 from jaxenv.rollout import _frames
-from jaxenv.rollout._frames import moments as moments_of
+from jaxenv.rollout._frames import Reel
 from jaxenv.wrappers import AgentsAsLanes, AutoReset
 from tests.interop.games import Walkers
 
@@ -24,8 +24,12 @@ def push_right(timestep, stream):
     return jnp.ones(timestep.reward.shape, jnp.int32)
 
 
+def moments_of(env, policy, num_steps, max_steps, size):
+    return list(Reel("film", env, policy, size, num_steps, max_steps).play(jax.random.key(1), ()))
+
+
 def moments(env, num_steps=None, max_steps=40):
-    return list(moments_of("film", env, push_right, jax.random.key(1), num_steps, max_steps, (8, 8), ()))
+    return moments_of(env, push_right, num_steps, max_steps, (8, 8))
 
 
 def test_a_film_shows_the_first_episode_of_every_lane_and_lanes_that_ended_stand_still(env):
@@ -89,10 +93,7 @@ def move(timestep, stream):
 @pytest.mark.parametrize("num_steps", [None, 9])
 def test_a_game_whose_agents_are_lanes_is_shown_as_that_of_all_agents(num_steps):
     make = partial(jaxenv.make, "SimpleSpread-mpe", max_episode_steps=5)
-    shown = [
-        list(moments_of("film", env, move, jax.random.key(1), num_steps, 40, (8, 12), ()))
-        for env in (make(3, wrappers=["AgentsAsLanes"]), make(1))
-    ]
+    shown = [moments_of(env, move, num_steps, 40, (8, 12)) for env in (make(3, wrappers=["AgentsAsLanes"]), make(1))]
     assert len(shown[0]) == len(shown[1]) == (num_steps or 5) + 1
     for lanes, games in zip(*shown, strict=True):
         np.testing.assert_allclose(lanes.picture.astype(int), games.picture, atol=1)
@@ -102,7 +103,7 @@ def test_a_game_whose_agents_are_lanes_is_shown_as_that_of_all_agents(num_steps)
 
 def test_games_whose_agents_are_lanes_have_a_picture_and_the_sum_of_returns_each():
     env = jaxenv.make("SimpleSpread-mpe", 6, wrappers=["AgentsAsLanes"], max_episode_steps=5)
-    shown = list(moments_of("film", env, move, jax.random.key(1), None, 40, (8, 12), ()))
+    shown = moments_of(env, move, None, 40, (8, 12))
     rewards = jaxenv.unroll(env, move, *env.reset(jax.random.key(1)), 6)[1].timestep.reward[1:]
     np.testing.assert_allclose(shown[-1].total, rewards.reshape(5, 2, 3).sum(axis=(0, 2)), rtol=1e-5)
     assert shown[-1].picture.shape == (2, 8, 12, 3)
@@ -118,5 +119,5 @@ def test_an_agent_that_has_left_keeps_its_return_until_the_game_ends():
         place = jnp.argmax(timestep.observation, axis=-1)
         return jnp.where(jnp.arange(2) == 0, (place < 2).astype(jnp.int32), np.int32(2))
 
-    shown = moments_of("film", env, leave_or_go_on, jax.random.key(1), 4, None, (8, 12), ())
+    shown = moments_of(env, leave_or_go_on, 4, None, (8, 12))
     assert [float(moment.total[0]) for moment in shown] == [0, 2, 4, 6, 8]  # the second got 1

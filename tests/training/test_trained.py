@@ -2,19 +2,22 @@
 
 import dataclasses
 import functools
+import io
+import re
 import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 
 import jaxenv
 from jaxenv import cli, data, specs
 from jaxenv.cli import watch
 from jaxenv.core import registry
+from jaxenv.rollout._frames import Reel
 from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
-from jaxenv.training._play import Player
 from jaxenv.wrappers import AutoReset
 from tests.cli.commands import refusal
 from tests.training import drift
@@ -132,10 +135,23 @@ class Parity(jaxenv.Task):
 
 def test_films_and_the_terminal_play_recurrent_policies_with_their_memory(recurrent):
     policy, _ = drift.make_policy(recurrent.config, Parity(), recurrent.params)
-    player = Player(AutoReset(Parity(num_envs=2)), policy, 10)
+    reel = Reel("watch", AutoReset(Parity(num_envs=2)), policy, (8, 8), max_steps=10)
     for _ in range(2):  # a second episode restarts the memory
-        moments = list(player.episode(jax.random.key(0), recurrent.make_memory(2), lambda: 8))
-        assert [moment.reward.tolist() for moment in moments] == [[0, 0], [0, 0], [1, 1], [0, 0]]
+        moments = list(reel.play(jax.random.key(0), recurrent.make_memory(2)))
+        assert [moment.total.tolist() for moment in moments] == [[0, 0], [0, 0], [1, 1], [1, 1]]
+
+
+def test_a_reel_plays_other_weights_without_compiling_again():
+    def follow(timestep, stream, memory):
+        return jaxenv.rollout.PolicyStep(jnp.broadcast_to(memory.value, timestep.reward.shape), memory)
+
+    reel = Reel("watch", jaxenv.make("CartPole-v1", 2), follow, (8, 8), max_steps=9)
+    ends = []
+    for action in (0, 1):
+        shown = list(reel.play(jax.random.key(0), jaxenv.tree.Shared(jnp.int32(action))))
+        ends.append(shown[-1].picture)
+    assert (ends[0] != ends[1]).any()
+    assert reel._advance._cache_size() == 1
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -196,9 +212,8 @@ def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
     actor = {**actor, "Dense_1": {**actor["Dense_1"], "bias": bias}}
     learner = dataclasses.replace(learner, params={"params": {**learner.params["params"], "actor": actor}})
     films = _run_films.RunFilms(tmp_path, CONFIG)
-    films.add(learner, curve, 0)
-    films.add(learner, curve, 1)
-    films.close()
+    for number in range(2):
+        films.write(*_run_films.best_of(learner, curve, number))
     first, last = sorted((tmp_path / "films").iterdir())
     assert (first.name, last.name) == ("steps-00001024.gif", "steps-00002048.gif")
     assert first.read_bytes() != last.read_bytes()  # seeds 0 and 1
@@ -208,19 +223,17 @@ def test_a_film_that_ends_before_its_episode_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(_run_films, "_MAX_STEPS", 2)
     warned = []
     monkeypatch.setattr(_run_films.warnings, "warn", lambda text, **_: warned.append(text))
-    films = _run_films.RunFilms(tmp_path, CONFIG)
-    films.add(untrained(), ppo.Curve(np.array([[1024] * 3]), {}, None, RETURNS, None, None, FINISHED), 0)
-    films.close()
+    curve = ppo.Curve(np.array([[1024] * 3]), {}, None, RETURNS, None, None, FINISHED)
+    _run_films.RunFilms(tmp_path, CONFIG).write(*_run_films.best_of(untrained(), curve, 0))
     assert warned == ["train: steps-00001024.gif ends after 2 steps, its episode does not"]
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [[], pytest.param(["--run"], marks=pytest.mark.thorough)])
-def test_render_films_the_policy_of_a_run(run, tmp_path, capsys, options):
+def test_render_films_the_policy_of_a_run(run, tmp_path, capsys):
     out = tmp_path / "film.gif"
-    argv = ["render", *options, str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
+    argv = ["render", str(run), "--out", str(out), "--num-steps", "2", "--size", "16"]
     assert cli.main([*argv, "--env", "gravity=5", "--max-episode-steps", "7"]) == 0
     assert "CartPole-v1, seed 1 after 2,048 steps" in capsys.readouterr().out
     assert out.read_bytes()[:3] == b"GIF"
@@ -229,10 +242,10 @@ def test_render_films_the_policy_of_a_run(run, tmp_path, capsys, options):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ((), "an ID is required, or --run DIR"),
-        (("CartPole-v1", "--policy-seed", "1"), "--policy-seed: it is a seed of a run, give --run DIR"),
-        (("Pendulum-v1", "--run", "RUN"), "is a run of CartPole-v1, not of Pendulum-v1"),
-        (("--run", "RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
+        ((), "the following arguments are required: ID"),
+        (("CartPole-v1", "--policy-seed", "1"), "argument --policy-seed: it is for the folder of a run, got CartPole"),
+        (("Pendulum-v1", "--run", "RUN"), ", give the folder in place of ID"),
+        (("RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
     ],
 )
 def test_render_refuses_what_does_not_fit_in_one_line(run, capsys, argv, message):
@@ -247,6 +260,9 @@ class Screen:
     """A terminal of 80 columns and 24 lines that shows nothing."""
 
     size = (80, 24)
+
+    def __init__(self, console):
+        pass
 
     def __enter__(self):
         return self
@@ -267,8 +283,7 @@ class Screen:
 )
 def test_watch_leaves_out_episodes_that_were_cut_off(tmp_path, capsys, monkeypatch, limit, out, error):
     write(tmp_path, {**SETTINGS, "max_eval_steps": limit})
-    monkeypatch.setattr(watch._terminal, "colour_depth", lambda **_: 24)
-    monkeypatch.setattr(watch._terminal, "terminal_size", lambda: Screen.size)
+    monkeypatch.setattr(watch._terminal, "shows_pictures", lambda console: True)
     monkeypatch.setattr(watch._terminal, "Screen", Screen)
     monkeypatch.setattr(watch._Pace, "wait", lambda pace: False)
     assert cli.main(["watch", str(tmp_path), "--episodes", "1", "--num-envs", "2", "--max-episode-steps", "9"]) == 0
@@ -280,31 +295,31 @@ def test_watch_leaves_out_episodes_that_were_cut_off(tmp_path, capsys, monkeypat
 @pytest.mark.parametrize(
     ("lanes", "terminal", "layout"),
     [
-        (1, (80, 24), watch.Layout(1, 1, 42, 80)),
-        (4, (120, 36), watch.Layout(4, 2, 32, 120)),
-        (4, (36, 12), watch.Layout(2, 2, 16, 36)),  # two of four lanes fit
-        (1, (10, 5), watch.Layout(1, 1, 8, 10)),
+        (1, (80, 24), watch.Layout(1, 1, 42)),
+        (4, (120, 36), watch.Layout(4, 2, 32)),
+        (4, (36, 12), watch.Layout(2, 2, 16)),  # two of four lanes fit
+        (1, (10, 5), watch.Layout(1, 1, 8)),
     ],
 )
 def test_as_many_lanes_as_fit_are_shown_as_large_as_possible(lanes, terminal, layout):
     assert watch.Layout.fit(lanes, *terminal) == layout
 
 
-def test_a_frame_shows_every_lane_with_step_reward_and_return():
+def test_a_frame_shows_every_game_with_step_and_return():
     moment = watch.Moment(
-        picture=jnp.zeros((2, 8, 40, 3), jnp.uint8),
-        step=jnp.array([3, 5]),
-        reward=jnp.array([1.0, -0.5]),
-        total=jnp.array([2.5, 4.0]),
-        over=jnp.array([False, True]),
+        picture=np.zeros((2, 8, 40, 3), np.uint8),
+        step=np.array([3, 5]),
+        total=np.array([2.5, 4.0]),
+        over=np.array([False, True]),
     )
     trained = Trained(None, "ppo", CONFIG, 1, 3, 1024, 7.25, None, None)
-    text = watch.frame(trained, jax.device_get(moment), watch.Layout(2, 2, 40, 90), 6, 24)
-    lines = text.split("\n")
+    console = Console(file=io.StringIO(), width=90, force_terminal=True, color_system="truecolor")
+    console.print(watch.frame(trained, moment, watch.Layout(2, 2, 40), 6))
+    lines = console.file.getvalue().split("\n")
     assert "CartPole-v1  seed 1, trained for 1,024 of 2,048 steps, return 7.25" in lines[0]
-    assert len(lines) == 1 + 4 + 1 + 1
-    assert "step 3  reward 1  return 2.5" in lines[5]
-    assert "\x1b[2mstep 5  reward -0.5  return 4" in lines[5]
+    assert len(lines) == 1 + 4 + 1 + 1 + 1
+    assert re.sub("\x1b[^m]*m", "", lines[5]).split() == ["step", "3", "return", "2.5", "step", "5", "return", "4"]
+    assert "\x1b[2mstep 5  return 4" in lines[5]
     assert "episode 7" in lines[6]
 
 
@@ -337,13 +352,13 @@ def test_a_run_imports_no_module_that_the_caller_does_not_name(hover):
 
 @pytest.mark.parametrize(
     "argv",
-    [["eval", "RUN", "--episodes", "2"], ["render", "--run", "RUN", "--num-steps", "1"], ["watch", "RUN"]],
+    [["eval", "RUN", "--episodes", "2"], ["render", "RUN", "--num-steps", "1"], ["watch", "RUN"]],
     ids=lambda argv: argv[0],
 )
 def test_commands_import_the_module_of_a_run_if_it_is_named(hover, argv, capsys, monkeypatch):
     monkeypatch.chdir(hover)
-    monkeypatch.setattr(watch._terminal, "colour_depth", lambda asked: 24)
-    monkeypatch.setattr(watch, "Player", None)  # nothing is played: this raises a TypeError
+    monkeypatch.setattr(watch._terminal, "shows_pictures", lambda console: True)
+    monkeypatch.setattr(watch._terminal, "Screen", None)  # nothing is played: this raises a TypeError
     argv = [str(hover) if word == "RUN" else word for word in argv]
     assert "the id 'hover_tasks:Hover-v0' from data names a module" in refusal(capsys, *argv)
     assert "hover_tasks" not in sys.modules
@@ -354,4 +369,4 @@ def test_commands_import_the_module_of_a_run_if_it_is_named(hover, argv, capsys,
 def test_modules_are_for_folders_of_runs(capsys):
     argv = ("--module", "json")
     assert "is a policy of this library: leave out --module" in refusal(capsys, "eval", "baseline:CartPole-v1", *argv)
-    assert "argument --module: it is for a run, give --run DIR" in refusal(capsys, "render", "CartPole-v1", *argv)
+    assert "argument --module: it is for the folder of a run" in refusal(capsys, "render", "CartPole-v1", *argv)

@@ -13,10 +13,9 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core import check_integer
-from jaxenv.envs._level_text import AGENT_NAMES, AGENTS, as_text, place_of, read_cells
+from jaxenv.envs._level_text import AGENTS, as_text, place_of, read_cells
 
 LARGEST = 24  # a row of cells is a word of 32 bits, and the view extends 4 cells beyond the grid on either side
-CHARACTERS = {".": "free", "#": "wall", "G": "goal", **AGENT_NAMES}
 
 
 @tree.struct

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.core.levels import sample_level
-from jaxenv.envs._level_text import AGENT_NAMES, AGENTS, TextForm, as_text, place_of, read_cells
+from jaxenv.envs._level_text import AGENTS, TextForm, as_text, place_of, read_cells
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 
@@ -22,17 +22,12 @@ _DOORS = "_dD"  # open, closed, locked
 _ONE = np.uint32(1)
 
 
-def characters(task: Any) -> dict[str, str]:
+def characters(task: Any) -> str:
     """Returns the characters of texts of a task; raises a ``ValueError`` for a task without them."""
     level = _shapes(task)
     if not hasattr(level, "lock"):
         raise ValueError(f"{task}: its levels have no text form, which knows lava, one door and its key alone")
-    found = {".": "floor", "#": "wall", "G": "goal", **AGENT_NAMES}
-    if level.lava is not None:
-        found["L"] = "lava"
-    if level.lock is not None:
-        found |= {"K": "key", "D": "locked door", "d": "closed door", "_": "open door"}
-    return found
+    return ".#G" + AGENTS + "L" * (level.lava is not None) + "KDd_" * (level.lock is not None)
 
 
 def _shapes(task: Any) -> Any:
@@ -42,7 +37,7 @@ def _shapes(task: Any) -> Any:
 
 def parse_levels(task: Any, texts: str | Sequence[str]) -> Any:
     """Reads start states of a task from texts, one per lane; `GridWorld.parse_levels` describes it."""
-    known = "".join(characters(task))
+    known = characters(task)
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not texts:
         raise ValueError("parse_levels: texts must hold at least one grid, got none")
@@ -120,8 +115,6 @@ def _plane(rows: Any, size: int) -> Any:
 
 
 TEXT_FORM = TextForm(
-    characters=characters,
-    single=("G", AGENTS, "K", _DOORS),
     text=lambda task, key: format_levels(task, sample_level(task, key))[0],
     with_text=lambda task, text: task.with_level(parse_levels(task, text)),
 )

@@ -33,10 +33,10 @@ from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels
 from jaxenv.core.levels import sample_level
 from jaxenv.envs import _maze_tiles
 from jaxenv.envs._drawing import floor, goal
-from jaxenv.envs._level_text import AGENTS, TextForm
+from jaxenv.envs._level_text import TextForm
 from jaxenv.envs.grid import _amaze_view, _picture
 from jaxenv.envs.grid._amaze_held_out import TEXTS
-from jaxenv.envs.grid._amaze_level import CHARACTERS, LARGEST, MazeLevel, format_levels, parse_levels
+from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel, format_levels, parse_levels
 from jaxenv.envs.grid._cell_set import nth_cell
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.amaze_editor import AMazeEditor
@@ -84,8 +84,6 @@ class AMaze(Task):
     Level = MazeLevel
     action_names = ACTIONS
     text_form: ClassVar[TextForm] = TextForm(
-        characters=lambda task: CHARACTERS,
-        single=("G", AGENTS),
         text=lambda task, key: format_levels(sample_level(task, key))[0],
         with_text=lambda task, text: task.with_level(parse_levels(text, task.size)),
     )

@@ -58,8 +58,6 @@ class FrozenLake(Tabular):
     is_slippery: bool = tree.static(default=True, doc="whether the agent may move to the side")
 
     text_form: ClassVar[TextForm] = TextForm(
-        characters=lambda task: {"F": "frozen", "H": "hole", "G": "goal", "S": "start"},
-        single=(),
         text=lambda task, key: "\n".join(task.rows),
         with_text=lambda task, text: _with_map(task, text),
     )

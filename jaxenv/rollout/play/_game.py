@@ -1,12 +1,18 @@
 """Plays one lane of an environment step by step on the host. Front ends show it."""
 
+import os
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import tree
+from jaxenv._util.checks import check_path
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.lanes import reset_where
 from jaxenv.core.task import Task
+from jaxenv.core.wrapper import Wrapper
 from jaxenv.rollout.play._controls import Control, controls
 
 
@@ -24,7 +30,7 @@ class Game:
         end: ``""``, ``"terminated"``, ``"truncated"``, or ``"failed"`` for a step with numbers that are not finite.
     """
 
-    def __init__(self, env: Environment, key: jax.Array | None = None):
+    def __init__(self, env: Environment, key: jax.Array | None = None, level: str | os.PathLike[str] | None = None):
         check_environment("play", env)
         if env.num_envs != 1:
             raise ValueError(f"play: env must have one lane, got num_envs={env.num_envs}")
@@ -34,11 +40,11 @@ class Game:
         self.controls = controls(env)
         self.fps = env.unwrapped.play_fps if isinstance(env.unwrapped, Task) else 0
         self.episode, self.step, self.reward, self.total, self.end = 1, 0, 0.0, 0.0, ""
-        self._env = env
         self._key = jax.random.key(0) if key is None else key
-        self._state, self._timestep = env.reset(self._key)
+        self._env = env if level is None else _in_level(env, self._key, level)
+        self._state, self._timestep = self._env.reset(self._key)
         try:
-            jax.eval_shape(lambda state: env.render(state, 64), self._state)
+            jax.eval_shape(lambda state: self._env.render(state, 64), self._state)
             self.has_picture = True
         except ValueError:
             self.has_picture = False
@@ -86,3 +92,23 @@ class Game:
         rewards = f"reward {self.reward:.4g}   return {self.total:.4g}"
         end = f"{self.end} after {self.step} step{'s' * (self.step != 1)}" if self.end else ""
         return [f"episode {self.episode}   step {self.step}   {rewards}", end]
+
+
+def _in_level(env: Environment, key: jax.Array, path: str | os.PathLike[str]) -> Environment:
+    """Returns the stack around the task in the level of a file of text, which is written if it does not exist."""
+    file, task = check_path("play", "level", path), env.unwrapped
+    form: Any = getattr(task, "text_form", None)
+    if form is None:
+        raise ValueError(f"play: level needs a task whose levels have a text form, {env.name or env} has none")
+    try:
+        if not file.exists():
+            file.write_text(form.text(task, key) + "\n", encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"play: level must be a file of text, got {str(path)!r}: {error}") from None
+    return _around(env, form.with_text(task, text))
+
+
+def _around(env: Environment, task: Environment) -> Environment:
+    """Returns the stack around another task."""
+    return tree.rebuild(env, env=_around(env.env, task)) if isinstance(env, Wrapper) else task

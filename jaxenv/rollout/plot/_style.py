@@ -34,42 +34,34 @@ def axes_of(
 ) -> tuple[Any, list[Any]]:
     """Returns the figure to return, and the axes to draw on.
 
-    Args:
-        owner: the name of the calling function, for errors.
-        axis: axes of matplotlib, one or as many as there are panels; then ``figure`` must be ``None``.
-        figure: a figure of matplotlib, whose area is filled; by default a new one, with the same ground on light and
-            dark pages.
-        rows: panels on top of each other.
-        columns: panels side by side.
-        size: width and height of a new figure in inches.
-        **options: arguments of ``Figure.subplots``.
+    ``owner`` is the name of the calling function, for errors. The panels are ``axis``, axes of matplotlib; or they fill
+    ``figure``; or a new figure of ``size`` inches, with the same ground on light and dark pages. ``options`` are those
+    of ``Figure.subplots``.
 
     Raises:
         ValueError: if ``axis`` or ``figure`` is something else, another number of axes, or both are given.
     """
-    matplotlib_axes = import_library("matplotlib.axes", INSTALL)
-    matplotlib_figure = import_library("matplotlib.figure", INSTALL)
-    panels = rows * columns
+    axes, figures = (import_library(f"matplotlib.{name}", INSTALL) for name in ("axes", "figure"))
     if axis is not None:
-        given = [axis] if isinstance(axis, matplotlib_axes.Axes) else list(np.ravel(np.asarray(axis, object)))
+        given = list(np.ravel(np.asarray(axis, object)))
         if figure is not None:
             raise ValueError(f"{owner}: give axis or figure, not both")
-        if not all(isinstance(x, matplotlib_axes.Axes) for x in given):
+        if not all(isinstance(x, axes.Axes) for x in given):
             raise ValueError(f"{owner}: axis must be axes of matplotlib, got {type(axis).__name__}")
-        if len(given) != panels:
-            raise ValueError(f"{owner}: axis must hold one axis per panel, {panels}, got {len(given)}")
+        if len(given) != rows * columns:
+            raise ValueError(f"{owner}: axis must hold one axis per panel, {rows * columns}, got {len(given)}")
         return given[0].figure, given
-    if figure is None:
-        figure = matplotlib_figure.Figure(figsize=size, layout="constrained", facecolor=PAPER)
+    is_new = figure is None
+    if is_new:
+        figure = figures.Figure(figsize=size, layout="constrained", facecolor=PAPER)
         # Notebooks know how to show the figures of pyplot only, and this is none.
         figure._repr_png_ = functools.partial(_png, figure)
-        panel_axes = list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
-        for panel in panel_axes:
-            _dress(panel)
-        return figure, panel_axes
-    if not isinstance(figure, matplotlib_figure.FigureBase):
+    elif not isinstance(figure, figures.FigureBase):
         raise ValueError(f"{owner}: figure must be a figure of matplotlib, got {type(figure).__name__}")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
+    panels = list(figure.subplots(rows, columns, squeeze=False, **options).reshape(-1))
+    for panel in panels if is_new else ():
+        _dress(panel)
+    return figure, panels
 
 
 def _dress(axis: Any) -> None:

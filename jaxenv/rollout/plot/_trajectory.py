@@ -11,7 +11,6 @@ from jaxenv._util.checks import is_concrete, is_integer, is_known_array
 from jaxenv._util.library import import_library
 from jaxenv._util.names import did_you_mean
 from jaxenv.rollout.plot import _style
-from jaxenv.specs._array import check_spec
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
@@ -23,7 +22,6 @@ def trajectory(
     *,
     lanes: int | Sequence[int] = 0,
     observations: Sequence[int | str] | int | str | None = None,
-    spec: Tree = None,
     axis: Any = None,
     figure: Any = None,
 ) -> Any:
@@ -37,7 +35,6 @@ def trajectory(
         lanes: the lanes to show, one number or several.
         observations: the numbers to show, by place (``2``) or by name: ``"velocity"`` in a dict of them,
             ``"camera.5"`` for one of an array. By default all of them if there are at most six; ``()`` for none.
-        spec: ``env.observation_spec()``, whose names label the panels.
         axis: axes of matplotlib, one per panel; by default a new figure.
         figure: a figure of matplotlib to fill.
 
@@ -61,9 +58,7 @@ def trajectory(
         raise ValueError(f"plot.trajectory: rows must be [T, B], got step_type of shape {step_type.shape}")
     chosen = _chosen_lanes(lanes, step_type.shape[1])
     rewards = [(f"reward {i}" if reward.ndim > 2 else "reward", x) for i, x in enumerate(_components(reward))]
-    if spec is not None:
-        check_spec("plot.trajectory", spec)
-    numbers = _chosen_observations(rows.observation, spec, observations)
+    numbers = _chosen_observations(rows.observation, observations)
     count = len(rewards) + len(numbers)
     figure, axes = _style.axes_of("plot.trajectory", axis, figure, rows=count, size=(7, 1.2 + 1.4 * count), sharex=True)
     shown: set[str] = set()
@@ -155,21 +150,16 @@ def _chosen_lanes(lanes: Any, count: int) -> list[int]:
     return [int(lane) % count for lane in chosen]
 
 
-def _chosen_observations(observation: Tree, spec: Tree, chosen: Any) -> list[tuple[str, np.ndarray]]:
+def _chosen_observations(observation: Tree, chosen: Any) -> list[tuple[str, np.ndarray]]:
     """Returns labels and values ``[T, B]`` of the chosen numbers."""
-    leaves = jax.tree_util.tree_leaves_with_path(observation)
-    specs = [None] * len(leaves) if spec is None else jax.tree.leaves(spec)
-    if len(specs) != len(leaves):
-        raise ValueError(f"plot.trajectory: spec must fit the observation, got {len(specs)} leaves for {len(leaves)}")
     known: dict[str, tuple[str, np.ndarray]] = {}
-    for (path, leaf), of in zip(leaves, specs, strict=True):
+    for path, leaf in jax.tree_util.tree_leaves_with_path(observation):
         if is_key(leaf):
             continue
-        name = tree.path_name(path)
-        label, parts = getattr(of, "name", "") or name or "observation", _components(_concrete(leaf))
+        name, parts = tree.path_name(path), _components(_concrete(leaf))
         for i, values in enumerate(parts):
-            single = len(parts) == 1
-            known[name if single and name else f"{name}.{i}".strip(".")] = (label if single else f"{label} {i}", values)
+            label = f"{name or 'observation'} {i}" if len(parts) > 1 else name or "observation"
+            known[name if len(parts) == 1 and name else f"{name}.{i}".strip(".")] = label, values
     if chosen is None:
         return list(known.values()) if len(known) <= _MOST else []
     chosen = np.asarray(chosen).tolist() if is_known_array(chosen) else chosen

@@ -1,5 +1,6 @@
 """The player in a terminal: the loop with scripted keys, frames of several sizes, and a game in a pseudo-terminal."""
 
+import io
 import os
 import re
 import select
@@ -10,7 +11,9 @@ import termios
 import time
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from rich.console import Console
 
 import jaxenv
 from jaxenv.interop import batch
@@ -21,14 +24,21 @@ from jaxenv.rollout.play._game import Game
 fcntl = pytest.importorskip("fcntl")
 
 
+def text_of(content, size):
+    """The lines that a terminal of this size shows, without colours and without blanks at the ends of lines."""
+    console = Console(file=io.StringIO(), width=size[0], height=size[1])
+    console.print(content)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().split("\n")).rstrip()
+
+
 class Script:
     """A screen whose keys are written in advance; it records the frames."""
 
     def __init__(self, *keys, size=(80, 24)):
         self.size, self.keys, self.frames = size, [*keys, "q"], []
 
-    def show(self, text):
-        self.frames.append(re.sub(r"\x1b\[[0-9;]*m", "", text))
+    def show(self, content):
+        self.frames.append(text_of(content, self.size))
 
     def key(self, timeout):
         return self.keys.pop(0)
@@ -42,13 +52,13 @@ def lake():
 @pytest.fixture
 def plain_pictures(monkeypatch):
     """Pictures that cost no compilation: one character per cell."""
-    monkeypatch.setattr(_terminal, "_picture", lambda game, pixels, depth: ["#" * pixels] * (pixels // 2))
+    monkeypatch.setattr(Game, "picture", lambda game, side: np.zeros((side, side, 3), np.uint8))
 
 
 def test_every_key_is_one_step_where_the_environment_waits(lake, plain_pictures):
     lake.restart()
     screen = Script("down", None, "x", "d")
-    _terminal._loop(screen, lake, 0, 24)
+    _terminal._loop(screen, lake, 0)
     assert (lake.step, lake.end) == (2, "terminated")
     assert "terminated after 2 steps" in screen.frames[-1]
     assert len(screen.frames) == 3  # the start and two steps: keys without a meaning show nothing new
@@ -57,7 +67,7 @@ def test_every_key_is_one_step_where_the_environment_waits(lake, plain_pictures)
 def test_r_restarts(lake, plain_pictures):
     lake.restart()
     episode = lake.episode
-    _terminal._loop(Script("down", "r"), lake, 0, 24)
+    _terminal._loop(Script("down", "r"), lake, 0)
     assert (lake.step, lake.episode) == (0, episode + 1)
 
 
@@ -65,7 +75,7 @@ def test_real_time_repeats_the_last_action_and_pauses(monkeypatch, plain_picture
     game = Game(jaxenv.make("CartPole-v1"))
     monkeypatch.setattr(_terminal.time, "monotonic", iter(range(1000)).__next__)  # every look at the clock is a second
     screen = Script(None, None, "left", None, None, "space", None, None)
-    _terminal._loop(screen, game, 20, 24)
+    _terminal._loop(screen, game, 20)
     assert game.step == 3  # with "left" and twice without a key; neither before it nor during the pause
     assert "the next key starts the clock" in screen.frames[0]
     assert "left <" in screen.frames[1]
@@ -74,20 +84,20 @@ def test_real_time_repeats_the_last_action_and_pauses(monkeypatch, plain_picture
 @pytest.mark.parametrize("size", [(80, 24), (140, 40), (40, 60), (200, 20), (30, 12)])
 def test_a_frame_fits_the_terminal_and_shows_keys_and_status(lake, plain_pictures, size):
     lake.restart()
-    text = re.sub(r"\x1b\[[0-9;]*m", "", _terminal.frame(lake, size, 24, None, 0))
+    text = text_of(_terminal.frame(lake, size, None, 0), size).replace("\u00a0", " ")
     lines = text.split("\n")
     assert len(lines) <= size[1]
     assert max(map(len, lines)) <= size[0]
     for part in ("FrozenLake-v1", "step 0", "return 0", "← a 0", "up", "restart", "quit"):
         assert part in text
-    assert text.count("#") >= 16  # there is a picture
+    assert text.count("▀") >= 16  # there is a picture
 
 
-def test_the_table_of_keys_names_every_action(lake, monkeypatch):
+def test_the_table_of_keys_names_every_action(lake, monkeypatch, plain_pictures):
     monkeypatch.setattr(lake, "controls", controls(jaxenv.make("Seaquest-MinAtar")))
-    lines = _terminal._panel(lake, None, 0)
+    lines = text_of(_terminal.frame(lake, (80, 24), None, 0), (80, 24)).split("\n")
     for line in ("space 0  nothing", "← a 1    left", "f 5      fire", "q        quit"):
-        assert line in lines
+        assert any(shown.endswith(f"▀  {line}") for shown in lines)
 
 
 @pytest.mark.parametrize(("size", "rows"), [((81, 24), 20), ((131, 40), 20), ((200, 60), 20), ((200, 60), 1)])
@@ -95,7 +105,7 @@ def test_the_text_next_to_an_observation_starts_in_one_column(size, rows):
     wide = jnp.arange(20 * rows, dtype=jnp.float32).reshape(1, rows, 20) * 1.098
     env = batch(lambda key: (wide[0], wide[0]), lambda s, a, k: (s, s, 0.0, False), action=jaxenv.specs.discrete(3))
     game = Game(env)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", _terminal.frame(game, size, 24, None, 0)).split("\n")
+    lines = text_of(_terminal.frame(game, size, None, 0), size).split("\n")
     starts = {line.index(text) for line in lines for text in ("batch", "r  ", "q  ") if f"  {text}" in line}
     assert len(starts) == 1
     numbers = re.findall(r"[\d.]+", " ".join(line[: min(starts)] for line in lines))
@@ -107,9 +117,9 @@ def test_the_keys_that_do_not_fit_next_to_the_picture_are_below_it(plain_picture
     task = batch(
         lambda k: (0.0, jnp.zeros(2)), lambda s, a, k: (s, jnp.zeros(2), 0.0, False), action=jaxenv.specs.discrete(20)
     )
-    lines = _terminal.frame(Game(task), (100, 24), 24, None, 0).split("\n")
+    lines = text_of(_terminal.frame(Game(task), (100, 24), None, 0), (100, 24)).split("\n")
     assert len(lines) <= 24
-    assert "q quit" in lines[-1]
+    assert "q\u00a0quit" in lines[-1]
 
 
 PROGRAM = """

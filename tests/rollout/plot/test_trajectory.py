@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import plot, specs
+from jaxenv import plot
 from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import Experience
 
@@ -57,8 +57,6 @@ def test_panels_are_chosen_by_place_and_by_name():
     assert names() == ["reward", "position", "speed 0", "speed 1"]
     assert names(observations=[2, "position"]) == ["reward", "speed 1", "position"]
     assert names(observations="speed.0") == ["reward", "speed 0"]
-    spec = {"position": specs.Array((), np.float32, "height"), "speed": specs.Array((2,), np.float32)}
-    assert names(observations=[0, 1], spec=spec) == ["reward", "height", "speed 0"]
     speed = plot.trajectory(ROWS, observations=-1).axes[1]
     np.testing.assert_array_equal(speed.lines[0].get_ydata()[-1], -POSITION[-1, 0])
 
@@ -89,7 +87,6 @@ def test_lanes_and_observations_may_be_arrays_and_keys_are_left_out():
         (ROWS, {"observations": True}, "among the 3 numbers, got True"),
         (ROWS, {"observations": "positon"}, "got 'positon': did you mean 'position'"),
         (ROWS, {"observations": 3}, r"among the 3 numbers, got 3: they are position, speed.0, speed.1"),
-        (ROWS, {"spec": specs.Array((), np.float32)}, r"spec .*got 1 leaves for 2"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(rows, options, message):
