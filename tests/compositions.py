@@ -9,6 +9,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import re
 from typing import Any
@@ -508,33 +509,38 @@ def _model(choice: Choice, first: Any, lane: int, limit: int, repeat: int, env: 
 # --- the pairs that are refused ---------------------------------------------------------------------------------------
 
 
-def refusals() -> dict[tuple[str, str], str]:
-    """Returns the pairs of features that no stack combines, with the reason; pairs of wrappers in both orders.
+def refusals() -> list[tuple[str, str, str, str]]:
+    """Returns the pairs of features that are refused: one, how, the other, and the reason.
 
-    A pair stands in the smallest stack that has both.
+    ``how`` is "with" for features that no stack combines, and "outside" for a wrapper that does not stand outside of
+    another one. A pair stands in the smallest stack that has both.
     """
-    found: dict[tuple[str, str], str] = {}
+    found = []
     for task, kinds in AGENTS.items():
-        for agents in kinds:
-            others = [*INSIDE, *OUTSIDE, *STARTS[1:], "same_step", "no restarts"]
-            for other in others:
-                why = _reason([_with(task, agents, (other,), outer) for outer in (True, False)])
-                if why:
-                    found[(agents, other)] = why
-    plain = [*INSIDE, *OUTSIDE]
-    alone = {name: _reason([_with("walk", "one agent", (name,), True)]) for name in plain}
-    for number, one in enumerate(plain):
-        for other in (*plain[number + 1 :], "same_step", "no restarts", *STARTS[1:]):
-            if alone.get(one) or alone.get(other):
-                continue
-            both = [(one, other), (other, one)]
-            why = _reason([_with("walk", "one agent", names, True) for names in both])
-            if why:
-                found[(one, other)] = why
+        for agents in kinds[:2]:  # one side of an Opponent stands for all
+            for other in (*INSIDE, *OUTSIDE, *STARTS[1:], "same_step", "no restarts"):
+                reasons = [_reason(_with(task, agents, (other,), outer)) for outer in (True, False)]
+                if all(reasons):
+                    found.append((agents, "with", other, reasons[0]))
+                elif any(reasons) and other in INSIDE | OUTSIDE and agents not in ("axis of agents", "turns"):
+                    pair = (agents, other) if reasons[0] else (other, agents)
+                    found.append((pair[0], "outside", pair[1], "".join(reasons)))
+    plain = [name for name in INSIDE | OUTSIDE if not _reason(_with("walk", "one agent", (name,)))]
+    for one, other in itertools.combinations(plain, 2):
+        reasons = [_reason(_with("walk", "one agent", names)) for names in ((one, other), (other, one))]
+        if all(reasons):
+            found.append((one, "with", other, reasons[0]))
+        elif any(reasons):
+            pair = (other, one) if reasons[0] else (one, other)
+            found.append((pair[0], "outside", pair[1], "".join(reasons)))
+    for one in plain:
+        for other in ("same_step", "no restarts", *STARTS[1:]):
+            if why := _reason(_with("walk", "one agent", (one, other))):
+                found.append((one, "with", other, why))
     return found
 
 
-def _with(task: str, agents: str, names: tuple[str, ...], outer: bool) -> Choice:
+def _with(task: str, agents: str, names: tuple[str, ...], outer: bool = True) -> Choice:
     """The smallest stack with these features; the wrapper of the agents is the outermost or the innermost."""
     mode: str | None = "same_step" if "same_step" in names else "next_step"
     mode = None if "no restarts" in names else mode
@@ -547,34 +553,36 @@ def _with(task: str, agents: str, names: tuple[str, ...], outer: bool) -> Choice
     return Choice(task, agents, start, mode, "limit", False, tuple(wrappers))
 
 
-def _reason(choices: list[Choice]) -> str:
-    """The first refusal of the stacks, "" if one of them is not refused."""
-    reasons = []
-    for choice in choices:
-        try:
-            env = stack(choice)
-            if choice.start == "with_level":
-                env = env.with_level(jaxenv.sample_level(env, jax.random.key(0)))
-            elif choice.start == "level":
-                jax.eval_shape(
-                    lambda key, env=env: env.reset(key, level=jaxenv.sample_level(env, key)), jax.random.key(0)
-                )
-            elif choice.start == "from_state":
-                jax.eval_shape(lambda key, env=env: env.reset(key, from_state=env.reset(key)[0]), jax.random.key(0))
-            return ""
-        except ValueError as refusal:
-            reasons.append(str(refusal))
-    return reasons[0]
+def _reason(choice: Choice) -> str:
+    """Why a stack is refused; "" if it is not."""
+    key = jax.random.key(0)
+    try:
+        env = stack(choice)
+        if choice.start == "with_level":
+            env.with_level(jaxenv.sample_level(env, key))
+        elif choice.start == "level":
+            jax.eval_shape(lambda: env.reset(key, level=jaxenv.sample_level(env, key)))
+        elif choice.start == "from_state":
+            jax.eval_shape(lambda: env.reset(key, from_state=env.reset(key)[0]))
+    except ValueError as refusal:
+        return str(refusal)
+    return ""
 
 
-def table(found: dict[tuple[str, str], str]) -> str:
-    """The refused pairs as a table in Markdown: those with one reason share a row."""
-    rows: dict[tuple[str, str], list[str]] = {}
-    for (one, other), why in found.items():
-        short = re.sub(r"<[^ ]*>|\b(Walk|Team|Race)-composed\b", "the environment", why.split(": ", 1)[-1])
-        rows.setdefault((one, short), []).append(other)
-    lines = ["| feature | not with | reason |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {one} | {', '.join(others)} | {why} |" for (one, why), others in rows.items()])
+def table(found: list[tuple[str, str, str, str]]) -> str:
+    """The refused pairs as a table in Markdown; those with one reason share a row."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for one, how, other, why in found:
+        short = re.sub(r"<[^ ]*>|\b(Walk|Team|Race)-composed\b", "env", why.split(": ", 1)[-1])
+        short = re.sub(r", got .*?( of env)?(?=: |$)", "", short)
+        one = one.removesuffix(" first")
+        if how == "outside":
+            short = short.replace(one, "the first").replace(other, "the second")
+        rows.setdefault((one, how, short), []).append(other)
+    lines = ["| feature | not | feature | reason |", "|---|---|---|---|"]
+    return "\n".join(
+        lines + [f"| {one} | {how} | {', '.join(others)} | {why} |" for (one, how, why), others in rows.items()]
+    )
 
 
 def main() -> None:
