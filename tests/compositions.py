@@ -12,7 +12,7 @@ import functools
 import itertools
 import json
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,11 +60,11 @@ class Planned(Task):
     highest = 4  # of the level's value, from 1
 
     def sample_level(self, stream):
-        length = random.integers(random.fold_in(stream, "length"), (), 2, 7)
+        length = random.integers(random.fold_in(stream, "length"), (), 1, 7)
         return Plan(length, random.integers(stream, (), 1, self.highest + 1))
 
     def mutate_level(self, level, stream):
-        return Plan(jnp.clip(level.length + random.integers(stream, (), -1, 2), 2, 7), level.value)
+        return Plan(jnp.clip(level.length + random.integers(stream, (), -1, 2), 1, 7), level.value)
 
     def check_level(self, level):
         if np.any(np.asarray(level.length) < 1):
@@ -386,6 +386,10 @@ def check(choice: Choice) -> str:
         again = jaxenv.from_data(json.loads(json.dumps(data)))
         _equal("a saved stack", rows, _played(again, begun(again, key, number, every), actions, restarts))
 
+    # Episodes start where they are to: in a state, or in a level that holds for all episodes of some lanes.
+    given = env.env_info_of(state_of(env, number, actions)) if "state" in choice.start else level
+    _check_places(choice, given, jax.device_get(rows))
+
     # A level starts the same under every key.
     if level is not None and choice.start != "LevelReplay":
         other = begun(env, jax.random.key(8), number, every)[1]
@@ -399,7 +403,7 @@ def check(choice: Choice) -> str:
                 )
 
     # Returns are those of a model of one lane.
-    if not set(choice.wrappers) & {"NormalizeReward", "VectorReward", "ShapedReward"} and (restarts or choice.mode):
+    if "RandomFirstEpisodeLength" not in choice.wrappers and (restarts or choice.mode):
         _check_returns(choice, env, jax.device_get(rows))
     return ""
 
@@ -451,59 +455,104 @@ def _equal(what: str, a: Any, b: Any) -> None:
             raise Wrong(f"{what}: {tree.path_name(path)} differs, first at {np.argwhere(x != y)[0].tolist()}")
 
 
+def _check_places(choice: Choice, given: Any, rows: Any) -> None:
+    """Compares the first rows of episodes with the levels or states in which they are to start."""
+    if given is None:
+        return
+    begins = _begins(choice, rows)
+    where = begins & (MASK if choice.start.startswith("LevelReplay") else True)
+    where[0] &= not choice.start.startswith("LevelReplay")
+    if choice.start in ("level", "from_state"):  # the first episodes alone
+        where[1:] = False
+    moved = "NoopReset" in choice.wrappers or (choice.agents.startswith("Opponent") and "state" not in choice.start)
+    for name in ("length", "value", "step", "params")[: None if "ResampleParams" in choice.wrappers else 3]:
+        if name == "step" and moved:
+            continue
+        shown, wanted = rows.env_info[name], _wanted(choice, given, name)
+        shown, wanted = (x["rate"] if isinstance(x, dict) else x for x in (shown, wanted))
+        shown = np.asarray(shown).reshape(STEPS + 1, GAMES, -1)[..., 0]
+        wrong = where & (shown != np.asarray(wanted).reshape(GAMES, -1)[:, 0])
+        _require(f"episodes start in their {name}: {np.argwhere(wrong)[:1].tolist()}", not wrong.any())
+
+
+def _wanted(choice: Choice, given: Any, name: str) -> Any:
+    """What an episode shows in its first row that starts in ``given``, entries of a state or a level."""
+    if "state" in choice.start or name == "params":
+        return given[name]
+    return np.zeros(GAMES) if name == "step" else getattr(level_of(given), name)
+
+
+def _begins(choice: Choice, rows: Any) -> np.ndarray:
+    """The rows with which episodes of the games begin, bool [T, games]."""
+    kinds = np.asarray(rows.step_type).reshape(STEPS + 1, GAMES, -1)
+    first = (kinds == 0).all(axis=2) & np.concatenate([np.ones((1, GAMES), bool), (kinds[:-1] != 0).any(axis=2)])
+    return first | ((kinds == 2).all(axis=2) if choice.mode == "same_step" else False)
+
+
 def _check_returns(choice: Choice, env: Any, rows: Any) -> None:
-    """Compares the rewards of all complete episodes with what their levels say."""
-    repeat = int(np.prod([{"ActionRepeat": 2, "MaxAndSkip": 3}.get(name, 1) for name in choice.wrappers]))
-    limits = {"no limit": 10**6, "limit": 4, "limit per lane": LIMIT}[choice.limit]
-    limits = np.repeat(np.broadcast_to(limits, GAMES), choice.lanes_per_game)
-    cuts = "RandomFirstEpisodeLength" in choice.wrappers
+    """Compares rewards, bonuses, ends and lengths of all complete episodes with what their levels say."""
+    pays = not set(choice.wrappers) & {"NormalizeReward", "VectorReward", "ShapedReward"}
     for lane in range(env.num_envs):
-        begun, total = None, 0.0
+        first, total, bonus, length = None, 0.0, 0.0, 0
         for t in range(STEPS + 1):
             row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
             kind = int(row.step_type)
-            if begun is not None and kind != 0:
-                total = total + np.asarray(row.reward, np.float64)
-            if kind == 2 and begun is not None:
-                if not cuts:
-                    expected, terminated = _model(choice, begun, lane, int(limits[lane]), repeat, env)
+            if first is not None and kind != 0:
+                total, bonus = total + np.asarray(row.reward, np.float64), bonus + row.env_info["bonus"]
+                length += 1
+            if kind == 2 and first is not None:
+                model, where = _model(choice, first, lane), f"lane {lane}, row {t}"
+                if pays:
                     _require(
-                        f"returns: lane {lane} has {total} at row {t}, a model {expected}",
-                        np.allclose(total, expected, rtol=1e-4),
+                        f"{where}: return {total}, a model has {model}", np.allclose(total, model.total, rtol=1e-4)
                     )
-                    if "TerminalOnInfo" not in choice.wrappers:
-                        _require(f"ends: lane {lane} at row {t}", bool(row.discount == 0) == terminated)
-                begun = None
+                _require(f"{where}: bonus {bonus}, a model has {model}", np.array_equal(bonus, model.bonus))
+                _require(f"{where}: {length} rows, a model has {model}", length == model.length)
+                _require(f"{where}: discount {row.discount}, {model}", bool(row.discount == 0) == model.terminated)
+                first = None
             if kind == 0 or (kind == 2 and choice.mode == "same_step"):
-                begun, total = row, 0.0
+                first, total, bonus, length = row, 0.0, 0.0, 0
 
 
-def _model(choice: Choice, first: Any, lane: int, limit: int, repeat: int, env: Any) -> tuple[Any, bool]:
-    """The return of an episode, and whether it ends by termination, from what its first row shows."""
+class Expected(NamedTuple):
+    """What a model says of an episode."""
+
+    total: Any
+    bonus: Any
+    length: int
+    terminated: bool
+
+
+def _model(choice: Choice, first: Any, lane: int) -> Expected:
+    """Computes an episode from what its first row shows."""
     one = lambda name: int(np.ravel(first.env_info[name])[0])  # noqa: E731
-    length, value, step = one("length"), one("value"), one("step")
+    length, value, step, game = one("length"), one("value"), one("step"), lane // choice.lanes_per_game
     if "params" in first.env_info:
         rate = float(np.ravel(first.env_info["params"]["rate"])[0])
     else:
-        rate = float(RATE[lane // choice.lanes_per_game]) if choice.per_lane else 2.0
-    moves = 2 if choice.agents.startswith("Opponent") else 1
+        rate = float(RATE[game]) if choice.per_lane else 2.0
+    limit = {"no limit": 10**6, "limit": 4, "limit per lane": int(LIMIT[game])}[choice.limit]
+    repeat = int(np.prod([{"ActionRepeat": 2, "MaxAndSkip": 3}.get(name, 1) for name in choice.wrappers]))
+    per_row = repeat * (2 if choice.agents.startswith("Opponent") else 1)
     left = max(length - step, 1)  # a start in a state at the end of the task goes on for a step
-    taken = min(left, limit * repeat * moves)
-    ends = taken == left
+    taken = min(left, limit * per_row)
+    ends, rows = taken == left, -(-taken // per_row)
     if choice.task == "walk":
-        return value * rate * taken, ends
+        return Expected(value * rate * taken, value * taken, rows, ends)
     if choice.task == "team":
-        stay = [max(min(step + taken, value) - step, 0), taken, taken]
-        returns = Team.PAY * rate * stay
+        stays = [max(min(step + taken, value) - step, 0), taken, taken]
+        totals = Team.PAY * rate * stays, Team.PAY * stays
         if choice.lanes_per_game == 1:
-            return returns, ends
+            return Expected(*totals, rows, ends)
         agent = lane % 3
-        return returns[agent], ends or (agent == 0 and value <= step + taken)
+        if agent == 0 and value <= step + taken:
+            return Expected(totals[0][0], totals[1][0], -(-stays[0] // per_row), True)
+        return Expected(totals[0][agent], totals[1][agent], rows, ends)
     result = rate if ends else 0.0
     if choice.agents == "turns":
         last = (one("player") + left - 1) % 2
-        return np.array([result, -result]) * (1 if last == 0 else -1), ends
-    return result * (1 if left % 2 else -1), ends
+        return Expected(np.array([result, -result]) * (1 if last == 0 else -1), taken, rows, ends)
+    return Expected(result * (1 if left % 2 else -1), taken, rows, ends)
 
 
 # --- the pairs that are refused ---------------------------------------------------------------------------------------
