@@ -26,8 +26,7 @@ class Transitions:
         action: the action.
         policy_info: the policy's ``PolicyStep.info``.
         reward: float32 (or ``[T, B, R]``), of this action.
-        discount: float32, 0 where the action ended the task. The target of a learner is
-            ``reward + gamma * discount * V(next_observation)``, for all step types.
+        discount: float32, 0 where the action ended the task. `target` is the target of a learner, for all step types.
         next_step_type: int32, LAST where the episode ended, for either reason.
         next_observation: the observation that the action led to. Where the action ended the episode, it is the
             episode's final observation, in either mode.
@@ -43,6 +42,14 @@ class Transitions:
     next_step_type: Any = ()
     next_observation: Any = ()
     valid: Any = ()
+
+    def target(self, next_value: jax.Array, gamma: Any) -> jax.Array:
+        """Returns ``reward + gamma * discount * next_value``, given V of ``next_observation`` in the reward's shape.
+
+        Where the discount is 0 the value does not count, also if it is NaN.
+        """
+        discount = tree.expand(self.discount, jnp.ndim(self.reward))
+        return self.reward + gamma * discount * jnp.where(discount != 0, next_value, np.float32(0))
 
 
 def to_transitions(experience: Experience, last: TimeStep, mode: TrajectoryMode = "next_step") -> Transitions:
@@ -77,7 +84,7 @@ def to_n_step_transitions(
     """Makes transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
 
     ``reward = sum_{k<m} gamma^k D[k] r[t+k+1]`` and ``discount = gamma^(m-1) D[m]`` with ``D[k] = d[t+1] ... d[t+k]``,
-    so the learner's target has the same form as for one step: ``reward + gamma * discount * V(next_observation)``.
+    so the learner's target has the same form as for one step (`Transitions.target`).
     The number of steps ``m`` is ``n``, or less where the episode ends, the rows end, or the next row is not valid.
 
     Args:

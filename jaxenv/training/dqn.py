@@ -245,23 +245,24 @@ def make_train(
         rows, last = batch.split()
         rows = dataclasses.replace(rows, timestep=jax.vmap(see)(rows.timestep))
         transitions = data.to_n_step_transitions(rows, see(last), config.n_step, settings.gamma)
-        return jax.tree.map(lambda x: x[0], transitions), batch
+        transitions = jax.tree.map(lambda x: x[0], transitions)
+        return data.mask_non_finite(transitions, transitions.valid), batch
 
     def targets(settings: Config, learner: Learner, transitions: data.Transitions) -> jax.Array:
         observation, mask = transitions.next_observation
         values = q_values(learner.target, observation)
         chosen_by = q_values(learner.params, observation) if config.double else values
         value = _of_action(values, jnp.argmax(distributions.masked(chosen_by, mask), axis=-1))
-        return transitions.reward + settings.gamma * transitions.discount * value
+        return transitions.target(value, settings.gamma)
 
     def loss(params: Any, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
         index = transitions.action.astype(jnp.int32) - np.int32(pi.first)
         q_value = _of_action(q_values(params, transitions.observation[0]), index)
         error = q_value - target
         each = weight * (optax.huber_loss(error) if config.loss == "huber" else 0.5 * error**2)
-        fraction = lanes.weights(transitions.valid)
-        mean = Losses(*(jnp.sum(fraction * x) for x in (each, q_value, jnp.abs(error))))
-        return mean.loss, (mean, error)
+        mean = lanes.means(transitions.valid)
+        losses = Losses(*map(mean, (each, q_value, jnp.abs(error))))
+        return losses.loss, (losses, error)
 
     def learn(settings: Config, progress: jax.Array, learner: Learner) -> tuple[Learner, Losses]:
         adam = optimizer(settings.max_gradient_norm)

@@ -266,7 +266,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
         else:
             _, values, _ = heads(learner.params, data.with_last(info["observation"], last_observation))
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
-        estimates = values[:-1], advantage
+        estimates, valid = (values[:-1], advantage), data.transition_mask(rows.timestep, last)
         batch = _Batch(
             observation=info["observation"],
             mask=info["mask"],
@@ -275,8 +275,9 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             advantage=advantage,
             value=values[:-1] if config.clip_value else (),
             return_=return_,
-            valid=data.transition_mask(rows.timestep, last),
+            valid=valid,
         )
+        batch = data.mask_non_finite(batch, valid)
         if config.recurrent:  # whole lanes [B, T, ...], with the memory that they had before the unroll
             batch = jax.tree.map(
                 lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, starts=env.episode_starts(rows.timestep))
@@ -292,12 +293,13 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             batch = dataclasses.replace(rows, memory=batch.memory)
         inputs, values, _ = heads(params, batch.observation, batch.memory, batch.starts)
         inputs = distributions.masked(inputs, batch.mask)
-        weight = lanes.weights(batch.valid)
+        mean = lanes.means(batch.valid)
         advantage = batch.advantage
         if config.normalize_advantage:
-            advantage = advantage - lanes.mean(jnp.sum(weight * advantage))
-            advantage = advantage / (jnp.sqrt(lanes.mean(jnp.sum(weight * advantage**2))) + 1e-8)
+            advantage = advantage - lanes.mean(mean(advantage))
+            advantage = advantage / (jnp.sqrt(lanes.mean(mean(advantage**2))) + 1e-8)
         log_ratio = pi.log_probability(inputs, batch.sample) - batch.log_probability
+        log_ratio = jnp.where(batch.valid, log_ratio, np.float32(0))  # in other rows the ratio may overflow
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
         surrogate = jnp.minimum(ratio * advantage, clipped * advantage)
@@ -306,13 +308,13 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             moved = jnp.clip(values - batch.value, -settings.clip, settings.clip)
             squared_error = jnp.maximum(squared_error, 0.5 * (batch.value + moved - batch.return_) ** 2)
         entropy = pi.entropy(inputs)
-        total = jnp.sum(weight * (settings.value_cost * squared_error - surrogate - settings.entropy_cost * entropy))
+        total = mean(settings.value_cost * squared_error - surrogate - settings.entropy_cost * entropy)
         losses = Losses(
-            policy_loss=-jnp.sum(weight * surrogate),
-            value_loss=jnp.sum(weight * squared_error),
-            entropy=jnp.sum(weight * entropy),
-            kl=jnp.sum(weight * (ratio - 1 - log_ratio)),
-            clip_fraction=jnp.sum(weight * (jnp.abs(ratio - 1) > settings.clip)),
+            policy_loss=-mean(surrogate),
+            value_loss=mean(squared_error),
+            entropy=mean(entropy),
+            kl=mean(ratio - 1 - log_ratio),
+            clip_fraction=mean(jnp.abs(ratio - 1) > settings.clip),
         )
         return total, losses
 

@@ -269,6 +269,7 @@ def make_train(
     def sample(learner: Learner, key: jax.Array) -> data.Transitions:
         _, windows = seen.sample(learner.statistics, learner.buffer, key, batch_size)
         batch = jax.tree.map(lambda x: x[0], data.to_transitions(*windows.split()))
+        batch = data.mask_non_finite(batch, batch.valid)
         observation, next_observation = read(batch.observation), read(batch.next_observation)
         return dataclasses.replace(batch, observation=observation, next_observation=next_observation)
 
@@ -295,13 +296,13 @@ def make_train(
         value = jnp.min(values(fixed.critics, batch.observation, action), axis=0)
         cost = temperature * log_p - value
 
-        weight = lanes.weights(batch.valid)
-        entropy = -jnp.sum(weight * jax.lax.stop_gradient(log_p))
-        actor_loss, critic_loss = jnp.sum(weight * cost), jnp.sum(weight[None] * squared_error)
+        mean = lanes.means(batch.valid)
+        entropy = -mean(jax.lax.stop_gradient(log_p))
+        actor_loss, critic_loss = mean(cost), mean(squared_error)
         total = actor_loss + critic_loss
         if config.learn_temperature:
             total += params.log_temperature * (entropy - target_entropy)
-        return total, Losses(actor_loss, critic_loss / 2, jnp.sum(weight * value), entropy, temperature)
+        return total, Losses(actor_loss, critic_loss / 2, mean(value), entropy, temperature)
 
     def learn(learner: Learner) -> tuple[Learner, Losses]:
         settings = tree.rebuild(config, **learner.hyperparameters)
@@ -366,7 +367,7 @@ def soft_target(
         temperature: weight of the entropy.
         gamma: discount rate.
     """
-    return batch.reward + gamma * batch.discount * (jnp.min(next_values, axis=0) - temperature * log_p)
+    return batch.target(jnp.min(next_values, axis=0) - temperature * log_p, gamma)
 
 
 def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, correlation: Any) -> jax.Array:
