@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import rollout, tree
-from jaxenv._util.checks import INT32_MAX, check_bool
+from jaxenv._util.checks import INT32_MAX, check_bool, is_known_array
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
@@ -90,6 +90,14 @@ def environments(
         rule = f"eval_env must not have {type(found).__name__}, which is for training"
         raise ValueError(f"{name}: {rule}: jaxenv.make(..., mode='eval') makes it, got {eval_env!r}")
     return env, eval_env
+
+
+def longest_episode(env: Environment) -> int | None:
+    """Returns the longest time limit of the lanes in steps; ``None`` if there is none, or it is traced."""
+    longest = env._longest_episode
+    if not is_known_array(longest) or (steps := int(np.max(longest))) == INT32_MAX:
+        return None
+    return steps
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:
