@@ -41,7 +41,7 @@ def record(
         max_steps: a limit where ``num_steps`` is not given. By default 1000, with a warning that counts the lanes
             whose episodes are longer.
         size: height and width of the picture of a lane in pixels, or one number for both.
-        fps: steps per second; a GIF shows at most 50.
+        fps: steps per second. Of more than 50 a GIF leaves some out and keeps the speed.
         captions: whether to write step and return below the picture of each lane.
         initial_memory: as in `jaxenv.unroll`.
 
