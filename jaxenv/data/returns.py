@@ -14,6 +14,7 @@ values       ``[T + 1, B]``  V of the observations of these T + 1 rows (``[T + 1
 final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows, read on LAST rows only. Required
                              if the rows hold that observation (``same_step`` mode)
 gamma        ``()``, ``[B]`` the learner's discount rate, in [0, 1]. A TimeStep's ``discount`` never contains it
+lambda_      ``()``, ``[B]`` in [0, 1], of `td_lambda`, `gae` and `vtrace`
 ============ =============== ========================================================================================
 
 With r and d for reward and discount, the one-step target of row t is ``r[t+1] + gamma * d[t+1] * V'[t+1]``. ``V'`` is
@@ -24,7 +25,8 @@ read: it may be NaN. Invalid transitions (see `transition_mask`: LAST rows in ``
 rows before an abnormal one) have advantage 0, and their return is their value, or 0 where that is not finite. Exclude
 them from means over a batch by that mask: ``jnp.mean(x, where=mask)``.
 
-Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
+Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied. A ``ValueError`` names
+shapes that differ from the table, a coefficient out of range, and rows that were made in the other restart mode.
 """
 
 import dataclasses
@@ -81,11 +83,7 @@ def discounted_return(
     """Computes discounted sums of rewards up to the end of the episode, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of ``last`` is its value. With zeros
-    for ``values`` it is the discounted sum of the rewards in the rows.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    for ``values`` it is the discounted sum of the rewards in the rows. The module describes the arguments.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -107,19 +105,8 @@ def n_step_return(
     """Computes returns of up to ``n`` rewards and a value, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = sum_{k<m} gamma^k D[k] r[t+k+1] + gamma^m D[m] V'[t+m]`` with ``D[k] = d[t+1] ... d[t+k]``, where ``m`` is
-    ``n``, or less if the episode or the rows end earlier. Sutton & Barto (2018), section 7.1. It takes n passes.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        n: number of rewards, at least 1; static.
-        gamma: discount rate.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: if ``n`` is not an integer of at least 1, for shapes that differ from the module's table, a
-            coefficient out of range, or rows that were made in the other restart mode.
+    ``n``, or less if the episode or the rows end earlier. Sutton & Barto (2018), section 7.1. It takes n passes, and
+    ``n`` is a static integer of at least 1. The module describes the other arguments.
     """
     check_integer("n_step_return", "n", n, 1)
     x = _transitions("n_step_return", timestep, last, values, gamma, final_values)
@@ -132,19 +119,8 @@ def td_lambda(
     """Computes TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * ((1 - lambda) * V'[t+1] + lambda * G[t+1])``: one-step targets for lambda 0,
-    `discounted_return` for 1. It equals the returns of `gae`. Sutton & Barto (2018), section 12.1.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        gamma: discount rate.
-        lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    `discounted_return` for 1. It equals the returns of `gae`. Sutton & Barto (2018), section 12.1. The module describes
+    the arguments.
     """
     x = _transitions("td_lambda", timestep, last, values, gamma, final_values)
     return _mixed(x, values, coefficient("td_lambda", "lambda_", lambda_, timestep))
@@ -156,19 +132,7 @@ def gae(
     """Computes generalised advantages and returns ``advantages + values[:-1]``: float32 ``[T, B]`` each.
 
     ``A[t] = delta[t] + gamma * lambda * d[t+1] * A[t+1]`` with ``delta[t] = r[t+1] + gamma * d[t+1] * V'[t+1] - V[t]``.
-    Schulman et al. (2016), arXiv:1506.02438.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        gamma: discount rate.
-        lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    Schulman et al. (2016), arXiv:1506.02438. The module describes the arguments.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -208,23 +172,9 @@ def vtrace(
 
     with ``delta`` as in `gae`; at the end of an episode ``vs`` is ``V'``. On policy and without clipping,
     ``vs`` are the TD(lambda) returns. Espeholt et al. (2018), arXiv:1802.01561, section 4.1; lambda as in remark 2.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        log_rhos: ``[T, B]``, log pi(action) - log mu(action) of each row's action, for the learner's policy pi and the
-            behaviour policy mu. Not read for invalid transitions.
-        gamma: discount rate.
-        lambda_: in [0, 1], one number or ``[B]``.
-        clip_rho: rho-bar in the paper, at least 0; ``inf`` disables clipping.
-        clip_c: c-bar in the paper, at least 0.
-        clip_pg_rho: rho-bar of the advantages, at least 0.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    ``log_rhos``, ``[T, B]``, is log pi(action) - log mu(action) of each row's action, for the learner's policy pi and
+    the behaviour policy mu; it is not read for invalid transitions. ``clip_rho``, ``clip_c`` and ``clip_pg_rho``, the
+    bars of the paper, are at least 0; ``inf`` disables clipping. The module describes the other arguments.
     """
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)
     check_array("vtrace", "log_rhos", log_rhos)

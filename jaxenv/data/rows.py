@@ -98,7 +98,7 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "
 
 
 def mask_non_finite(rows: T, valid: jax.Array) -> T:
-    """Replaces floats that are not finite by 0 in the rows that are not ``valid``, for leaves that lead with its axes.
+    """Replaces floats that are not finite by 0 in rows that are not ``valid``: leaves ``[T, B, ...]`` or ``[N, ...]``.
 
     A row that a loss leaves out may hold a NaN, such as the observation after the end of a task, and its derivative is
     then NaN although its weight is 0. Pass rows through this function before a network reads them for a loss, and

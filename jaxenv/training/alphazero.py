@@ -116,32 +116,14 @@ class Rows:
 
 
 @tree.struct
-class Learner:
-    """The complete state of a run: saved and restored, it continues bit for bit.
+class Learner(evaluation.Learner):
+    """The state of a run; `evaluation.Learner` has the other fields.
 
     Attributes:
-        params: the weights of the network.
-        optimizer: the state of Adam.
-        statistics: ``()``, observations are not normalised.
-        rows: the rows to learn from, leaves ``[buffer_size, ...]``.
-        env_state: the state of the environment, leaves ``[B, ...]``.
-        timestep: the last TimeStep, ``[B]``.
-        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
-        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
-        key: the key of the run, a typed key ``()``.
-        update: int32 ``()``, the number of updates so far.
+        rows: the rows to learn from, leaves ``[buffer_size, ...]``. Observations are not normalised.
     """
 
-    params: Any
-    optimizer: Any
-    statistics: Any
     rows: PerLane[Rows]
-    env_state: PerLane[Any]
-    timestep: PerLane[jaxenv.TimeStep]
-    metrics: PerLane[Any]
-    hyperparameters: dict[str, jax.Array]
-    key: jax.Array
-    update: jax.Array
 
 
 @tree.struct

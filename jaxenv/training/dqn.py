@@ -26,7 +26,7 @@ from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import DeviceLanes, LaneBuffer, PerLane, Train
+from jaxenv.training.lanes import DeviceLanes, LaneBuffer, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
 # The parts of a row that the buffer keeps.
@@ -111,34 +111,16 @@ class Config(RunConfig):
 
 
 @tree.struct
-class Learner:
-    """The complete state of a run: saved and restored, it continues bit for bit.
+class Learner(evaluation.Learner):
+    """The state of a run; `evaluation.Learner` has the other fields.
 
     Attributes:
-        params: the weights of the network.
         target: the weights of the target network.
-        optimizer: the state of Adam.
-        statistics: the statistics of the observations, ``()`` if they are not normalised.
         buffer: the `data.ReplayState`, which holds raw observations.
-        env_state: the state of the environment, leaves ``[B, ...]``.
-        timestep: the last TimeStep, ``[B]``.
-        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
-        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
-        key: the key of the run, a typed key ``()``.
-        update: int32 ``()``, the number of updates so far.
     """
 
-    params: Any
     target: Any
-    optimizer: Any
-    statistics: Any
     buffer: LaneBuffer
-    env_state: PerLane[Any]
-    timestep: PerLane[jaxenv.TimeStep]
-    metrics: PerLane[Any]
-    hyperparameters: dict[str, jax.Array]
-    key: jax.Array
-    update: jax.Array
 
 
 @tree.struct
