@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import data, random, rollout, specs
+from jaxenv import random, rollout, specs, tree
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep, has_batch_state, layers
@@ -85,8 +85,9 @@ class SearchModel:
         state, player = embedding
         state, timestep = self.env.step(random.reseed(state, step_key), self.action(action))
         # What is predicted of the end of a task does not count, and 0 times a NaN is NaN.
+        goes_on = timestep.discount != 0
         predicted = self._predicted(params, predict_key, state, timestep)
-        logits, value = data.mask_non_finite(predicted, timestep.discount != 0)
+        logits, value = (jnp.where(tree.expand(goes_on, x.ndim), x, np.float32(0)) for x in predicted)
         after, last = _player(self.env, timestep), timestep.is_last()
         discount = self.gamma * timestep.discount * jnp.where(after == player, np.float32(1), np.float32(-1))
         # mctx knows no ends: the value after the last row is a part of the reward, and nothing below it counts.
