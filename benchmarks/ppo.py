@@ -49,7 +49,10 @@ def whole_updates(num_envs: int, total_steps: int) -> int:
 
 
 def ours(id: str, num_envs: int, total_steps: int) -> Callable:
-    """Returns this library's PPO as a function of a key, which returns the mean return of its last episodes."""
+    """Returns this library's PPO as a function of a key, which returns the mean return of its last episodes.
+
+    On both sides it is NaN if no episode ended.
+    """
     config = ppo.Config(
         env_id=id,
         env_options=_rules_of_gymnax(id),
@@ -62,7 +65,7 @@ def ours(id: str, num_envs: int, total_steps: int) -> Callable:
         **_SHARED,
     )
     train = ppo.make_train(config)
-    return lambda key: train(key)[1].train["return_mean"].value[-1]
+    return lambda key: jax.tree.map(lambda x: x[-1], train(key)[1].train["return_mean"])
 
 
 def _rules_of_gymnax(id: str) -> dict[str, Any]:
@@ -110,7 +113,7 @@ def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
         ended = metrics["returned_episode"]
         last = ended.shape[0] * 9 // 10
         returns = jax.numpy.where(ended, metrics["returned_episode_returns"], 0.0)[last:]
-        return returns.sum() / jax.numpy.maximum(ended[last:].sum(), 1)
+        return returns.sum() / ended[last:].sum()
 
     return run
 

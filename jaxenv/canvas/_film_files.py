@@ -2,9 +2,10 @@
 
 import io
 import itertools
+import math
 import pathlib
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,39 @@ def write_film(
 
 
 def write_gif(file: pathlib.Path | io.BytesIO, frames: Iterable[np.ndarray], fps: float) -> None:
-    """Writes frames, uint8 ``[H, W, 3]``, as a GIF that repeats."""
+    """Writes frames, uint8 ``[H, W, 3]``, as a GIF that repeats and takes ``1 / fps`` seconds for each on average.
+
+    Of more than 50 frames a second some are left out, neither the first nor the last.
+    """
     image: Any = import_library("PIL.Image", "pip install pillow")
-    # Browsers show steps of less than 20 ms slowly; GIFs count in steps of 10 ms.
-    duration = max(round(100 / fps), 2) * 10
-    # Flat colours need no dithering, which would flicker and triple the size.
-    pages = (image.fromarray(frame).quantize(128, dither=image.Dither.NONE) for frame in frames)
-    next(pages).save(file, "GIF", save_all=True, append_images=pages, duration=duration, loop=0, optimize=False)
+
+    def page(frame: np.ndarray, delay: int) -> Any:
+        # Flat colours need no dithering, which would flicker and triple the size.
+        made = image.fromarray(frame).quantize(128, dither=image.Dither.NONE)
+        made.info["duration"] = 10 * delay
+        return made
+
+    pages = (page(*shown) for shown in _delayed(frames, fps))
+    next(pages).save(file, "GIF", save_all=True, append_images=pages, loop=0, optimize=False)
+
+
+def _delayed(frames: Iterable[np.ndarray], fps: float) -> Iterator[tuple[np.ndarray, int]]:
+    """Yields the frames that a GIF shows, and for how many hundredths of a second, its unit.
+
+    Browsers show delays of less than 2 hundredths slowly.
+    """
+
+    def start(number: int) -> int:
+        return 2 * math.ceil(50 * number / fps) if fps > 50 else round(100 * number / fps)
+
+    shown, since, number = None, 0, 0
+    for number, frame in enumerate(frames):
+        if shown is not None and start(number) > since:
+            yield shown, start(number) - since
+            since = start(number)
+        shown = frame
+    if shown is not None:
+        yield shown, max(start(number + 1) - since, 2)
 
 
 def _write_mp4(path: pathlib.Path, frames: Iterable[np.ndarray], fps: int) -> None:

@@ -113,18 +113,23 @@ def run(args: argparse.Namespace) -> None:
                 if config.num_rows != (asked := args.total_steps or config.total_steps):
                     steps += f" ({asked:,} in whole updates, {config.num_evaluations} evaluations)"
                 print(f"{algorithm} with {origin}, {steps}{resumed}", flush=True)
-                writers.append(Table(None))
+            table = Table(None)
             for progressed, seconds in _timed(runs):
                 count = int(progressed.iterations) - max(len(curve) // args.seeds, done)
+                if not curve and done:  # the run may have been killed between its checkpoint and the writers
+                    saved = seeds.rows(progressed)[args.seeds * (done - 1) : args.seeds * done]
+                    for writer in writers:
+                        writer(saved[0]["steps"], {**_summary(saved, threshold), **_by_seed(saved)})
                 curve = seeds.rows(progressed)
                 newest = curve[-args.seeds :]
                 before = curve[-2 * args.seeds]["steps"] if len(curve) > args.seeds else 0
                 rate = (newest[0]["steps"] - before) * args.seeds / seconds
                 summary = _summary(newest, threshold)
                 advance(count, f"return {_number(summary['eval_return'])}, {rate:,.0f} steps/s")
-                every = {**summary, "steps_per_second": rate, **_by_seed(newest)}
-                for writer in writers:
-                    writer(newest[0]["steps"], summary if isinstance(writer, Table) else every)
+                for writer in writers if count else ():
+                    writer(newest[0]["steps"], {**summary, "steps_per_second": rate, **_by_seed(newest)})
+                if not args.json:
+                    table(newest[0]["steps"], summary)
     except FloatingPointError as error:
         kept = _checkpoints.newest(folder) is not None
         held = f"the last checkpoint in {folder} is unchanged" if kept else "there is no checkpoint yet"
@@ -239,7 +244,7 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
 def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, config: Any) -> Iterator[Any]:
     """Yields the writers that the options ask for."""
     if args.tensorboard:
-        yield TensorBoard(folder / "tensorboard")
+        yield TensorBoard(folder / "tensorboard", resume=args.resume)
     if args.wandb:
         settings = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": args.seeds, "seed": args.seed}
         yield WandB(args.wandb, name=folder.name, config=settings)
@@ -301,4 +306,6 @@ def _summary(evaluations: list[dict[str, Any]], threshold: float | None) -> dict
         "worst_seed": min(returns, default=None),
         "best_seed": max(returns, default=None),
     }
+    if "buffer_fill" in evaluations[0]:  # a curriculum that replays levels learns nothing from an empty buffer
+        summary["buffer_fill"] = statistics.fmean(found["buffer_fill"] for found in evaluations)
     return summary if threshold is None else {**summary, "solved": sum(x >= threshold for x in returns)}

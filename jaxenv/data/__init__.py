@@ -25,6 +25,7 @@ from jaxenv.data.returns import n_step_return as n_step_return
 from jaxenv.data.returns import td_lambda as td_lambda
 from jaxenv.data.returns import vtrace as vtrace
 from jaxenv.data.rows import from_episode as from_episode
+from jaxenv.data.rows import mask_non_finite as mask_non_finite
 from jaxenv.data.rows import minibatches as minibatches
 from jaxenv.data.rows import transition_mask as transition_mask
 from jaxenv.data.rows import with_last as with_last

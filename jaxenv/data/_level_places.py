@@ -19,14 +19,18 @@ def insert(state: LevelBufferState, levels: Any, scores: jax.Array, valid: jax.A
     if not len(scores):
         return state
     hashes = _hash(levels)
-    # Within the call, the last of equal levels counts.
+    # Within the call, the last of equal levels stands for all of them.
     last = _last(jnp.all(hashes[:, None] == hashes[None], axis=-1), valid)
-    valid &= ~((last > np.arange(len(scores), dtype=np.int32)) & _equal(levels, tree.gather(levels, last)))
+    own = np.arange(len(scores), dtype=np.int32)
+    last = jnp.where(_equal(levels, tree.gather(levels, last)), last, own)
+    scores, notes = _merged(last, valid, scores, notes)
+    valid &= last == own
     # Levels that are in the buffer already. An empty place has no level's hash.
     is_match = jnp.all(hashes[:, None] == state.hashes[None], axis=-1)
     place = jnp.argmax(is_match, axis=1).astype(jnp.int32)
     is_stored = valid & jnp.any(is_match, axis=1) & _equal(levels, tree.gather(state.levels, place))
-    state = _write(state, place, is_stored, scores=scores, notes=notes, last_used=state.time)
+    of_stored = jax.tree.map(jnp.maximum, notes, tree.gather(state.notes, place))
+    state = _write(state, place, is_stored, scores=scores, notes=of_stored, last_used=state.time)
     # The best new level takes the place of the worst stored one, the second best that of the second worst, and so on,
     # while the new one is better. Empty places are the worst, in order.
     number = min(len(scores), capacity)
@@ -44,6 +48,7 @@ def update(
 ) -> LevelBufferState:
     valid &= (place >= 0) & (place < state.size)
     last = _last(place[:, None] == place[None], valid)
+    scores, notes = _merged(last, valid, scores, notes)
     is_last = last == np.arange(len(scores), dtype=np.int32)
     return _write(state, place, valid & is_last, scores=scores, notes=notes)
 
@@ -104,6 +109,15 @@ def _last(is_same: jax.Array, valid: jax.Array) -> jax.Array:
     """Returns for each entry the last valid one that is the same, int32 ``[K]``, given bool ``[K, K]``."""
     order = np.arange(len(valid), dtype=np.int32)
     return jnp.max(jnp.where(is_same & valid[None], order[None], -1), axis=1).astype(jnp.int32)
+
+
+def _merged(last: jax.Array, valid: jax.Array, scores: jax.Array, notes: Any) -> tuple[jax.Array, Any]:
+    """Returns scores and notes ``[K, ...]``, in the last of equal entries the mean score and the greatest notes."""
+    is_same = (last[:, None] == last[None]) & valid[None]
+    number = jnp.maximum(jnp.sum(is_same, axis=1, dtype=jnp.float32), 1)
+    mean = jnp.sum(jnp.where(is_same, scores[None], 0), axis=1) / number
+    place = jnp.where(valid, last, np.int32(len(scores)))
+    return mean, jax.tree.map(lambda x: jnp.asarray(x).at[place].max(x, mode="drop"), notes)
 
 
 def _hash(levels: Any) -> jax.Array:

@@ -83,8 +83,8 @@ class LevelBuffer:
 
         Args:
             levels: leaves ``[K, ...]`` of arrays or ``ShapeDtypeStruct``; K does not matter.
-            notes: what else to store with each level, such as the highest return so far: leaves ``[K, ...]``. Levels
-                are compared without their notes.
+            notes: numbers to store with each level, of which the greatest counts, such as the highest return so far:
+                leaves ``[K, ...]``. Levels are compared without their notes.
 
         Raises:
             ValueError: for a tree without leaves, or leaves that do not all lead with the same number of levels.
@@ -111,9 +111,10 @@ class LevelBuffer:
     ) -> LevelBufferState:
         """Adds K levels and keeps the ``capacity`` highest scores of all.
 
-        A level that is stored already, with equal bits in every leaf, gets the new score and notes and takes no second
-        place. A level that occurs several times in the call counts once, with its last score. Among equal scores stored
-        levels stay, then earlier ones of the call enter.
+        A level that is stored already, with equal bits in every leaf, gets the new score, keeps the greater of each
+        note and takes no second place. A level that occurs several times in the call counts once, with the mean of its
+        scores and the greatest of its notes. Among equal scores stored levels stay, then earlier ones of the call
+        enter.
 
         The K new scores are merged with the K lowest stored ones, which takes O(N + K log K), and each new level is
         compared with the hashes of all stored ones, O(K N) comparisons of words. Only places that change are written.
@@ -137,7 +138,9 @@ class LevelBuffer:
     def update(
         self, state: LevelBufferState, place: jax.Array, scores: jax.Array, mask: Any = None, notes: Any = ()
     ) -> LevelBufferState:
-        """Sets the scores and notes of sampled levels. A level that occurs several times gets the last ones.
+        """Sets the scores and notes of sampled levels.
+
+        A level that several lanes played gets the mean of their scores and the greatest of their notes.
 
         Args:
             state: the buffer.

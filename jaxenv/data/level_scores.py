@@ -5,6 +5,10 @@ episodes. The row on which an unroll begins counts as the start of an episode. E
 rows, were interrupted, or ended abnormally do not count, and a lane without a complete episode has no valid score.
 `LevelBuffer.insert` and ``update`` take a `LevelScores` as ``scores, mask``.
 
+All functions take ``timestep``, rows ``[T, B]`` with ``step_type``, ``reward`` and ``discount``, ``last``, the row
+after them, and ``mode``, the ``AutoReset`` mode in which they were made. A ``ValueError`` names shapes that do not
+match, and rows of the other mode.
+
 ================================= =========================================================== =========================
 function                          score of a level                                            source
 ================================= =========================================================== =========================
@@ -49,14 +53,7 @@ def positive_value_loss(
 ) -> LevelScores:
     """Scores levels by the mean of ``max(advantage, 0)``: where returns exceed the critic's expectation.
 
-    Args:
-        timestep: rows ``[T, B]``; ``step_type``, ``reward`` and ``discount`` are required.
-        last: the row after them, ``[B]``.
-        advantages: float32 ``[T, B]``, as `gae` returns them.
-        mode: the ``AutoReset`` mode in which the rows were made.
-
-    Raises:
-        ValueError: for shapes that do not match, or rows that were made in the other mode.
+    The advantages are those of `gae`, float32 ``[T, B]``. The module describes the other arguments.
     """
     owner = "positive_value_loss"
     advantages = _per_row(owner, "advantages", advantages, timestep)
@@ -72,17 +69,9 @@ def max_monte_carlo(
 ) -> LevelScores:
     """Scores levels by the mean of ``max_return - value``: an estimate of the regret.
 
-    Args:
-        timestep: rows ``[T, B]``; ``step_type``, ``reward`` and ``discount`` are required.
-        last: the row after them, ``[B]``.
-        values: float32 ``[T, B]``, V of the rows.
-        max_returns: float32 ``[B]``, the highest return seen in each lane's level: of `max_return`, and of the earlier
-            visits that a buffer has noted. Where one is not finite, neither is the score of a lane that completed an
-            episode, and `LevelBuffer` refuses or leaves it out.
-        mode: the ``AutoReset`` mode in which the rows were made.
-
-    Raises:
-        ValueError: for shapes that do not match, or rows that were made in the other mode.
+    ``values`` is V of the rows, float32 ``[T, B]``, and ``max_returns``, float32 ``[B]``, the highest return seen in
+    each lane's level: of `max_return`, and of the earlier visits that a buffer has noted. Where one is not finite,
+    neither is the score of a lane that completed an episode, and `LevelBuffer` refuses or leaves it out.
     """
     owner = "max_monte_carlo"
     values = _per_row(owner, "values", values, timestep)
@@ -93,20 +82,12 @@ def max_monte_carlo(
 
 
 def max_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
-    """Returns the highest undiscounted return of the complete episodes, float32 ``[B]``; -inf where there is none.
-
-    Raises:
-        ValueError: for shapes that do not match, or rows that were made in the other mode.
-    """
+    """Returns the highest undiscounted return of the complete episodes, float32 ``[B]``; -inf where there is none."""
     return _episodes("max_return", timestep, last, None, mode).greatest
 
 
 def mean_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> LevelScores:
-    """Returns the mean undiscounted return of the complete episodes.
-
-    Raises:
-        ValueError: for shapes that do not match, or rows that were made in the other mode.
-    """
+    """Returns the mean undiscounted return of the complete episodes."""
     episodes = _episodes("mean_return", timestep, last, None, mode)
     return LevelScores(episodes.returns / jnp.maximum(episodes.number, 1), episodes.number > 0)
 
@@ -116,11 +97,7 @@ def learnability(
 ) -> LevelScores:
     """Scores levels by ``p * (1 - p)``, where p is the fraction of episodes with a return above ``solved_above``.
 
-    It is 1/4 where the policy solves every second episode, and 0 where it solves all or none.
-
-    Raises:
-        ValueError: for shapes that do not match, rows that were made in the other mode, or a threshold that is not
-            finite.
+    It is 1/4 where the policy solves every second episode, and 0 where it solves all or none. The threshold is finite.
     """
     check_real("learnability", "solved_above", solved_above, -np.inf)
     episodes = _episodes("learnability", timestep, last, None, mode, float(solved_above))

@@ -14,18 +14,22 @@ values       ``[T + 1, B]``  V of the observations of these T + 1 rows (``[T + 1
 final_values ``[T + 1, B]``  V of ``env_info["final_observation"]`` of the same rows, read on LAST rows only. Required
                              if the rows hold that observation (``same_step`` mode)
 gamma        ``()``, ``[B]`` the learner's discount rate, in [0, 1]. A TimeStep's ``discount`` never contains it
+lambda_      ``()``, ``[B]`` in [0, 1], of `td_lambda`, `gae` and `vtrace`
 ============ =============== ========================================================================================
 
 With r and d for reward and discount, the one-step target of row t is ``r[t+1] + gamma * d[t+1] * V'[t+1]``. ``V'`` is
 ``values``, except on LAST rows of ``same_step`` trajectories, where it is ``final_values``. The end of a task (LAST,
 discount 0) therefore has value 0, a time limit (LAST, discount 1) bootstraps from the value of its observation, and
-returns never cross the end of an episode. Invalid transitions (see `transition_mask`: LAST rows in ``next_step`` mode,
-rows before FIRST, rows before an abnormal one) have advantage 0, and their return is their value. Means over a batch
-should exclude them by that mask.
+returns never cross the end of an episode. A value whose weight is 0 by a discount or by the end of an episode is not
+read: it may be NaN. Invalid transitions (see `transition_mask`: LAST rows in ``next_step`` mode, rows before FIRST,
+rows before an abnormal one) have advantage 0, and their return is their value, or 0 where that is not finite. Exclude
+them from means over a batch by that mask: ``jnp.mean(x, where=mask)``.
 
-Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied.
+Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_gradient` is applied. A ``ValueError`` names
+shapes that differ from the table, a coefficient out of range, and rows that were made in the other restart mode.
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -38,7 +42,7 @@ from jaxenv._util.checks import check_array, check_integer, is_concrete
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data._trajectory_checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
-from jaxenv.data.rows import next_rows, transition_mask
+from jaxenv.data.rows import mask_non_finite, next_rows, transition_mask
 from jaxenv.tree import _export
 
 
@@ -48,7 +52,8 @@ class Targets(NamedTuple):
 
     Attributes:
         advantages: the advantages of the actions; 0 for invalid transitions.
-        returns: targets for ``values[:-1]``; equal to ``values`` for invalid transitions.
+        returns: targets for ``values[:-1]``; equal to ``values`` for invalid transitions, or 0 where these are not
+            finite.
     """
 
     advantages: jax.Array
@@ -60,11 +65,11 @@ class _Transitions:
     """T transitions in the shape of the reward, ``[T, B]`` or ``[T, B, R]``; masks ``[T, B]`` have axes appended."""
 
     valid: Any  # whether the row leads to the next one
-    continues: Any  # whether it does and the episode continues there
+    continues: Any  # whether it does, and what follows there counts
     value: Any  # of the row
     reward: Any
     decay: Any  # gamma * discount; 0 where not valid
-    next_value: Any
+    next_value: Any  # 0 where it does not count
 
     @property
     def target(self) -> jax.Array:
@@ -78,11 +83,7 @@ def discounted_return(
     """Computes discounted sums of rewards up to the end of the episode, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of ``last`` is its value. With zeros
-    for ``values`` it is the discounted sum of the rewards in the rows.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    for ``values`` it is the discounted sum of the rewards in the rows. The module describes the arguments.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -92,7 +93,10 @@ def discounted_return(
     >>> discounted_return(rows.timestep, last, jnp.zeros((4, 1)), gamma=0.5)[:, 0].tolist()
     [0.5, 1.0, 0.0]
     """
-    return _td_lambda("discounted_return", timestep, last, values, gamma, 1.0, final_values)
+    x = _transitions("discounted_return", timestep, last, values, gamma, final_values)
+    # Values of rows inside an episode are not read.
+    x = dataclasses.replace(x, next_value=jnp.where(x.continues, np.float32(0), x.next_value))
+    return _mixed(x, values, jnp.ones_like(x.decay))
 
 
 def n_step_return(
@@ -101,19 +105,8 @@ def n_step_return(
     """Computes returns of up to ``n`` rewards and a value, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = sum_{k<m} gamma^k D[k] r[t+k+1] + gamma^m D[m] V'[t+m]`` with ``D[k] = d[t+1] ... d[t+k]``, where ``m`` is
-    ``n``, or less if the episode or the rows end earlier. Sutton & Barto (2018), section 7.1. It takes n passes.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        n: number of rewards, at least 1; static.
-        gamma: discount rate.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: if ``n`` is not an integer of at least 1, for shapes that differ from the module's table, a
-            coefficient out of range, or rows that were made in the other restart mode.
+    ``n``, or less if the episode or the rows end earlier. Sutton & Barto (2018), section 7.1. It takes n passes, and
+    ``n`` is a static integer of at least 1. The module describes the other arguments.
     """
     check_integer("n_step_return", "n", n, 1)
     x = _transitions("n_step_return", timestep, last, values, gamma, final_values)
@@ -126,21 +119,11 @@ def td_lambda(
     """Computes TD(lambda) returns, float32 ``[T, B]`` (or ``[T, B, R]``).
 
     ``G[t] = r[t+1] + gamma * d[t+1] * ((1 - lambda) * V'[t+1] + lambda * G[t+1])``: one-step targets for lambda 0,
-    `discounted_return` for 1. It equals the returns of `gae`. Sutton & Barto (2018), section 12.1.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        gamma: discount rate.
-        lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    `discounted_return` for 1. It equals the returns of `gae`. Sutton & Barto (2018), section 12.1. The module describes
+    the arguments.
     """
-    return _td_lambda("td_lambda", timestep, last, values, gamma, lambda_, final_values)
+    x = _transitions("td_lambda", timestep, last, values, gamma, final_values)
+    return _mixed(x, values, coefficient("td_lambda", "lambda_", lambda_, timestep))
 
 
 def gae(
@@ -149,19 +132,7 @@ def gae(
     """Computes generalised advantages and returns ``advantages + values[:-1]``: float32 ``[T, B]`` each.
 
     ``A[t] = delta[t] + gamma * lambda * d[t+1] * A[t+1]`` with ``delta[t] = r[t+1] + gamma * d[t+1] * V'[t+1] - V[t]``.
-    Schulman et al. (2016), arXiv:1506.02438.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        gamma: discount rate.
-        lambda_: in [0, 1], one number or ``[B]``.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    Schulman et al. (2016), arXiv:1506.02438. The module describes the arguments.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -175,7 +146,7 @@ def gae(
     x = _transitions("gae", timestep, last, values, gamma, final_values)
     trace = x.decay * coefficient("gae", "lambda_", lambda_, timestep)
     delta = jnp.where(x.valid, x.target - x.value, np.float32(0))
-    advantages = _backward(delta, jnp.where(x.continues, trace, np.float32(0)))
+    advantages = _backward(delta, trace, x.continues)
     return Targets(advantages, advantages + x.value)
 
 
@@ -201,23 +172,9 @@ def vtrace(
 
     with ``delta`` as in `gae`; at the end of an episode ``vs`` is ``V'``. On policy and without clipping,
     ``vs`` are the TD(lambda) returns. Espeholt et al. (2018), arXiv:1802.01561, section 4.1; lambda as in remark 2.
-
-    Args:
-        timestep: rows ``[T, B]``.
-        last: the row after them.
-        values: ``[T + 1, B]``.
-        log_rhos: ``[T, B]``, log pi(action) - log mu(action) of each row's action, for the learner's policy pi and the
-            behaviour policy mu. Not read for invalid transitions.
-        gamma: discount rate.
-        lambda_: in [0, 1], one number or ``[B]``.
-        clip_rho: rho-bar in the paper, at least 0; ``inf`` disables clipping.
-        clip_c: c-bar in the paper, at least 0.
-        clip_pg_rho: rho-bar of the advantages, at least 0.
-        final_values: ``[T + 1, B]``, for ``same_step`` trajectories.
-
-    Raises:
-        ValueError: for shapes that differ from the module's table, naming both, a coefficient out of range, or rows
-            that were made in the other restart mode.
+    ``log_rhos``, ``[T, B]``, is log pi(action) - log mu(action) of each row's action, for the learner's policy pi and
+    the behaviour policy mu; it is not read for invalid transitions. ``clip_rho``, ``clip_c`` and ``clip_pg_rho``, the
+    bars of the paper, are at least 0; ``inf`` disables clipping. The module describes the other arguments.
     """
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)
     check_array("vtrace", "log_rhos", log_rhos)
@@ -232,7 +189,7 @@ def vtrace(
     rho_bar, c_bar, pg_rho_bar = _bar("clip_rho", clip_rho), _bar("clip_c", clip_c), _bar("clip_pg_rho", clip_pg_rho)
     delta = jnp.where(x.valid, jnp.minimum(rho_bar, rho) * (x.target - x.value), np.float32(0))
     trace = x.decay * lambda_ * jnp.minimum(c_bar, rho)
-    correction = _backward(delta, jnp.where(x.continues, trace, np.float32(0)))
+    correction = _backward(delta, trace, x.continues)
     later = jnp.concatenate([correction[1:], jnp.zeros_like(correction[:1])])
     next_vs = x.next_value + jnp.where(x.continues, later, np.float32(0))
     advantages = jnp.minimum(pg_rho_bar, rho) * (x.reward + x.decay * next_vs - x.value)
@@ -251,15 +208,12 @@ def _bar(name: str, value: Any) -> jax.Array:
     return number
 
 
-def _td_lambda(
-    owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: Any, lambda_: Any, final_values: Any
-) -> jax.Array:
-    x = _transitions(owner, timestep, last, values, gamma, final_values)
-    lambda_ = jnp.where(x.continues, coefficient(owner, "lambda_", lambda_, timestep), np.float32(0))
-    offset = jnp.where(x.valid, x.reward + x.decay * (1 - lambda_) * x.next_value, x.value)
+def _mixed(x: _Transitions, values: Any, lambda_: jax.Array) -> jax.Array:
+    """Returns TD(lambda) returns. Where the episode ends, the one-step target is the return."""
+    weight = jnp.where(x.continues, 1 - lambda_, np.float32(1))
+    offset = jnp.where(x.valid, x.reward + x.decay * weight * x.next_value, x.value)
     # The return of `last` is its value.
-    start = jnp.asarray(values, x.value.dtype)[-1]
-    return _backward(offset, x.decay * lambda_, start)
+    return _backward(offset, x.decay * lambda_, x.continues, jnp.asarray(values, x.value.dtype)[-1])
 
 
 def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: Any, final_values: Any) -> _Transitions:
@@ -276,14 +230,18 @@ def _transitions(owner: Any, timestep: TimeStep, last: Any, values: Any, gamma: 
             raise ValueError(f"{owner}: {name} must have shape {shape}, the rows and the last one, got {jnp.shape(x)}")
     values = tree.vary_like(reward, jnp.asarray(values, reward.dtype))
     next_value = values[1:]
-    valid = transition_mask(timestep, last, mode)
-    # Whether the episode continues after `last` is unknown; its value, used as its return, is correct in either case.
-    continues = valid & (next_rows(owner, timestep.step_type, last.step_type) != np.int32(StepType.LAST))
-    valid, continues, discount, ends = (tree.expand(x, reward.ndim) for x in (valid, continues, discount, ~continues))
+    is_last = next_rows(owner, timestep.step_type, last.step_type) == np.int32(StepType.LAST)
+    valid, discount, is_last = (
+        tree.expand(x, reward.ndim) for x in (transition_mask(timestep, last, mode), discount, is_last)
+    )
     if final_values is not None:
-        next_value = jnp.where(ends, jnp.asarray(final_values, reward.dtype)[1:], next_value)
+        next_value = jnp.where(is_last, jnp.asarray(final_values, reward.dtype)[1:], next_value)
+    # Selected, since 0 times a NaN is NaN. By the discount alone: gamma and lambda may be 0 and have a gradient.
+    counts = valid & (discount != 0)
+    next_value = jnp.where(counts, next_value, np.float32(0))
     decay = jnp.where(valid, coefficient(owner, "gamma", gamma, timestep) * discount, np.float32(0))
-    return _Transitions(valid, continues, values[:-1], reward, decay, next_value)
+    # Whether the episode continues after `last` is unknown; its value, used as its return, is correct in either case.
+    return _Transitions(valid, counts & ~is_last, mask_non_finite(values[:-1], valid), reward, decay, next_value)
 
 
 @functools.partial(compiled_once, static_argnums=2)
@@ -299,26 +257,34 @@ def _n_steps(x: _Transitions, end: jax.Array, n: int) -> jax.Array:
 
 
 @compiled_once
-def _backward(offset: jax.Array, factor: jax.Array, start: jax.Array | None = None) -> jax.Array:
-    """Solves ``x[t] = offset[t] + factor[t] * x[t+1]`` backwards, from ``start`` (0 by default) after the last row."""
+def _backward(offset: jax.Array, factor: jax.Array, continues: jax.Array, start: jax.Array | None = None) -> jax.Array:
+    """Solves ``x[t] = offset[t] + factor[t] * x[t+1]`` backwards, from ``start`` (0 by default) after the last row.
+
+    Where not ``continues``, ``x[t]`` is ``offset[t]``, also if ``x[t+1]`` is NaN.
+    """
     # Constants, such as the zeros of a learner without critic, do not fit the carry under shard_map.
     start = tree.vary_like(offset, jnp.zeros(offset.shape[1:], offset.dtype) if start is None else start)
     # A GPU takes 2.2 ms for 128 rows one by one, and 0.1 ms in parallel, which on a CPU is four times slower.
-    return jax.lax.platform_dependent(offset, factor, start, cpu=_one_by_one, default=_in_parallel)
+    return jax.lax.platform_dependent(offset, factor, continues, start, cpu=_one_by_one, default=_in_parallel)
 
 
-def _one_by_one(offset: jax.Array, factor: jax.Array, start: jax.Array) -> jax.Array:
+def _one_by_one(offset: jax.Array, factor: jax.Array, continues: jax.Array, start: jax.Array) -> jax.Array:
     def step(later: Any, row: Any) -> Any:
-        offset, factor = row
-        x = offset + factor * later
+        x = _before(row, later)
         return x, x
 
-    return jax.lax.scan(step, start, (offset, factor), reverse=True)[1]
+    return jax.lax.scan(step, start, (offset, factor, continues), reverse=True)[1]
 
 
-def _in_parallel(offset: jax.Array, factor: jax.Array, start: jax.Array) -> jax.Array:
+def _in_parallel(offset: jax.Array, factor: jax.Array, continues: jax.Array, start: jax.Array) -> jax.Array:
     def compose(later: Any, row: Any) -> Any:
-        return row[0] + row[1] * later[0], row[1] * later[1]
+        return _before(row, later[0]), row[1] * later[1], row[2] & later[2]
 
-    offset = offset.at[-1].add(factor[-1] * start)
-    return jax.lax.associative_scan(compose, (offset, factor), reverse=True)[0]
+    offset = offset.at[-1].set(_before((offset[-1], factor[-1], continues[-1]), start))
+    return jax.lax.associative_scan(compose, (offset, factor, continues), reverse=True)[0]
+
+
+def _before(row: tuple[jax.Array, jax.Array, jax.Array], later: jax.Array) -> jax.Array:
+    """Returns ``x[t]``, given offset, factor and ``continues`` of row t, and ``x[t+1]``."""
+    offset, factor, continues = row
+    return offset + factor * jnp.where(continues, later, np.float32(0))

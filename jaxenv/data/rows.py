@@ -97,6 +97,26 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "
     return mask
 
 
+def mask_non_finite(rows: T, valid: jax.Array) -> T:
+    """Replaces floats that are not finite by 0 in rows that are not ``valid``: leaves ``[T, B, ...]`` or ``[N, ...]``.
+
+    A row that a loss leaves out may hold a NaN, such as the observation after the end of a task, and its derivative is
+    then NaN although its weight is 0. Pass rows through this function before a network reads them for a loss, and
+    select with ``jnp.mean(x, where=valid)`` instead of multiplying with the mask.
+
+    >>> import jax.numpy as jnp
+    >>> mask_non_finite(jnp.array([[1, jnp.nan], [jnp.nan, 2]]), jnp.array([True, False])).tolist()
+    [[1.0, nan], [0.0, 2.0]]
+    """
+
+    def mask_leaf(x: Any) -> Any:
+        if not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
+            return x
+        return jnp.where(tree.expand(valid, jnp.ndim(x)) | jnp.isfinite(x), x, jnp.zeros((), jnp.result_type(x)))
+
+    return jax.tree.map(mask_leaf, rows)
+
+
 def from_episode(
     observation: Any, action: Any, reward: Any, *, terminated: Any = True, policy_info: Any = ()
 ) -> Experience:

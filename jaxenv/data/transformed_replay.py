@@ -56,18 +56,10 @@ class TransformedReplay:
         length: int = 2,
         importance_exponent: Any = 1.0,
     ) -> tuple[Any, Batch]:
-        """Transforms `Replay.sample`: returns the new state of the transformer, and windows ``[N, L, ...]``.
+        """Transforms `Replay.sample` of ``stored``, which has the same arguments, by a transformer of this ``state``.
 
-        Args:
-            state: the state of the transformer.
-            stored: the buffer.
-            key: as in `Replay.sample`.
-            batch_size: N.
-            length: L, rows in a window.
-            importance_exponent: as in `Replay.sample`.
-
-        Raises:
-            ValueError: as `Replay.sample` and the transformer's ``transform_batch``.
+        Returns:
+            The new state of the transformer, and windows ``[N, L, ...]``.
         """
         batch = self.replay.sample(stored, key, batch_size, length, importance_exponent)
         return self.transformer.transform_batch(state, batch, self.replay, stored)
@@ -79,17 +71,8 @@ class TransformedReplay:
     def get(self, state: Any, stored: ReplayState, path: str, env_id: Any, position: Any) -> Any:
         """Transforms `Replay.get`: returns leaves ``[*S, ...]`` of a field of any rows.
 
-        Rows are read as a rollout sees them: statistics do not change, and goals come from the environment.
-
-        Args:
-            state: the state of the transformer.
-            stored: the buffer.
-            path: dotted path of a field of the transformed `Experience`, such as ``"timestep.reward"``.
-            env_id: int32 of any shape S, lanes.
-            position: int32 of the same shape, positions.
-
-        Raises:
-            ValueError: as `Replay.get`, and for a field that transformed rows do not have.
+        Rows are read as a rollout sees them: statistics do not change, and goals come from the environment. ``path`` is
+        one of the transformed `Experience`; all other arguments and errors are those of `Replay.get`.
         """
         rows = self.replay.get(stored, "", env_id, position)
         shape = rows.timestep.step_type.shape

@@ -1,4 +1,8 @@
-"""Converts trajectories to transitions: observation, action, reward and next observation, with a mask of valid ones."""
+"""Converts trajectories to transitions: observation, action, reward and next observation, with a mask of valid ones.
+
+All functions take ``experience``, rows ``[T, B, ...]``, ``last``, the TimeStep after them, as `jaxenv.unroll` returns
+both, and ``mode``, the ``AutoReset`` mode in which the rows were made. A ``ValueError`` says where they do not fit.
+"""
 
 import functools
 from typing import Any
@@ -26,8 +30,7 @@ class Transitions:
         action: the action.
         policy_info: the policy's ``PolicyStep.info``.
         reward: float32 (or ``[T, B, R]``), of this action.
-        discount: float32, 0 where the action ended the task. The target of a learner is
-            ``reward + gamma * discount * V(next_observation)``, for all step types.
+        discount: float32, 0 where the action ended the task. `target` is the target of a learner, for all step types.
         next_step_type: int32, LAST where the episode ended, for either reason.
         next_observation: the observation that the action led to. Where the action ended the episode, it is the
             episode's final observation, in either mode.
@@ -44,21 +47,21 @@ class Transitions:
     next_observation: Any = ()
     valid: Any = ()
 
+    def target(self, next_value: jax.Array, gamma: Any) -> jax.Array:
+        """Returns ``reward + gamma * discount * next_value``, given V of ``next_observation`` in the reward's shape.
+
+        Where the discount is 0 the value does not count, also if it is NaN.
+        """
+        discount = tree.expand(self.discount, jnp.ndim(self.reward))
+        return self.reward + gamma * discount * jnp.where(discount != 0, next_value, np.float32(0))
+
 
 def to_transitions(experience: Experience, last: TimeStep, mode: TrajectoryMode = "next_step") -> Transitions:
     """Pairs each row of an unroll with the next one: leaves ``[T, B, ...]``.
 
     Every action that the environment executed is one valid transition. The same episodes therefore yield the same valid
-    transitions in both ``AutoReset`` modes.
-
-    Args:
-        experience: rows ``[T, B, ...]``.
-        last: the TimeStep after them, as `jaxenv.unroll` returns it.
-        mode: the ``AutoReset`` mode in which the rows were made. In ``"same_step"`` mode ``next_observation`` is read
-            from ``env_info["final_observation"]``.
-
-    Raises:
-        ValueError: if the mode or ``last`` does not fit the rows.
+    transitions in both ``AutoReset`` modes; in ``"same_step"`` mode ``next_observation`` is read from
+    ``env_info["final_observation"]``.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -77,19 +80,9 @@ def to_n_step_transitions(
     """Makes transitions over up to ``n`` steps, one from each row: leaves ``[T, B, ...]``.
 
     ``reward = sum_{k<m} gamma^k D[k] r[t+k+1]`` and ``discount = gamma^(m-1) D[m]`` with ``D[k] = d[t+1] ... d[t+k]``,
-    so the learner's target has the same form as for one step: ``reward + gamma * discount * V(next_observation)``.
-    The number of steps ``m`` is ``n``, or less where the episode ends, the rows end, or the next row is not valid.
-
-    Args:
-        experience: rows ``[T, B, ...]``.
-        last: the TimeStep after them.
-        n: number of steps, at least 1; static.
-        gamma: discount rate in [0, 1], one number or ``[B]``.
-        mode: the ``AutoReset`` mode in which the rows were made.
-
-    Raises:
-        ValueError: if ``n`` is not an integer of at least 1, ``gamma`` is out of range, or ``last`` or the mode does
-            not fit the rows.
+    so the learner's target has the same form as for one step (`Transitions.target`).
+    The number of steps ``m`` is ``n``, a static integer of at least 1, or less where the episode ends, the rows end, or
+    the next row is not valid. ``gamma`` is in [0, 1], one number or ``[B]``.
     """
     check_integer("to_n_step_transitions", "n", n, 1)
     one = _one_step("to_n_step_transitions", experience, last, mode)
@@ -193,14 +186,6 @@ def to_trajectory(experience: Experience, last: TimeStep, mode: TrajectoryMode =
     start an episode, and the layout has no field for the last observation of the previous one. A learner that reads
     next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
     trajectory; use `to_transitions` there.
-
-    Args:
-        experience: rows ``[T, B, ...]``.
-        last: the TimeStep after them, as `jaxenv.unroll` returns it.
-        mode: the ``AutoReset`` mode in which the rows were made.
-
-    Raises:
-        ValueError: if the mode or ``last`` does not fit the rows.
     """
     rows = rows_of("to_trajectory", experience, last, mode)
     starts = rows.is_last() if mode == "same_step" else jnp.zeros_like(rows.is_last())

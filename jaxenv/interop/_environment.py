@@ -39,3 +39,19 @@ def refuse_num_envs(owner: str, options: dict[str, Any], why: str) -> None:
     """
     if (num_envs := options.pop("num_envs", 1)) != 1:
         raise ValueError(f"{owner}: leave out num_envs, {why}, got {num_envs}")
+
+
+def check_one_agent(owner: str, env: Environment, batch: bool = False) -> None:
+    """Raises a ``ValueError`` for a game; it says what to use instead, which ``batch``, an export of lanes, decides."""
+    if env.num_agents == 1:
+        return
+    fold = "put AgentsAsLanes in wrappers, or " if batch else ""
+    remedy = "put Opponent in wrappers, or use to_pettingzoo" if env.turns else f"{fold}use to_jaxmarl or to_pettingzoo"
+    raise ValueError(f"{owner}: env must have one agent, {env} has {env.num_agents}: {remedy}")
+
+
+def check_reward(owner: str, env: Environment, batch: bool = False) -> None:
+    """Raises a ``ValueError`` for a game, as `check_one_agent`, and for vector rewards."""
+    check_one_agent(owner, env, batch)
+    if shape := env.reward_spec().shape:
+        raise ValueError(f"{owner}: a reward must be one number, {env} has {shape[0]}: wrap it in ScalarizeReward")

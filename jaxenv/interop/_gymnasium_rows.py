@@ -68,12 +68,6 @@ def rows_of(env: Environment) -> Rows:
     return Rows(True, frozenset(jax.eval_shape(env.env_info_of, state)))
 
 
-def check_reward(owner: str, env: Environment) -> None:
-    """Raises a ``ValueError`` for vector rewards."""
-    if shape := env.reward_spec().shape:
-        raise ValueError(f"{owner}: a reward must be one number, {env} has {shape[0]}: wrap it in ScalarizeReward")
-
-
 RENDERING = {"render_modes": ["rgb_array"], "render_fps": 30}
 PICTURE_SIZE = 256
 

@@ -8,13 +8,12 @@ import numpy as np
 
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
-from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
+from jaxenv.interop._environment import check_reward, environment_of, refuse_num_envs, refuse_outside_jax
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
     StepResult,
     check_render_mode,
-    check_reward,
     frames,
     leaf_spaces,
     rows_of,

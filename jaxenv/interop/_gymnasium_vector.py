@@ -8,14 +8,13 @@ import numpy as np
 from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
-from jaxenv.interop._environment import environment_of
+from jaxenv.interop._environment import check_reward, environment_of
 from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import (
     RENDERING,
     StepResult,
     caster,
     check_render_mode,
-    check_reward,
     frames,
     rows_of,
     spec_of_id,
@@ -86,7 +85,7 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
 
     def __init__(self, env: Environment, arrays: str, render_mode: str | None = None):
         self.closed = True  # versions before 1.2 close deleted objects, even if the constructor failed
-        check_reward(_OWNER, env)
+        check_reward(_OWNER, env, batch=True)
         check_infos(_OWNER, env, ON_HOST)
         self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
         self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv

@@ -20,6 +20,7 @@ from jaxenv.core._restart import start_episodes
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
+from jaxenv.interop._environment import check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
@@ -56,8 +57,8 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
 
     Raises:
         ImportError: without brax.
-        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane or a
-            vector reward, or whose action Brax's policies cannot express.
+        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane,
+            several agents or a vector reward, or whose action Brax's policies cannot express.
     """
     env = one_lane("to_brax", env, options, "episodes restart outside the environment")
     _brax().Env.register(BraxEnv)
@@ -71,8 +72,7 @@ class BraxEnv(Fixed):
     _settable = frozenset({"sys"})
 
     def __init__(self, env: Environment):
-        if env.reward_spec().shape:
-            raise ValueError(f"to_brax: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
+        check_reward("to_brax", env)
         check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # Brax's wrappers add these to the metrics
         leaves = jax.tree.leaves(env.action_spec())
         for spec in leaves:

@@ -13,7 +13,7 @@ from jaxenv._util.library import import_library
 from jaxenv.core._checks import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep, check_timestep
-from jaxenv.interop._environment import environment_of, refuse_num_envs
+from jaxenv.interop._environment import check_one_agent, environment_of, refuse_num_envs
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._stepper import Stepper, check_seed
@@ -34,8 +34,8 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
 
     Raises:
         ImportError: without dm_env.
-        ValueError: for an environment in mode ``"same_step"`` with params per lane, or with specs that dm_env does not
-            have.
+        ValueError: for an environment in mode ``"same_step"``, with params per lane, with several agents, or with specs
+            that dm_env does not have.
 
     >>> env = to_dm_env("CartPole-v1", seed=3)
     >>> env.reset().first(), env.step(1).reward
@@ -51,6 +51,7 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     check_seed("to_dm_env", seed)
     env = env._with_num_envs(1)
     check_lanes(env, 1)
+    check_one_agent("to_dm_env", env)
     _dm_env().Environment.register(DmEnv)
     return DmEnv(env if env.autoreset else AutoReset(env), seed)
 

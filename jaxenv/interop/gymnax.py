@@ -27,6 +27,7 @@ from jaxenv.core.registry import ids
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.interop import _lanes
+from jaxenv.interop._environment import check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._infos import check_infos
@@ -94,7 +95,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
     Raises:
         ImportError: without gymnax.
         ValueError: for an environment that already restarts its lanes, that carries batch state, that has params per
-            lane, or specs that gymnax has no spaces for.
+            lane, several agents or a vector reward, or specs that gymnax has no spaces for.
 
     >>> import jax
     >>> env = to_gymnax("CartPole-v1")
@@ -152,6 +153,7 @@ class GymnaxEnv(Fixed):
         if not _limits(env):
             env = TimeLimit(env, _NO_LIMIT)
         self._env, self._api, self._gradients = env, api, False
+        check_reward("to_gymnax", env)
         check_infos("to_gymnax", env, _RESERVED)
         self.observation_space(), self.action_space()  # raises if a spec has no space
         self._is_fixed = True

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, rollout, specs
+from jaxenv import random, rollout, specs, tree
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep, has_batch_state, layers
@@ -84,7 +84,10 @@ class SearchModel:
         step_key, predict_key = jax.random.split(key)
         state, player = embedding
         state, timestep = self.env.step(random.reseed(state, step_key), self.action(action))
-        logits, value = self._predicted(params, predict_key, state, timestep)
+        # What is predicted of the end of a task does not count, and 0 times a NaN is NaN.
+        goes_on = timestep.discount != 0
+        predicted = self._predicted(params, predict_key, state, timestep)
+        logits, value = (jnp.where(tree.expand(goes_on, x.ndim), x, np.float32(0)) for x in predicted)
         after, last = _player(self.env, timestep), timestep.is_last()
         discount = self.gamma * timestep.discount * jnp.where(after == player, np.float32(1), np.float32(-1))
         # mctx knows no ends: the value after the last row is a part of the reward, and nothing below it counts.
@@ -135,7 +138,8 @@ def playouts(env: Environment, gamma: Any = 1.0, max_steps: int | None = None) -
         def step(carry: Any) -> Any:
             state, timestep, value, weight, count = carry
             state, timestep = env.step(state, policy(timestep, rollout.policy_stream(env, state)))
-            value = value + weight * _reward(timestep, mine)
+            reward = jnp.where(weight != 0, _reward(timestep, mine), np.float32(0))
+            value = value + weight * reward
             weight = jnp.where(timestep.is_last(), np.float32(0), weight * gamma * timestep.discount)
             return state, timestep, value, weight, count + np.int32(1)
 

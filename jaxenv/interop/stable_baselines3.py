@@ -12,9 +12,9 @@ from jaxenv import tree
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._environment import environment_of, refuse_outside_jax
+from jaxenv.interop._environment import check_reward, environment_of, refuse_outside_jax
 from jaxenv.interop._fixed import Fixed, not_settable
-from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, check_reward, frames, leaf_spaces
+from jaxenv.interop._gymnasium_rows import RENDERING, caster, check_render_mode, frames, leaf_spaces
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._infos import ON_HOST, check_infos, flat_masks, has_action_mask, without_episode
 from jaxenv.interop._spaces import space_of
@@ -59,7 +59,7 @@ def to_stable_baselines3(
     env = environment_of(_OWNER, env_or_id, num_envs, options)
     if env.autoreset != "same_step":
         raise ValueError(f"{_OWNER}: make {env} with autoreset='same_step', got {env.autoreset!r}")
-    check_reward(_OWNER, env)
+    check_reward(_OWNER, env, batch=True)
     check_infos(_OWNER, env, ON_HOST)
     check_render_mode(_OWNER, render_mode)
     return vec_env(env, render_mode)

@@ -17,6 +17,7 @@ from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
+from jaxenv.interop._environment import check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
@@ -43,8 +44,8 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
 
     Raises:
         ImportError: without stoa.
-        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane or a
-            vector reward, or specs that Stoa has no spaces for.
+        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane,
+            several agents or a vector reward, or specs that Stoa has no spaces for.
     """
     return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
 
@@ -64,8 +65,7 @@ class StoaEnv(Fixed):
     _owner = "to_stoa"
 
     def __init__(self, env: Environment):
-        if env.reward_spec().shape:
-            raise ValueError(f"to_stoa: the reward must be one number, got {env.reward_spec()}: use ScalarizeReward")
+        check_reward("to_stoa", env)
         check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # Stoa's wrappers fill these
         self._env = env
         with outside_traces():  # spaces compute with their bounds

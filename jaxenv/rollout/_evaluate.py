@@ -115,7 +115,8 @@ class Evaluation:
         }
         if key is not None:
             random.check_one("summary", key)
-            means = _resampled_means(key, returns - moments.mean[None], valid, number, num_resamples)
+            centred = jnp.where(counted, returns - moments.mean[None], np.float32(0))
+            means = _resampled_means(key, centred, valid, number, num_resamples)
             for name, quantile in (("return_low", (1 - level) / 2), ("return_high", (1 + level) / 2)):
                 summary[name] = if_at_least(2, moments.mean + jnp.quantile(means, np.float32(quantile), axis=0))
         return summary

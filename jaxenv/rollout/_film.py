@@ -29,7 +29,7 @@ class Film:
 
     Attributes:
         frames: uint8 ``[T, H, W, 3]``.
-        fps: frames per second.
+        fps: frames per second. Of more than 50 a GIF leaves some out and keeps the speed.
         parts: the rows and columns of a frame that show each lane, for `save` as a strip; ``()`` for the whole frame.
 
     Raises:

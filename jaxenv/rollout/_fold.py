@@ -111,23 +111,9 @@ def fold_steps(
 ) -> Fold:
     """Steps all lanes ``[B]`` until they have taken at least ``num_steps`` steps together; a restart is not a step.
 
-    All lanes are stepped until the end, so the sum may exceed ``num_steps`` by less than ``B``.
-
-    Args:
-        env: the environment.
-        policy: as in `jaxenv.unroll`.
-        fn: as in `fold`.
-        value: as in `fold`.
-        state: the environment's state.
-        timestep: the TimeStep that belongs to it.
-        num_steps: an integer or int32 ``()``. It may be traced; a negative traced number counts as 0. The loop is a
-            ``jax.lax.while_loop``.
-        key: as in `jaxenv.unroll`.
-        initial_memory: as in `jaxenv.unroll`.
-        memory: as in `jaxenv.unroll`.
-
-    Raises:
-        ValueError: as in `fold`.
+    All lanes are stepped until the end, so the sum may exceed ``num_steps`` by less than ``B``. ``num_steps`` is an
+    integer or int32 ``()``, which may be traced; a negative traced number counts as 0. The loop is a
+    ``jax.lax.while_loop``. All other arguments and errors are those of `fold`.
     """
     init, body = _make_loop("fold_steps", env, policy, fn, value, state, timestep, key, initial_memory, memory)
     limit = _limit("fold_steps", "num_steps", num_steps)
@@ -155,23 +141,9 @@ def fold_episodes(
     The first episodes to end in a batch are the short ones, so metrics over them favour short episodes. To measure how
     good a policy is, use `jaxenv.rollout.evaluate`, which plays the same number of episodes in every lane.
 
-    Args:
-        env: the environment.
-        policy: as in `jaxenv.unroll`.
-        fn: as in `fold`.
-        value: as in `fold`.
-        state: the environment's state.
-        timestep: the TimeStep that belongs to it.
-        num_episodes: as ``num_steps`` in `fold_steps`. Without ``max_steps`` the loop does not terminate if episodes
-            never end.
-        max_steps: the number of steps of all lanes together after which the loop stops even if fewer episodes ended,
-            as ``num_steps`` in `fold_steps`; ``None`` for no limit.
-        key: as in `jaxenv.unroll`.
-        initial_memory: as in `jaxenv.unroll`.
-        memory: as in `jaxenv.unroll`.
-
-    Raises:
-        ValueError: as in `fold`.
+    With ``max_steps``, a number of steps of all lanes together, the loop stops after these even if fewer episodes
+    ended; without, it does not terminate if episodes never end. Both numbers are like ``num_steps`` of `fold_steps`,
+    all other arguments and errors are those of `fold`.
     """
     init, body = _make_loop("fold_episodes", env, policy, fn, value, state, timestep, key, initial_memory, memory)
     limit = _limit("fold_episodes", "num_episodes", num_episodes)

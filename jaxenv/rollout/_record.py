@@ -26,31 +26,15 @@ def record(
 ) -> pathlib.Path:
     """Plays a policy and writes a film of all lanes ``[B]``, with the step and the return of each.
 
-    Pictures are drawn by ``env.render`` inside ``jit``; no display is needed.
-
-    Args:
-        env: an environment that has pictures. Its ``num_envs`` lanes are shown together; where agents are
-            lanes, each game is shown once.
-        policy: as in `jaxenv.unroll`; random actions by default.
-        path: the file: ``.gif``, ``.mp4`` (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments,
-            with a row for each lane that is shown.
-        key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
-        num_steps: the number of steps, with all episodes that begin in them; 0 shows the start of an episode. By
-            default the first episode of every lane is shown: a lane whose episode has ended stands still until the last
-            one ends.
-        max_steps: a limit where ``num_steps`` is not given. By default 1000, with a warning that counts the lanes
-            whose episodes are longer.
-        size: height and width of the picture of a lane in pixels, or one number for both.
-        fps: steps per second; a GIF shows at most 50.
-        captions: whether to write step and return below the picture of each lane.
-        initial_memory: as in `jaxenv.unroll`.
+    Pictures are drawn by ``env.render`` inside ``jit``; no display is needed. ``path`` is the file: ``.gif``, ``.mp4``
+    (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments, with a row for each lane that is shown. All other
+    arguments are those of `jaxenv.film`. Of more than 50 frames per second a GIF leaves some out and keeps the speed.
 
     Returns:
         The path of the file.
 
     Raises:
-        ValueError: for an environment without pictures or with ``same_step`` restarts, another kind of file, a folder
-            that does not exist, or a number out of range.
+        ValueError: as `jaxenv.film`, and for another kind of file or a folder that does not exist.
         ImportError: if the library that writes the file is not installed.
 
     >>> import tempfile, jaxenv

@@ -14,17 +14,22 @@ from jaxenv._util.checks import is_known_array
 class Statistic:
     """A number, or an array of them, and whether there was data for it.
 
-    Outside compiled code ``float(statistic)`` and ``numpy.asarray(statistic)`` read it; a missing one is NaN. Inside
-    compiled code use ``value`` and ``valid``, which never make a NaN.
+    Outside compiled code ``value``, ``float(statistic)`` and ``numpy.asarray(statistic)`` read it; a missing one is
+    NaN. Compiled code makes no NaN: there ``value`` is 0 where the statistic is missing, and only ``valid`` tells.
+    Return the whole statistic from compiled code, not its ``value``.
 
     Attributes:
-        value: float32, 0 where the statistic is missing.
         valid: bool, False where the statistic is missing; in the shape of ``value`` without the axis of a vector
             reward.
     """
 
-    value: jax.Array
+    _or_zero: jax.Array  # float32, 0 where the statistic is missing
     valid: jax.Array
+
+    @property
+    def value(self) -> Any:
+        """The number, or an array of them, float32: NaN where it is missing, in compiled code 0."""
+        return np.asarray(self) if is_known_array(self._or_zero) else self._or_zero
 
     @classmethod
     def where(cls, valid: jax.Array, x: jax.Array) -> "Statistic":
@@ -32,7 +37,7 @@ class Statistic:
         return cls(jnp.where(valid, x, np.float32(0)), valid)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        value, valid = np.asarray(self.value), np.asarray(self.valid)
+        value, valid = np.asarray(self._or_zero), np.asarray(self.valid)
         valid = valid.reshape(valid.shape + (1,) * (value.ndim - valid.ndim))
         return np.asarray(np.where(valid, value, np.float32(np.nan)), dtype)
 
@@ -40,6 +45,6 @@ class Statistic:
         return float(np.asarray(self))
 
     def __repr__(self) -> str:
-        if is_known_array(self.value):
-            return f"Statistic({np.asarray(self).tolist()})"
+        if is_known_array(self._or_zero):
+            return f"Statistic({self.value.tolist()})"
         return f"Statistic(value={self.value!r}, valid={self.valid!r})"

@@ -8,12 +8,14 @@ from the device. Writers are context managers and close what they open.
 import csv
 import io
 import os
+import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, SupportsFloat, SupportsInt, TextIO
 
 from jaxenv._util import files, source
-from jaxenv._util.checks import check_folder, check_names, check_path, described
+from jaxenv._util.checks import check_bool, check_folder, check_names, check_path, described
 from jaxenv.rollout.metrics import to_host
 
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
@@ -147,26 +149,34 @@ class CSV(Writer):
 
 
 class TensorBoard(Writer):
-    """Event files for TensorBoard, one curve per metric.
+    """Event files for TensorBoard, one curve per metric. All points of a call are on disk when it returns.
 
     Args:
         path: the folder; it is created if it does not exist.
         against: names of counts among the metrics, such as ``"episodes"``, or ``"calls"``, the number of calls. Every
             metric is also drawn over the sum of each since the first call, as ``return_mean_vs_episodes``.
+        resume: leave out points that the folder holds already: a run that continues from its last checkpoint repeats
+            what it wrote after it.
 
     Raises:
         ValueError: if ``against`` is not a sequence of names.
         ImportError: if tensorboardX is not installed.
     """
 
-    def __init__(self, path: str | os.PathLike[str], against: Sequence[str] = ()):
+    def __init__(self, path: str | os.PathLike[str], against: Sequence[str] = (), resume: bool = False):
         path = check_folder("TensorBoard", "path", path)
         check_names("TensorBoard", "against", against)
+        check_bool("TensorBoard", "resume", resume)
         try:
-            from tensorboardX import SummaryWriter
+            from tensorboardX import event_file_writer, summary
+            from tensorboardX.proto import event_pb2
         except ImportError as missing:
             raise source.missing("TensorBoard", missing, "tensorboard") from missing
-        self._writer = SummaryWriter(str(path))
+        self._event, self._scalar = event_pb2.Event, summary.scalar
+        self._written = set(_points(path, event_pb2.Event)) if resume else set()
+        path.mkdir(parents=True, exist_ok=True)
+        # Files of one second would have one name. SummaryWriter flushes without the points in its queue.
+        self._file = event_file_writer.EventsWriter(str(path / "events"), f".{os.getpid()}.{time.time_ns()}")
         self._counts = dict.fromkeys(against, 0)
 
     def __call__(self, step: SupportsInt, metrics: Mapping[str, Any]) -> None:
@@ -182,14 +192,32 @@ class TensorBoard(Writer):
             self._counts[name] += counts[name]
         for name, value in flat.items():
             if value is not None:
-                self._writer.add_scalar(name, value, at)
+                self._add(name, value, at)
                 for count, total in self._counts.items():
                     if count != name:
-                        self._writer.add_scalar(f"{name}_vs_{count}", value, total)
-        self._writer.flush()
+                        self._add(f"{name}_vs_{count}", value, total)
+        self._file.flush()
+
+    def _add(self, name: str, value: float, step: int) -> None:
+        summary = self._scalar(name, value)
+        if (summary.value[0].tag, step) not in self._written:
+            self._file.write_event(self._event(summary=summary, step=step, wall_time=time.time()))
 
     def close(self) -> None:
-        self._writer.close()
+        self._file.close()
+
+
+def _points(folder: pathlib.Path, event: Any) -> Iterator[tuple[str, int]]:
+    """Yields tag and step of the points in event files: records of a length, 4 bytes, an event and 4 more bytes."""
+    for path in folder.glob("events.out.tfevents.*"):
+        content, start = path.read_bytes(), 12
+        while start <= len(content):
+            end = start + int.from_bytes(content[start - 12 : start - 4], "little")
+            if end > len(content):  # a run was killed while it wrote the event
+                break
+            found = event.FromString(content[start:end])
+            yield from ((value.tag, found.step) for value in found.summary.value)
+            start = end + 16
 
 
 class WandB(Writer):

@@ -116,32 +116,14 @@ class Rows:
 
 
 @tree.struct
-class Learner:
-    """The complete state of a run: saved and restored, it continues bit for bit.
+class Learner(evaluation.Learner):
+    """The state of a run; `evaluation.Learner` has the other fields.
 
     Attributes:
-        params: the weights of the network.
-        optimizer: the state of Adam.
-        statistics: ``()``, observations are not normalised.
-        rows: the rows to learn from, leaves ``[buffer_size, ...]``.
-        env_state: the state of the environment, leaves ``[B, ...]``.
-        timestep: the last TimeStep, ``[B]``.
-        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
-        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
-        key: the key of the run, a typed key ``()``.
-        update: int32 ``()``, the number of updates so far.
+        rows: the rows to learn from, leaves ``[buffer_size, ...]``. Observations are not normalised.
     """
 
-    params: Any
-    optimizer: Any
-    statistics: Any
     rows: PerLane[Rows]
-    env_state: PerLane[Any]
-    timestep: PerLane[jaxenv.TimeStep]
-    metrics: PerLane[Any]
-    hyperparameters: dict[str, jax.Array]
-    key: jax.Array
-    update: jax.Array
 
 
 @tree.struct
@@ -253,21 +235,22 @@ def make_train(
         mask = timestep.env_info.get("action_mask", ())
         valid = data.transition_mask(timestep, last)
         new = Rows(info["observation"], mask, info["target"], info["value"], return_ * sign[:-1], valid)
+        new = data.mask_non_finite(new, valid)
         return jax.tree.map(lambda x: x.reshape(valid.size, *x.shape[2:]), new)
 
     # === 3. Optimise: imitate the search and predict the outcome ======================================================
 
     def loss(params: Any, settings: Config, batch: Rows) -> tuple[jax.Array, Losses]:
         logits, values = heads(params, batch.observation)
-        weight = lanes.weights(batch.valid)
+        mean = lanes.means(batch.valid)
         log_probability = jax.nn.log_softmax(distributions.masked(logits, batch.mask))
         cross_entropy = -jnp.sum(batch.target * log_probability, axis=-1)
         squared_error = 0.5 * ((values - batch.return_) / config.value_scale) ** 2
         losses = Losses(
-            policy_loss=jnp.sum(weight * cross_entropy),
-            value_loss=jnp.sum(weight * squared_error),
-            entropy=jnp.sum(weight * jax.scipy.special.entr(batch.target).sum(axis=-1)),
-            improvement=jnp.sum(weight * (batch.found - values)),
+            policy_loss=mean(cross_entropy),
+            value_loss=mean(squared_error),
+            entropy=mean(jax.scipy.special.entr(batch.target).sum(axis=-1)),
+            improvement=mean(batch.found - values),
         )
         return losses.policy_loss + settings.value_cost * losses.value_loss, losses
 

@@ -26,7 +26,7 @@ from jaxenv import data, random, rollout, tree
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import DeviceLanes, LaneBuffer, PerLane, Train
+from jaxenv.training.lanes import DeviceLanes, LaneBuffer, Train
 from jaxenv.training.networks import MLP, Reader, Torso
 
 # The parts of a row that the buffer keeps.
@@ -111,34 +111,16 @@ class Config(RunConfig):
 
 
 @tree.struct
-class Learner:
-    """The complete state of a run: saved and restored, it continues bit for bit.
+class Learner(evaluation.Learner):
+    """The state of a run; `evaluation.Learner` has the other fields.
 
     Attributes:
-        params: the weights of the network.
         target: the weights of the target network.
-        optimizer: the state of Adam.
-        statistics: the statistics of the observations, ``()`` if they are not normalised.
         buffer: the `data.ReplayState`, which holds raw observations.
-        env_state: the state of the environment, leaves ``[B, ...]``.
-        timestep: the last TimeStep, ``[B]``.
-        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
-        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
-        key: the key of the run, a typed key ``()``.
-        update: int32 ``()``, the number of updates so far.
     """
 
-    params: Any
     target: Any
-    optimizer: Any
-    statistics: Any
     buffer: LaneBuffer
-    env_state: PerLane[Any]
-    timestep: PerLane[jaxenv.TimeStep]
-    metrics: PerLane[Any]
-    hyperparameters: dict[str, jax.Array]
-    key: jax.Array
-    update: jax.Array
 
 
 @tree.struct
@@ -245,23 +227,24 @@ def make_train(
         rows, last = batch.split()
         rows = dataclasses.replace(rows, timestep=jax.vmap(see)(rows.timestep))
         transitions = data.to_n_step_transitions(rows, see(last), config.n_step, settings.gamma)
-        return jax.tree.map(lambda x: x[0], transitions), batch
+        transitions = jax.tree.map(lambda x: x[0], transitions)
+        return data.mask_non_finite(transitions, transitions.valid), batch
 
     def targets(settings: Config, learner: Learner, transitions: data.Transitions) -> jax.Array:
         observation, mask = transitions.next_observation
         values = q_values(learner.target, observation)
         chosen_by = q_values(learner.params, observation) if config.double else values
         value = _of_action(values, jnp.argmax(distributions.masked(chosen_by, mask), axis=-1))
-        return transitions.reward + settings.gamma * transitions.discount * value
+        return transitions.target(value, settings.gamma)
 
     def loss(params: Any, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
         index = transitions.action.astype(jnp.int32) - np.int32(pi.first)
         q_value = _of_action(q_values(params, transitions.observation[0]), index)
         error = q_value - target
         each = weight * (optax.huber_loss(error) if config.loss == "huber" else 0.5 * error**2)
-        fraction = lanes.weights(transitions.valid)
-        mean = Losses(*(jnp.sum(fraction * x) for x in (each, q_value, jnp.abs(error))))
-        return mean.loss, (mean, error)
+        mean = lanes.means(transitions.valid)
+        losses = Losses(*map(mean, (each, q_value, jnp.abs(error))))
+        return losses.loss, (losses, error)
 
     def learn(settings: Config, progress: jax.Array, learner: Learner) -> tuple[Learner, Losses]:
         adam = optimizer(settings.max_gradient_norm)

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import rollout, tree
-from jaxenv._util.checks import INT32_MAX, check_bool
+from jaxenv._util.checks import INT32_MAX, check_bool, is_known_array
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
 from jaxenv.training.config import RunConfig, check_config
@@ -18,6 +19,33 @@ from jaxenv.tree._structure import mismatch
 from jaxenv.wrappers import BatchWrapper, stack
 
 L = TypeVar("L")
+
+
+@tree.struct
+class Learner:
+    """The complete state of a run: saved and restored, it continues bit for bit. Each learner adds its own fields.
+
+    Attributes:
+        params: the weights of the network.
+        optimizer: the state of Adam.
+        statistics: the statistics of the observations, ``()`` if they are not normalised.
+        env_state: the state of the environment, leaves ``[B, ...]``.
+        timestep: the last TimeStep, ``[B]``.
+        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
+        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
+        key: the key of the run, a typed key ``()``.
+        update: int32 ``()``, the number of updates so far.
+    """
+
+    params: Any
+    optimizer: Any
+    statistics: Any
+    env_state: PerLane[Any]
+    timestep: PerLane[TimeStep]
+    metrics: PerLane[Any]
+    hyperparameters: dict[str, jax.Array]
+    key: jax.Array
+    update: jax.Array
 
 
 @tree.struct
@@ -90,6 +118,14 @@ def environments(
         rule = f"eval_env must not have {type(found).__name__}, which is for training"
         raise ValueError(f"{name}: {rule}: jaxenv.make(..., mode='eval') makes it, got {eval_env!r}")
     return env, eval_env
+
+
+def longest_episode(env: Environment) -> int | None:
+    """Returns the longest time limit of the lanes in steps; ``None`` if there is none, or it is traced."""
+    longest = env._longest_episode
+    if not is_known_array(longest) or (steps := int(np.max(longest))) == INT32_MAX:
+        return None
+    return steps
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:

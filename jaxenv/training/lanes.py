@@ -146,11 +146,20 @@ class DeviceLanes:
         """Averages over the devices: gradients, or values in a loss that do not depend on the weights."""
         return values if self.mesh is None else jax.lax.pmean(values, AXIS)
 
-    def weights(self, valid: jax.Array) -> jax.Array:
-        """Returns weights ``[N]`` with which sums, averaged over the devices, are means over all valid rows."""
+    def means(self, valid: jax.Array) -> Callable[[jax.Array], jax.Array]:
+        """Returns a function that sums the valid rows of ``x``, ``[..., N]``, divided by their number.
+
+        Averaged over the devices, its results are means over all valid rows. Rows that are not valid may be NaN.
+        """
         weight = valid.astype(jnp.float32)
         count = self.mean(weight.sum())
-        return weight / jnp.where(count > 0, count, np.float32(1))
+        weight = weight / jnp.where(count > 0, count, np.float32(1))
+
+        def mean(x: jax.Array) -> jax.Array:
+            mask, weights = (jnp.broadcast_to(y, x.shape) for y in (valid, weight))
+            return jnp.sum(weights * jnp.where(mask, x, np.float32(0)))
+
+        return mean
 
     def train(
         self, env: Environment, learner: type[L], curve: type, init: Callable[..., L], iteration: Callable[..., Any]

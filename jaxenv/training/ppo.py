@@ -92,32 +92,14 @@ class Config(RunConfig):
 
 
 @tree.struct
-class Learner:
-    """The complete state of a run: saved and restored, it continues bit for bit.
+class Learner(evaluation.Learner):
+    """The state of a run; `evaluation.Learner` has the other fields.
 
     Attributes:
-        params: the weights of the network.
-        optimizer: the state of Adam.
-        statistics: the statistics of the observations, ``()`` if they are not normalised.
         memory: the memory of the network, float32 ``[B, n]``; ``()`` without one.
-        env_state: the state of the environment, leaves ``[B, ...]``.
-        timestep: the last TimeStep, ``[B]``.
-        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
-        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
-        key: the key of the run, a typed key ``()``.
-        update: int32 ``()``, the number of updates so far.
     """
 
-    params: Any
-    optimizer: Any
-    statistics: Any
     memory: PerLane[Any]
-    env_state: PerLane[Any]
-    timestep: PerLane[jaxenv.TimeStep]
-    metrics: PerLane[Any]
-    hyperparameters: dict[str, jax.Array]
-    key: jax.Array
-    update: jax.Array
 
 
 @tree.struct
@@ -266,7 +248,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
         else:
             _, values, _ = heads(learner.params, data.with_last(info["observation"], last_observation))
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
-        estimates = values[:-1], advantage
+        estimates, valid = (values[:-1], advantage), data.transition_mask(rows.timestep, last)
         batch = _Batch(
             observation=info["observation"],
             mask=info["mask"],
@@ -275,8 +257,9 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             advantage=advantage,
             value=values[:-1] if config.clip_value else (),
             return_=return_,
-            valid=data.transition_mask(rows.timestep, last),
+            valid=valid,
         )
+        batch = data.mask_non_finite(batch, valid)
         if config.recurrent:  # whole lanes [B, T, ...], with the memory that they had before the unroll
             batch = jax.tree.map(
                 lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, starts=env.episode_starts(rows.timestep))
@@ -292,12 +275,13 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             batch = dataclasses.replace(rows, memory=batch.memory)
         inputs, values, _ = heads(params, batch.observation, batch.memory, batch.starts)
         inputs = distributions.masked(inputs, batch.mask)
-        weight = lanes.weights(batch.valid)
+        mean = lanes.means(batch.valid)
         advantage = batch.advantage
         if config.normalize_advantage:
-            advantage = advantage - lanes.mean(jnp.sum(weight * advantage))
-            advantage = advantage / (jnp.sqrt(lanes.mean(jnp.sum(weight * advantage**2))) + 1e-8)
+            advantage = advantage - lanes.mean(mean(advantage))
+            advantage = advantage / (jnp.sqrt(lanes.mean(mean(advantage**2))) + 1e-8)
         log_ratio = pi.log_probability(inputs, batch.sample) - batch.log_probability
+        log_ratio = jnp.where(batch.valid, log_ratio, np.float32(0))  # in other rows the ratio may overflow
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
         surrogate = jnp.minimum(ratio * advantage, clipped * advantage)
@@ -306,13 +290,13 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             moved = jnp.clip(values - batch.value, -settings.clip, settings.clip)
             squared_error = jnp.maximum(squared_error, 0.5 * (batch.value + moved - batch.return_) ** 2)
         entropy = pi.entropy(inputs)
-        total = jnp.sum(weight * (settings.value_cost * squared_error - surrogate - settings.entropy_cost * entropy))
+        total = mean(settings.value_cost * squared_error - surrogate - settings.entropy_cost * entropy)
         losses = Losses(
-            policy_loss=-jnp.sum(weight * surrogate),
-            value_loss=jnp.sum(weight * squared_error),
-            entropy=jnp.sum(weight * entropy),
-            kl=jnp.sum(weight * (ratio - 1 - log_ratio)),
-            clip_fraction=jnp.sum(weight * (jnp.abs(ratio - 1) > settings.clip)),
+            policy_loss=-mean(surrogate),
+            value_loss=mean(squared_error),
+            entropy=mean(entropy),
+            kl=mean(ratio - 1 - log_ratio),
+            clip_fraction=mean(jnp.abs(ratio - 1) > settings.clip),
         )
         return total, losses
 

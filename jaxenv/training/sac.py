@@ -110,36 +110,20 @@ class Weights:
 
 
 @tree.struct
-class Learner:
-    """The complete state of a run: saved and restored, it continues bit for bit.
+class Learner(evaluation.Learner):
+    """The state of a run; `evaluation.Learner` has the other fields.
 
     Attributes:
         params: the `Weights`.
         target: the weights of the target critics, leaves ``[2, ...]``.
-        optimizer: the state of Adam.
-        statistics: the statistics of the observations, ``()`` if they are not normalised.
         buffer: the `data.ReplayState`, which holds raw observations.
         noise: the noise of the last actions, float32 ``[B, n]``.
-        env_state: the state of the environment, leaves ``[B, ...]``.
-        timestep: the last TimeStep, ``[B]``.
-        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
-        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
-        key: the key of the run, a typed key ``()``.
-        update: int32 ``()``, the number of updates so far.
     """
 
     params: Weights
     target: Any
-    optimizer: Any
-    statistics: Any
     buffer: LaneBuffer
     noise: PerLane[jax.Array]
-    env_state: PerLane[Any]
-    timestep: PerLane[jaxenv.TimeStep]
-    metrics: PerLane[Any]
-    hyperparameters: dict[str, jax.Array]
-    key: jax.Array
-    update: jax.Array
 
 
 @tree.struct
@@ -269,6 +253,7 @@ def make_train(
     def sample(learner: Learner, key: jax.Array) -> data.Transitions:
         _, windows = seen.sample(learner.statistics, learner.buffer, key, batch_size)
         batch = jax.tree.map(lambda x: x[0], data.to_transitions(*windows.split()))
+        batch = data.mask_non_finite(batch, batch.valid)
         observation, next_observation = read(batch.observation), read(batch.next_observation)
         return dataclasses.replace(batch, observation=observation, next_observation=next_observation)
 
@@ -295,13 +280,13 @@ def make_train(
         value = jnp.min(values(fixed.critics, batch.observation, action), axis=0)
         cost = temperature * log_p - value
 
-        weight = lanes.weights(batch.valid)
-        entropy = -jnp.sum(weight * jax.lax.stop_gradient(log_p))
-        actor_loss, critic_loss = jnp.sum(weight * cost), jnp.sum(weight[None] * squared_error)
+        mean = lanes.means(batch.valid)
+        entropy = -mean(jax.lax.stop_gradient(log_p))
+        actor_loss, critic_loss = mean(cost), mean(squared_error)
         total = actor_loss + critic_loss
         if config.learn_temperature:
             total += params.log_temperature * (entropy - target_entropy)
-        return total, Losses(actor_loss, critic_loss / 2, jnp.sum(weight * value), entropy, temperature)
+        return total, Losses(actor_loss, critic_loss / 2, mean(value), entropy, temperature)
 
     def learn(learner: Learner) -> tuple[Learner, Losses]:
         settings = tree.rebuild(config, **learner.hyperparameters)
@@ -366,7 +351,7 @@ def soft_target(
         temperature: weight of the entropy.
         gamma: discount rate.
     """
-    return batch.reward + gamma * batch.discount * (jnp.min(next_values, axis=0) - temperature * log_p)
+    return batch.target(jnp.min(next_values, axis=0) - temperature * log_p, gamma)
 
 
 def _next_noise(noise: jax.Array, starts: jax.Array, stream: random.Stream, correlation: Any) -> jax.Array:

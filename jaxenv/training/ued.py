@@ -24,6 +24,7 @@ The file reads from top to bottom: the config, the state of a run, `make_train` 
 """
 
 import dataclasses
+import warnings
 from typing import Any, Literal
 
 import jax
@@ -172,6 +173,7 @@ def make_train(
     if mesh is not None:
         raise ValueError(f"ued: mesh must be None for the curriculum {config.curriculum!r}, got {mesh}")
     _check_levels(config, env)
+    _warn_of_long_episodes(owner, config, env)
     if config.curriculum == "paired":
         return paired.make_train(config, env, eval_env)
     lanes = DeviceLanes(config, mesh)
@@ -227,7 +229,10 @@ def make_train(
     # === 1. Choose the levels of an update ============================================================================
 
     def choose(learner: Learner) -> tuple[Learner, jax.Array, jax.Array, jax.Array]:
-        """Returns the learner with levels, their places in the buffer and best returns, and which come from there."""
+        """Returns the learner with levels, their places in the buffer and best returns, and which come from there.
+
+        The places of other levels are the numbers of their lanes.
+        """
         key, level_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(learner.key, learner.update), 1))
         is_filled = learner.buffer.size >= np.int32(np.ceil(config.fill * config.capacity))
         replays = is_filled & (jax.random.uniform(key) < config.replay_probability)
@@ -240,7 +245,12 @@ def make_train(
             return state, sample.levels, sample.place, sample.notes
 
         def others(make_levels: Any) -> Any:
-            return lambda: (learner.buffer, make_levels(), jnp.zeros(env.num_envs, jnp.int32), jnp.asarray(no_return))
+            return lambda: (
+                learner.buffer,
+                make_levels(),
+                jnp.arange(env.num_envs, dtype=jnp.int32),
+                jnp.asarray(no_return),
+            )
 
         branches = [others(lambda: jaxenv.sample_level(env, level_key)), replay]
         if config.curriculum == "accel":
@@ -287,6 +297,8 @@ def make_train(
     ) -> Learner:
         (values, advantages), last = estimates, learner.timestep
         max_return = jnp.maximum(max_return, level_scores.max_return(rows, last))
+        is_same = place[:, None] == place[None]  # several lanes may replay one level
+        max_return = jnp.max(jnp.where(is_same, max_return[None], -jnp.inf), axis=1)
         if config.score == "max_monte_carlo":
             scores, valid = level_scores.max_monte_carlo(rows, last, values, max_return)
         else:
@@ -303,6 +315,21 @@ def make_train(
         return learner, ppo.Losses(policy_loss=zero, value_loss=zero, entropy=zero, kl=zero, clip_fraction=zero)
 
     return lanes.train(env, Learner, Curve, init, iteration)
+
+
+def _warn_of_long_episodes(owner: str, config: Config, env: jaxenv.Environment) -> None:
+    """Warns if the time limit allows an episode that is longer than an update, which scores no level."""
+    limit = evaluation.longest_episode(env)
+    if limit is None or limit <= config.num_steps:
+        return
+    effect = {
+        "plr": "no level is replayed",
+        "sfl": "no candidate is kept",
+        "paired": "the adversary is not paid",
+    }.get(config.curriculum, "nothing is learned")
+    rule = f"num_steps must be at least {limit}, the time limit of {env}, got {config.num_steps}"
+    reason = f"a level is scored by episodes that end within an update, and where none does, {effect}"
+    warnings.warn(f"{owner}: {rule}: {reason}", stacklevel=3)
 
 
 def _check_levels(config: Config, env: jaxenv.Environment) -> None:

@@ -15,6 +15,7 @@ from jaxenv import cli, rollout
 from jaxenv.cli import train
 from jaxenv.training import ppo, presets, seeds
 from tests.cli.commands import printed_json, refusal
+from tests.rollout.test_writers import points
 from tests.training import drift
 
 pytestmark = pytest.mark.usefixtures("drifting")
@@ -151,6 +152,16 @@ def test_a_run_prints_its_learner_and_a_line_per_evaluation(capsys, tmp_path):
     assert out[6].startswith("2 seeds in ")
 
 
+def test_the_table_of_a_curriculum_shows_how_far_its_buffer_is_filled(capsys, tmp_path, monkeypatch):
+    rows = seeds.rows
+    filled = lambda run: [{**row, "buffer_fill": row["steps"] / 400 + row["seed"] / 10} for row in rows(run)]  # noqa: E731
+    monkeypatch.setattr(seeds, "rows", filled)
+    assert cli.main(run(tmp_path, "--seeds", "2")) == 0
+    header, *lines = capsys.readouterr().out.splitlines()[1:6]
+    assert header.split()[-1] == "buffer_fill"
+    assert [line.split()[-1] for line in lines] == ["0.3", "0.55", "0.8", "1.05"]
+
+
 def test_a_resumed_run_says_where_it_starts(capsys, tmp_path):
     next(seeds.train(drift.Config(), 1, folder=tmp_path / "run"))
     (tmp_path / "empty").mkdir()
@@ -210,16 +221,40 @@ def test_writers_get_every_evaluation_once_also_of_a_resumed_run(tmp_path, monke
     stopped = seeds.train(drift.Config(), 2, folder=tmp_path)
     next(stopped), next(stopped), stopped.close()
     assert cli.main(run(tmp_path, "--resume", *options)) == 0
-    assert written[0] == ((tmp_path / "tensorboard",), {})
+    assert written[0] == ((tmp_path / "tensorboard",), {"resume": True})
     assert written[1][0] == ("drifts",)
     assert written[1][1]["config"]["algorithm"] == "drift"
-    assert [step for step, _ in written[2:]] == [300, 400]
+    # The evaluation of the last checkpoint, too: the run may have been killed before it was written.
+    assert [step for step, _ in written[2:]] == [200, 300, 400]
     curve = seeds.rows(*seeds.train(drift.Config(), 2, folder=tmp_path, resume=True))
     for number, (_, metrics) in enumerate(written[2:]):
-        first, second = curve[2 * (2 + number) :][:2]
+        first, second = curve[2 * (1 + number) :][:2]
         assert metrics["seed1/eval_return"] == pytest.approx(second["eval_return"])
         assert metrics["eval_return"] == pytest.approx((first["eval_return"] + second["eval_return"]) / 2)
-        assert metrics["steps_per_second"] > 0
+        assert ("steps_per_second" in metrics) == (number > 0)
+    assert cli.main(run(tmp_path, "--resume", *options)) == 0  # a complete run
+    assert [step for step, _ in written[7:]] == [400]
+
+
+def test_tensorboard_has_every_point_once_after_a_run_was_killed_and_resumed(tmp_path):
+    pytest.importorskip("tensorboardX")
+    options = "--seeds", "2", "--tensorboard"
+    assert cli.main(run(tmp_path / "whole", *options)) == 0
+    stopped = seeds.train(drift.Config(), 2, folder=tmp_path / "run")
+    for _ in range(3):  # killed before it wrote the third evaluation
+        next(stopped)
+    stopped.close()
+    with rollout.TensorBoard(tmp_path / "run" / "tensorboard") as writer:
+        for row in (seeds.rows(*seeds.train(drift.Config(), 2, folder=tmp_path / "whole", resume=True)))[:4:2]:
+            writer(row["steps"], {"seed0/eval_return": row["eval_return"]})
+    assert cli.main(run(tmp_path / "run", *options, "--resume")) == 0
+    found = points(tmp_path / "run" / "tensorboard")
+    assert len(found) == len(set(found))
+    expected = [point for point in points(tmp_path / "whole" / "tensorboard") if point[2] > 200]
+    missing = {(name, step) for name, _, step in expected} - {(name, step) for name, _, step in found}
+    assert missing == {("steps_per_second", 300)}  # which only the killed run knew
+    returns = [step for name, _, step in found if name == "seed0/eval_return"]
+    assert sorted(returns) == [100, 200, 300, 400]
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------

@@ -11,14 +11,14 @@ class Model:
 
     def insert(self, levels, scores, mask, notes):
         self.time += 1
-        entries = {}
-        for level, score, chosen, note in zip(levels, scores, mask, notes, strict=True):
-            if chosen and math.isfinite(score):
-                entries.pop(level, None)  # the last one counts, at its own position
-                entries[level] = {"level": level, "score": score, "note": note, "time": self.time}
+        entries = {
+            level: {"level": level, **found, "time": self.time}
+            for level, found in merged(levels, scores, mask, notes).items()
+        }
         for place in self.places:
             if place is not None and place["level"] in entries:
-                place.update(entries.pop(place["level"]))
+                new = entries.pop(place["level"])
+                place.update(new, note=max(place["note"], new["note"]))
         score_of = lambda place: -math.inf if self.places[place] is None else self.places[place]["score"]  # noqa: E731
         worst = sorted(range(len(self.places)), key=score_of)
         for entry, place in zip(sorted(entries.values(), key=lambda e: -e["score"]), worst, strict=False):
@@ -26,9 +26,9 @@ class Model:
                 self.places[place] = entry
 
     def update(self, places, scores, mask, notes):
-        for place, score, chosen, note in zip(places, scores, mask, notes, strict=True):
-            if chosen and math.isfinite(score) and 0 <= place < self.size:
-                self.places[place].update(score=score, note=note)
+        for place, found in merged(places, scores, mask, notes).items():
+            if 0 <= place < self.size:
+                self.places[place].update(found)
 
     def use(self, places):
         self.time += 1
@@ -50,6 +50,18 @@ class Model:
         mixed = zip(shares(of_score), shares(stale), strict=True)
         weights = [(1 - staleness) * a + staleness * b for a, b in mixed]
         return weights + [0.0] * (len(self.places) - len(used))
+
+
+def merged(names, scores, mask, notes):
+    """The mean score and the greatest note of each name, in the order of the last entries."""
+    found = {}
+    for name, score, chosen, note in zip(names, scores, mask, notes, strict=True):
+        if chosen and math.isfinite(score):
+            found[name] = [*found.pop(name, []), (score, note)]
+    return {
+        name: {"score": math.fsum(score for score, _ in given) / len(given), "note": max(note for _, note in given)}
+        for name, given in found.items()
+    }
 
 
 def shares(values):

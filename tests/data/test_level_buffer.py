@@ -50,7 +50,7 @@ def test_random_calls_leave_what_a_model_in_plain_python_holds(capacity, num_lev
     insert, update, sample = jax.jit(buffer.insert), jax.jit(buffer.update), jax.jit(buffer.sample, static_argnums=2)
     state = buffer.init(numbered([0]), jnp.zeros(1, jnp.int32))
     for step in range(60):
-        scores = rng.integers(-4, 5, num_levels).astype(np.float32) / 4  # with ties
+        scores = rng.integers(-4, 5, num_levels).astype(np.float32) * 27720  # with ties; means of up to 12 are exact
         scores[rng.random(num_levels) < 0.1] = np.nan
         mask, notes = rng.random(num_levels) < 0.8, rng.integers(0, 100, num_levels, np.int32)
         if step % 3 == 0:
@@ -67,6 +67,38 @@ def test_random_calls_leave_what_a_model_in_plain_python_holds(capacity, num_lev
             model.update(places.tolist(), scores.tolist(), mask, notes.tolist())
         assert_same(state, model)
     assert model.size == capacity
+
+
+@pytest.mark.parametrize("call", ["insert", "update"])
+def test_a_level_that_several_lanes_play_gets_the_mean_score_and_the_greatest_notes_of_those_that_count(call):
+    buffer, played = LevelBuffer(4), np.array([7, 5, 7, 7, 6, 7])
+    scores = jnp.array([0.5, 0.25, 2.0, 9.0, 0.125, 1.25])
+    notes = {"best": jnp.array([0.5, 0.1, 0.9, 4.0, -1, 0.2]), "solved": jnp.array([0, 0, 1, 1, 0, 0], bool)}
+    notes["pair"] = jnp.array([[1, 8], [0, 0], [5, 3], [9, 9], [0, 0], [2, 2]])
+    mask = np.array([True, True, True, False, True, True])
+    state = buffer.init(numbered([0]), jax.tree.map(lambda x: x[:1], notes))
+    if call == "insert":
+        state = buffer.insert(state, numbered(played), scores, mask, notes)
+    else:
+        old = {"best": jnp.full(3, 2.0), "solved": jnp.ones(3, bool), "pair": jnp.full((3, 2), 7)}
+        state = buffer.insert(state, numbered([5, 6, 7]), jnp.array([3.0, 2.0, 1.0]), None, old)
+        state = buffer.update(state, played - 5, scores, mask, notes)
+    assert int(state.size) == 3
+    at = as_numbers(state).index(7)
+    assert float(state.scores[at]) == 1.25
+    assert jax.tree.map(lambda x: x[at].tolist(), state.notes) == {
+        "best": np.float32(0.9).item(),
+        "solved": True,
+        "pair": [5, 8],
+    }
+
+
+def test_a_stored_level_that_is_inserted_again_keeps_its_greater_note():
+    buffer = LevelBuffer(4)
+    state = buffer.insert(buffer.init(numbered([0]), jnp.zeros(1)), numbered([1, 2]), jnp.ones(2), None, jnp.ones(2))
+    state = buffer.insert(state, numbered([2, 1]), jnp.array([0.25, 0.5]), None, jnp.array([0.5, 3.0]))
+    stored = zip(as_numbers(state)[:2], state.scores.tolist(), state.notes.tolist(), strict=False)
+    assert sorted(stored) == [(1, 0.5, 3.0), (2, 0.25, 1.0)]
 
 
 def test_the_best_levels_of_a_long_stream_remain():
@@ -88,7 +120,7 @@ def test_negative_zero_and_nan_in_a_level_are_told_apart_by_their_bits():
     levels = jnp.array([0.0, -0.0, np.nan, np.nan])
     state = buffer.insert(buffer.init(levels), levels, jnp.arange(4.0))
     assert int(state.size) == 3
-    assert sorted(state.scores[:3].tolist()) == [0, 1, 3]
+    assert sorted(state.scores[:3].tolist()) == [0, 1, 2.5]
 
 
 def test_levels_with_the_same_hash_are_compared():

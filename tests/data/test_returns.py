@@ -208,6 +208,70 @@ def test_v_trace_does_not_read_the_ratio_of_an_ignored_action():
     assert jnp.isfinite(gradient(with_nan)).all()
 
 
+# --- values that do not count ----------------------------------------------------------------------------------------
+
+
+def with_nan(mode):
+    """The stream with NaN in each value that the end of a task, or the mode, keeps out of the targets."""
+    rows, values, final_values, log_rhos = stream(mode)
+    terminated = (rows.step_type == LAST) & (rows.discount == 0)
+    if mode == "next_step":
+        return rows, np.where(terminated, np.float32(np.nan), values), None, log_rhos
+    truncated = (rows.step_type == LAST) & ~terminated
+    return rows, values, np.where(truncated, final_values, np.float32(np.nan)), log_rhos
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_value_that_does_not_count_may_be_nan(mode, lambda_):
+    coefficients = np.float32(0.9), np.float32(lambda_)
+    given, wanted = everything(*with_nan(mode), *coefficients), everything(*stream(mode), *coefficients)
+    unread = np.isnan(with_nan(mode)[1][:-1])
+    assert np.isnan(np.concatenate([x.ravel() for x in with_nan(mode)[1:3] if x is not None])).sum() > 5
+    for name, result in wanted.items():
+        for found, right in zip(jax.tree.leaves(given[name]), jax.tree.leaves(result), strict=True):
+            np.testing.assert_array_equal(found[~unread], right[~unread], err_msg=name)
+            np.testing.assert_array_equal(found[unread], 0, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_value_that_does_not_count_leaves_gradients_as_they_are(mode):
+    def total(coefficients, log_rhos, values, final_values, rows):
+        results = everything(rows, values, final_values, log_rhos, *coefficients)
+        valid = data.transition_mask(*split(rows), mode)
+        return sum(jnp.sum(x, where=valid) for x in jax.tree.leaves(results))
+
+    slopes = jax.grad(total, argnums=(0, 1))
+    # At 0, too, gamma and lambda have the slopes of the values that they would let in.
+    for coefficients in ((0.9, 0.7), (0.0, 0.7), (0.9, 0.0), (0.9, 1.0)):
+        coefficients = tuple(map(np.float32, coefficients))
+        (rows, values, final_values, log_rhos), clean = with_nan(mode), stream(mode)
+        found = slopes(coefficients, log_rhos, values, final_values, rows)
+        right = slopes(coefficients, clean[3], clean[1], clean[2], rows)
+        chex.assert_trees_all_close(found, right, rtol=1e-5, atol=1e-5)
+    assert np.isfinite(jax.grad(total, argnums=2)(coefficients, log_rhos, values, final_values, rows)).all()
+
+
+def test_the_values_inside_an_episode_are_not_read_by_its_discounted_return():
+    rows = TimeStep(
+        np.array([[FIRST], [MID], [MID], [LAST]], np.int32),
+        np.array([[0], [1], [2], [4]], np.float32),
+        np.array([[1], [1], [1], [1]], np.float32),
+        env_info={},
+    )
+    values = np.array([[np.nan], [np.nan], [np.nan], [8]], np.float32)
+    assert data.discounted_return(*split(rows), values, gamma=0.5)[:, 0].tolist() == [4, 6, 8]
+
+
+@pytest.mark.parametrize("solve", [data.returns._one_by_one, data.returns._in_parallel])
+def test_a_nan_stays_in_its_episode(solve):
+    continues = np.array([True, True, False, True, False, True, False])[:, None]
+    factor = np.where(continues, np.float32(0.5), 0).astype(np.float32)
+    offset = np.array([1, 1, 1, np.nan, 1, 1, 1], np.float32)[:, None]
+    found = solve(jnp.asarray(offset), jnp.asarray(factor), jnp.asarray(continues), jnp.full(1, jnp.nan))
+    np.testing.assert_array_equal(found[:, 0], [1.75, 1.5, 1, np.nan, 1, 1.5, 1])
+
+
 # --- the table -----------------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,19 @@ def several(mode, n, gamma=0.5):
     return jax.device_get(fn(*unrolled(mode), n, np.float32(gamma), mode))
 
 
+# --- targets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_target_bootstraps_by_the_discount_and_ignores_the_value_where_it_is_zero():
+    transitions = data.Transitions(reward=jnp.array([1.0, 2, 4]), discount=jnp.array([1.0, 0.5, 0]))
+    values = jnp.array([8.0, 16, np.nan])
+    assert transitions.target(values, 0.5).tolist() == [5, 6, 4]
+    slope = jax.grad(lambda gamma, values: transitions.target(values, gamma).sum(), argnums=(0, 1))
+    assert jax.tree.map(lambda x: x.tolist(), slope(0.5, values)) == (16, [0.5, 0.25, 0])
+    several = data.Transitions(reward=jnp.ones((3, 2)), discount=transitions.discount)
+    assert several.target(values[:, None] * jnp.array([[1.0, 2]]), 0.5).tolist() == [[5, 9], [5, 9], [1, 1]]
+
+
 # --- one step ---------------------------------------------------------------------------------------------------------
 
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import jaxenv
 from jaxenv import interop, specs
-from jaxenv.interop import gymnax, gymnax_v0
+from jaxenv.interop import brax, gymnax, gymnax_v0, stable_baselines3, stoa
 from tests.errors import like
 from tests.packages import imported
 
@@ -95,3 +96,27 @@ def test_without_gymnax_the_error_names_the_command_of_the_extra(use, monkeypatc
         monkeypatch.setitem(sys.modules, f"gymnax.{module}", None)
     with pytest.raises(ImportError, match=r'^gymnax is not.* ".*\[gymnax\]"'):
         use()
+
+
+# What exports an environment of one agent, and which wrapper makes lanes of agents for it.
+ONE_AGENT = {
+    "to_gymnax": (lambda id: interop.to_gymnax(id), ""),
+    "to_brax": (lambda id: brax.BraxEnv(jaxenv.make(id, autoreset=None)), ""),
+    "to_stoa": (lambda id: stoa.StoaEnv(jaxenv.make(id, autoreset=None)), ""),
+    "to_dm_env": (lambda id: interop.to_dm_env(id), ""),
+    "to_gymnasium": (lambda id: interop.to_gymnasium(id), ""),
+    "to_gymnasium_vector": (lambda id: interop.to_gymnasium_vector(id, 2), "put AgentsAsLanes in wrappers, or "),
+    "to_stable_baselines3": (lambda id: interop.to_stable_baselines3(id, 2), "put AgentsAsLanes in wrappers, or "),
+}
+
+
+@pytest.mark.parametrize("name", ONE_AGENT)
+def test_a_game_is_refused_where_one_agent_is_exported_and_the_error_says_what_to_use(name, monkeypatch):
+    export, fold = ONE_AGENT[name]
+    for package in {"to_gymnax": ["gymnax"], "to_dm_env": ["dm_env"]}.get(name, []):
+        imported(package)
+    monkeypatch.setattr(stable_baselines3, "_vec_env_class", lambda: None)
+    with pytest.raises(ValueError, match=rf"^{name}: env .*CoinGame.* has 2: {fold}use to_jaxmarl or to_pettingzoo$"):
+        export("CoinGame-v0")
+    with pytest.raises(ValueError, match=rf"^{name}: env .*ConnectFour.* has 2: put Opponent .*or use to_pettingzoo$"):
+        export("ConnectFour-v0")

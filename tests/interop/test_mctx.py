@@ -107,6 +107,40 @@ def test_a_time_limit_is_worth_the_prediction_and_cuts_the_tree():
     assert node.reward[1] in (0, 1)
 
 
+class Fragile(Coin):
+    """A coin whose observation at the end and whose reward after it are NaN."""
+
+    def transition(self, state, action, stream):
+        after = super().transition(state, action, stream)
+        nan = jnp.float32(np.nan)
+        return dataclasses.replace(after, reward=jnp.where(after.state["throws"] > 3, nan, after.reward))
+
+    def observe(self, state):
+        return jnp.where(state["throws"] >= 3, jnp.float32(np.nan), state["throws"].astype(jnp.float32))
+
+    def observation_spec(self):
+        return specs.Array((), np.float32)
+
+
+def test_a_prediction_at_the_end_of_a_task_and_a_reward_after_it_may_be_nan():
+    def predict(params, key, state, timestep):
+        return jnp.stack([timestep.observation, jnp.zeros_like(timestep.observation)], axis=1), timestep.observation
+
+    env = TimeLimit(Fragile(num_envs=2), np.array([9, 2], np.int32))
+    model = interop.to_mctx(env, predict, gamma=0.5)
+    state, timestep = env.reset(jax.random.key(0))
+    nodes, embedding = [], model.root(None, jax.random.key(0), timestep, state).embedding
+    for step in range(3):
+        node, embedding = model.recurrent_fn(None, jax.random.key(step), np.zeros(2, np.int32), embedding)
+        nodes.append(node)
+    assert [node.value[0].item() for node in nodes] == [1, 2, 0]
+    assert np.isfinite([node.reward[0] for node in nodes]).all()
+    assert nodes[-1].prior_logits[0].tolist() == [0, 0]
+    assert nodes[1].reward[1] in (1, 2)  # the time limit is worth half of the prediction 2
+    _, value = interop.playouts(env)(None, jax.random.key(1), state, timestep)
+    assert np.isin(value, [0, 1, 2, 3]).all()
+
+
 def test_illegal_actions_have_no_prior_at_the_root_and_below():
     env = Nim(num_envs=2)
     model = interop.to_mctx(env, known)

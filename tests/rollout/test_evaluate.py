@@ -46,6 +46,15 @@ def test_one_episode_per_lane_is_the_default():
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_the_sum_of_the_rewards_restarts_after_an_episode_that_was_truncated(mode):
+    env = AutoReset(TimeLimit(Counting(np.array([9])), 3), mode)
+    result = played(env, lambda timestep, stream: jnp.ones(1, jnp.int32), 3)
+    assert result.returns.tolist() == [3, 3, 3]
+    assert result.lengths.tolist() == [3, 3, 3]
+    assert not result.terminated.any()
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_short_episodes_are_not_favoured(mode):
     env = counting([[1], [9]], mode)
     assert np.mean(played(env, num_episodes=10).lengths) == 5

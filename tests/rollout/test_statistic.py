@@ -15,6 +15,23 @@ def test_a_missing_statistic_is_nan_when_it_is_read_and_none_on_the_host():
     assert float(jax.tree.map(lambda x: x[0], found)) == 2
 
 
+def test_the_value_of_a_missing_statistic_is_nan_outside_compiled_code_and_stops_no_program():
+    def measure(flag):
+        found = Statistic.where(jnp.stack([flag, ~flag]), jnp.array([2.0, 3.0]))
+        return found, found.value
+
+    with jax.debug_nans(True):
+        found, inside = jax.jit(measure)(jnp.array(True))
+        np.testing.assert_array_equal(found.value, [2, np.nan])
+        assert found.value.dtype == np.float32
+        assert np.nanmean(found.value) == 2
+        assert inside.tolist() == [2, 0]
+        mean = jax.vmap(lambda x: jnp.where(x.valid, x.value, -1.0))(found)  # a transformation sees what a program sees
+        assert mean.tolist() == [2, -1]
+    fetched = jax.device_get(found)
+    np.testing.assert_array_equal(fetched.value, [2, np.nan])
+
+
 def test_compiled_code_reads_the_value_and_whether_it_is_valid():
     @jax.jit
     def best(found):

@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from jaxenv.training import dqn, ppo
+from jaxenv.training import dqn, lanes, ppo
 
 _ON_EIGHT_DEVICES = """
 import dataclasses
@@ -131,6 +133,15 @@ def test_what_the_devices_cannot_share_equally_is_refused(config, request):
     name = request.node.callspec.id
     with pytest.raises(ValueError, match=f"Config: 2 devices .*{name}, got 15"):
         learner.make_train(config, mesh=mesh)
+
+
+def test_means_are_over_valid_rows_and_others_may_be_nan():
+    mean = lanes.DeviceLanes(ppo.Config(), None).means(jnp.array([True, False, True, False]))
+    rows = jnp.array([[1.0, np.nan, 4, 3], [2.0, np.inf, 4, np.nan]])
+    assert float(mean(rows[0])) == 2.5
+    assert float(mean(rows)) == 5.5  # the sum over both critics of SAC
+    assert jax.grad(lambda x: mean(x**2))(rows[0]).tolist()[::2] == [1, 4]
+    assert float(lanes.DeviceLanes(ppo.Config(), None).means(jnp.zeros(4, bool))(rows[0])) == 0
 
 
 def test_a_mesh_without_an_axis_of_lanes_is_refused():

@@ -1,5 +1,6 @@
 """Curricula: which levels an update plays, which updates learn, what the buffer then holds."""
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -13,7 +14,7 @@ import jaxenv
 from jaxenv import data, random, specs, tree
 from jaxenv.training import ppo, ued
 from jaxenv.training.ued import MUTATED, NEW, REPLAYED
-from jaxenv.wrappers import AutoReset
+from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal
 
 NUM_LEVELS, LANES = 64, 8
@@ -89,6 +90,12 @@ def stored(learner, field="scores"):
     return dict(zip(buffer.levels.number[:size].tolist(), getattr(buffer, field)[:size].tolist(), strict=True))
 
 
+def without_values(learner):
+    """The learner with a critic of zeros."""
+    critic = jax.tree.map(jnp.zeros_like, learner.params["params"]["critic"])
+    return dataclasses.replace(learner, params={"params": learner.params["params"] | {"critic": critic}})
+
+
 CURRICULA = ("plr", "robust_plr", "accel")
 
 
@@ -158,14 +165,59 @@ def test_max_monte_carlo_is_the_best_return_minus_the_values_of_the_rows():
     # Without gradient steps that change anything, and with a critic of zeros, the score is the best return.
     config, *envs = make(num_updates=6, curriculum="robust_plr", learning_rate=0.0, num_evaluations=6)
     train = ued.make_train(config, *envs)
-    learner = jax.jit(train.init)(jax.random.key(1))
-    critic = jax.tree.map(jnp.zeros_like, learner.params["params"]["critic"])
-    learner = dataclasses.replace(learner, params={"params": learner.params["params"] | {"critic": critic}})
+    learner = without_values(jax.jit(train.init)(jax.random.key(1)))
+    played = collections.Counter()
     for _ in range(6):
         learner, _ = jax.jit(train.iteration)(learner)
-    size = int(learner.buffer.size)
-    assert size > 16
-    np.testing.assert_allclose(learner.buffer.scores[:size], learner.buffer.notes[:size], atol=1e-6)
+        played.update(learner.levels.number.tolist() if int(learner.source) == NEW else [])
+    scores, notes = stored(learner), stored(learner, "notes")
+    once = [number for number in scores if played[number] == 1]  # others have the mean score of several lanes
+    assert len(once) > 8
+    assert [scores[number] for number in once] == pytest.approx([notes[number] for number in once], abs=1e-6)
+
+
+def test_lanes_that_replay_one_level_share_its_best_return():
+    # Eight lanes replay seven levels; with a critic of zeros a score is the best return of the level.
+    config, *envs = make(num_updates=8, learning_rate=0.0, capacity=7, fill=1.0, temperature=9.0)
+    train = ued.make_train(dataclasses.replace(config, replay_probability=1.0), *envs)
+    learner, repeated = without_values(jax.jit(train.init)(jax.random.key(1))), 0
+    for _ in range(8):
+        before, (learner, _) = learner, jax.jit(train.iteration)(learner)
+        if int(learner.source) == REPLAYED:
+            size, numbers = int(learner.buffer.size), learner.levels.number.tolist()
+            repeated += len(numbers) - len(set(numbers))
+            np.testing.assert_allclose(learner.buffer.scores[:size], learner.buffer.notes[:size], atol=1e-6)
+            earlier = stored(before, "notes")
+            assert all(best >= earlier[number] for number, best in stored(learner, "notes").items())
+    assert repeated > 5
+
+
+def test_positive_value_loss_is_that_of_the_advantages():
+    # The values of a critic of zeros have no positive part, its advantages have one where the level ever paid.
+    config, *envs = make(num_updates=3, learning_rate=0.0, score="positive_value_loss")
+    train = ued.make_train(config, *envs)
+    learner = without_values(jax.jit(train.init)(jax.random.key(1)))
+    for _ in range(3):
+        learner, _ = jax.jit(train.iteration)(learner)
+    scores, notes = stored(learner), stored(learner, "notes")
+    assert {number for number in scores if scores[number] > 0} == {number for number in notes if notes[number] > 0}
+    assert 4 < sum(score > 0 for score in scores.values()) < len(scores)
+    # At most every step pays 1: returns with gamma * lambda of 3, 2 and 1 steps.
+    rate = config.gamma * config.lambda_
+    assert max(scores.values()) <= (3 + 2 * rate + rate**2) / 3 + 1e-5
+
+
+@pytest.mark.parametrize("curriculum", ["plr", "robust_plr", "accel"])
+def test_levels_are_replayed_from_the_update_after_the_one_that_filled_the_buffer(curriculum):
+    config, *envs = make(num_updates=5, curriculum=curriculum, capacity=7, fill=1.0)
+    train = ued.make_train(dataclasses.replace(config, replay_probability=1.0), *envs)
+    iteration, learner, replays = jax.jit(train.iteration), jax.jit(train.init)(jax.random.key(4)), 0
+    for _ in range(5):
+        before, (learner, _) = learner, iteration(learner)
+        if int(learner.source) != MUTATED:
+            assert (int(learner.source) == REPLAYED) == (int(before.buffer.size) == 7)
+            replays += int(learner.source) == REPLAYED
+    assert replays > 1
 
 
 def test_the_score_chooses_another_order():
@@ -198,7 +250,9 @@ def test_sfl_keeps_levels_of_its_last_candidates_and_mixes_them_with_new_ones():
         else:
             assert not changed(before.buffer.levels, learner.buffer.levels)
         kept = stored(learner)
-        assert set(kept.values()) <= {0.0, 0.25}  # both episodes of a candidate are solved, one or none
+        # Of a candidate both episodes are solved, one or none; equal candidates have the mean of their scores.
+        assert all(0 <= score <= 0.25 for score in kept.values())
+        assert {0.0, 0.25} & set(kept.values())
         assert 0.25 in kept.values()
         assert set(learner.levels.number[:4].tolist()) <= set(kept)
         assert not set(learner.levels.number[4:].tolist()) <= set(kept)
@@ -262,6 +316,26 @@ def test_wrong_settings_are_refused():
             ued.make_train(dataclasses.replace(config, curriculum=curriculum), held_out, eval_env)
     with pytest.raises(ValueError, match=r"ued: config must be ued.Config.*got"):
         ued.make_train(ppo.Config(), env, eval_env)
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "effect"),
+    [
+        ("plr", "no level is replayed"),
+        ("robust_plr", "nothing is learned"),
+        ("accel", "nothing is learned"),
+        ("sfl", "no candidate is kept"),
+    ],
+)
+def test_an_update_that_is_shorter_than_the_time_limit_is_warned_of_with_both_numbers(curriculum, effect):
+    config, _, eval_env = make(curriculum=curriculum, num_candidates=8)
+    limited = lambda limit: AutoReset(TimeLimit(Guess(num_envs=LANES), limit))  # noqa: E731
+    message = rf"ued.Config: curriculum '{curriculum}': num_steps must be at least 11, .*Guess.*got 10: .*{effect}"
+    for limit in (11, np.array([11] + [3] * (LANES - 1), np.int32)):
+        with pytest.warns(UserWarning, match=message):
+            ued.make_train(config, limited(limit), eval_env)
+    ued.make_train(config, limited(10), eval_env)
+    ued.make_train(dataclasses.replace(config, curriculum="dr"), limited(11), eval_env)
 
 
 def test_a_task_without_mutations_is_refused_by_accel():

@@ -10,7 +10,7 @@ import pytest
 import jaxenv
 from jaxenv import Wrapper, tree
 from jaxenv.testing import Counting, count_to_two, random_environment
-from jaxenv.wrappers import AutoReset, BatchWrapper
+from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit
 from tests.rows import assert_equal, unrolled
 
 FIRST, MID, LAST = 0, 1, 2
@@ -45,6 +45,26 @@ def test_same_step_returns_the_documented_rows_for_lengths_2_3_3(strategy):
     assert [f[m].tolist() for f, m in zip(final, last, strict=True)] == [[], [], [2], [3, 3], [2]]
     assert final[0].tolist() == [0, 0, 0]
     assert np.array_equal(final[~last], rows.observation[~last])
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_an_episode_that_a_time_limit_ends_is_followed_by_the_start_of_another(mode):
+    env = AutoReset(TimeLimit(Counting(np.array([99])), 3), mode)
+
+    def policy(timestep, stream, memory):
+        return jaxenv.rollout.PolicyStep(memory, memory + 1, info=env.episode_starts(timestep))
+
+    # One lane without a termination, in calls of two rows.
+    state, timestep = env.reset(jax.random.key(0))
+    memory, starts, actions = jnp.full(1, 5, jnp.int32), [], []
+    for _ in range(5):
+        (state, timestep, memory), rows = jaxenv.unroll(
+            env, policy, state, timestep, 2, initial_memory=jnp.full(1, 5, jnp.int32), memory=memory
+        )
+        starts, actions = starts + rows.policy_info[:, 0].tolist(), actions + rows.action[:, 0].tolist()
+    period = [5, 6, 7, 8] if mode == "next_step" else [5, 6, 7]
+    assert actions == (period * 4)[:10]
+    assert starts == [action == 5 for action in actions]
 
 
 def test_the_mock_cycles_first_mid_last():

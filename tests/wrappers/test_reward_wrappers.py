@@ -228,6 +228,21 @@ def test_a_shaped_reward_fades_over_the_rows_of_a_lane():
     assert int(env.statistics(state)) == 8
 
 
+def test_a_shaped_reward_whose_weight_is_zero_pays_the_own_reward_also_where_the_entry_is_nan():
+    class Spoiled(AutoReset):
+        def proceed(self, state, action):
+            state, row = super().proceed(state, action)
+            return state, dataclasses.replace(row, env_info={**row.env_info, "cost": row.env_info["cost"] * np.nan})
+
+    env = ShapedReward(Spoiled(paying(num_envs=3)), 2, "cost")
+    state, row = env.reset(jax.random.key(0))
+    rewards = []
+    for _ in range(4):
+        state, row = env.step(state, np.array([1, 2, 3], np.int32))
+        rewards.append(np.isfinite(row.reward[0]).item())
+    assert rewards == [False, True, True, True]
+
+
 def test_a_frozen_shaped_reward_keeps_its_weight():
     env = ShapedReward(AutoReset(paying(num_envs=3)), 8, "cost", frozen=True)
     state, _ = env.reset(jax.random.key(0))

@@ -279,19 +279,8 @@ class Replay:
         """Samples windows of n + 1 rows and makes each a transition over up to ``n`` steps: leaves ``[N, ...]``.
 
         ``Transitions.valid`` marks the transitions among them. ``Batch`` holds the importance weights;
-        `update_priorities` takes it.
-
-        Args:
-            state: the buffer.
-            key: one typed key, or a stream of shape ``()``.
-            batch_size: N.
-            n: number of steps, as in `to_n_step_transitions`.
-            gamma: discount rate, one number, required for more than one step.
-            mode: the ``AutoReset`` mode in which the rows were made.
-            importance_exponent: as in `sample`.
-
-        Raises:
-            ValueError: as `sample` and `to_n_step_transitions`, and without ``gamma`` for more than one step.
+        `update_priorities` takes it. Arguments and errors are those of `sample` and `to_n_step_transitions`; more than
+        one step requires ``gamma``, one number.
         """
         check_integer("Replay.sample_transitions", "n", n, 1)
         if n > 1 and gamma is None:
@@ -307,13 +296,10 @@ class Replay:
         return jax.tree.map(lambda x: x[0], make(rows, last, mode=mode)), batch
 
     def get(self, state: ReplayState, path: str, env_id: Any, position: Any) -> Any:
-        """Reads a field of any rows: leaves ``[*S, ...]``.
+        """Reads a field of `Experience`, by its dotted path, in the rows at positions ``[*S]`` of lanes ``[*S]``.
 
-        Args:
-            state: the buffer.
-            path: dotted path of a field of `Experience`: ``"timestep.observation.camera"``, ``"action"``.
-            env_id: int32 of any shape S, lanes.
-            position: int32 of the same shape, positions.
+        Returns:
+            Leaves ``[*S, ...]``.
 
         Raises:
             ValueError: for a field that is not stored, or shapes that differ. Outside jitted code also for positions

@@ -2,8 +2,8 @@
 
 `Metrics` declares what to measure; its methods are pure. `Metrics.update` and `Metrics.update_rows` add rows to a
 `MetricsState`, `Metrics.totals` reduces its lanes to `Totals`, `merge_totals` and `Totals.psum` combine chunks and
-shards, and `Metrics.compute` turns totals into named metrics. FIRST rows are not steps, and an episode counts at its
-LAST row, in every auto-reset mode.
+shards, and `Metrics.compute` turns totals into named metrics. FIRST rows are not steps, and an episode whose start was
+seen counts at its LAST row, in every auto-reset mode.
 """
 
 from jaxenv.rollout.metrics._to_host import to_host as to_host

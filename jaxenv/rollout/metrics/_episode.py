@@ -48,6 +48,7 @@ class DiscountedReturns:
 class Episode:
     """The unfinished episode of each lane."""
 
+    is_whole: jax.Array  # bool[B], whether its start was seen
     return_: Sum  # the sum of its rewards, [B] (or [B, R])
     length: jax.Array  # int32[B], the number of its steps
     discounted: Any  # `DiscountedReturns`, or () without gamma
@@ -57,11 +58,12 @@ class Episode:
     entry_counts: dict[str, Any]  # the number of those values, int32 leaves of the same shapes
 
     @classmethod
-    def zeros(cls, row: TimeStep, gamma: float | None) -> "Episode":
+    def zeros(cls, row: TimeStep, gamma: float | None, is_whole: jax.Array) -> "Episode":
         """Returns episodes without steps, for selected rows of these shapes."""
         lanes, reward = row.step_type.shape, row.reward.shape
         entries = {name: entry for name, entry in row.env_info.items() if name != "abnormal"}
         return cls(
+            is_whole=is_whole,
             return_=Sum.zeros(reward),
             length=jnp.zeros(lanes, jnp.int32),
             discounted=() if gamma is None else DiscountedReturns.zeros(lanes, reward),
@@ -81,6 +83,7 @@ class Episode:
         given = jax.tree.map(lambda x: x.astype(jnp.float32), given)
         valid = jax.tree.map(lambda x: jnp.isfinite(x) & tree.expand(moved, x.ndim), given)
         return Episode(
+            is_whole=self.is_whole,
             return_=self.return_.add(reward),
             length=self.length + moved.astype(jnp.int32),
             discounted=() if gamma is None else self.discounted.add(row, reward, np.float32(gamma)),

@@ -71,8 +71,11 @@ class Metrics:
     def init(self, timestep: TimeStep) -> MetricsState:
         """Returns the state before the first row.
 
+        An episode that is in progress here is left out, because its return and length are not known.
+
         Args:
-            timestep: one row ``[B]``, or its shapes; its values are not counted.
+            timestep: one row ``[B]``, or its shapes: the row before the first one to add, or that row itself. Only
+                whether it is FIRST is read; shapes count as rows inside an episode.
 
         Raises:
             ValueError: if the row lacks a field that is measured, or has other axes than ``[B]``.
@@ -81,7 +84,9 @@ class Metrics:
         lanes = row.step_type.shape
         if len(lanes) != 1:
             raise ValueError(f"Metrics: init takes one row [B], got step_type of shape {lanes}")
-        state = MetricsState.empty(Episode.zeros(row, self.gamma))
+        known = not isinstance(row.step_type, jax.ShapeDtypeStruct)
+        is_whole = jnp.asarray(row.is_first()) if known else jnp.zeros(lanes, bool)
+        state = MetricsState.empty(Episode.zeros(row, self.gamma, is_whole))
         # Inside shard_map a loop carry must vary over the mesh from the start.
         return tree.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 
@@ -138,10 +143,11 @@ class Metrics:
     def compute(self, totals: Totals) -> dict[str, Any]:
         """Returns the metrics by name: scalars, or ``[R]`` for a vector reward.
 
-        ``float(x)`` or `to_host` reads a `Statistic`, as NaN or ``None`` without data. Inside compiled code it has
-        ``value``, which is 0 without data, and ``valid``.
+        ``x.value``, ``float(x)`` or `to_host` reads a `Statistic`, as NaN or ``None`` without data. Inside compiled
+        code ``value`` is 0 without data, where ``valid`` is False.
 
-        - ``steps``, ``episodes``, ``terminated``, ``truncated``, ``abnormal``: counts.
+        - ``steps``, ``episodes``, ``terminated``, ``truncated``, ``abnormal``: counts; an episode counts at its LAST
+          row if its start was seen.
         - ``reward_per_step``: the mean over all steps, including unfinished episodes.
         - ``return_mean``, ``return_std`` (of the population), ``return_max``, ``return_min``: of finished episodes;
           ``return_mean_terminated`` and ``return_mean_truncated`` by ending.
@@ -191,7 +197,8 @@ class Metrics:
         """Adds the steps and the ended episodes of rows ``[T, B]``; ``episodes`` are the episodes after each row."""
         moved, last = ~rows.is_first(), rows.is_last()
         abnormal = last & rows.env_info["abnormal"] if "abnormal" in rows.env_info else jnp.zeros_like(last)
-        terminated, truncated = rows.terminated & ~abnormal, rows.truncated & ~abnormal
+        counted = episodes.is_whole & ~abnormal
+        terminated, truncated = rows.terminated & counted, rows.truncated & counted
         ended = terminated | truncated
         first = (state.terminated | state.truncated) == 0
         entries = episodes.values()
@@ -265,7 +272,8 @@ def _statistic(moments: Moments, x: jax.Array) -> Statistic:
 @functools.partial(compiled_once, static_argnums=2)
 def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Episode, Episode]:
     """Returns the unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
-    fresh = Episode.zeros(jax.tree.map(lambda x: x[0], rows), gamma)
+    first = jax.tree.map(lambda x: x[0], rows)
+    fresh = Episode.zeros(first, gamma, tree.vary_like(first.step_type, jnp.ones(first.step_type.shape, bool)))
 
     def one_row(episode: Episode, row: TimeStep) -> tuple[Episode, Episode]:
         # An episode that a FIRST row cuts short, without a LAST row before it, is not counted.

@@ -19,8 +19,8 @@ class MetricsState:
         episode: the unfinished episodes.
         steps: uint32 ``[B]``, steps taken, including unfinished episodes.
         rewards: the sum of their rewards.
-        terminated: uint32 ``[B]``, terminated episodes.
-        truncated: uint32 ``[B]``, truncated episodes.
+        terminated: uint32 ``[B]``, terminated episodes whose start was seen.
+        truncated: uint32 ``[B]``, truncated episodes whose start was seen.
         abnormal: uint32 ``[B]``, episodes that ended on a row marked ``env_info["abnormal"]``; no other field counts
             them.
         returns: returns of terminated and truncated episodes.

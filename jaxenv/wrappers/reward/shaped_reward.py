@@ -64,7 +64,7 @@ class ShapedReward(BatchWrapper):
     def after(self, shared: jax.Array, lanes: Tree, timestep: TimeStep, learn: bool) -> tuple[Tree, Tree, TimeStep]:
         weight = 1 - shared.astype(jnp.float32) / np.float32(self.steps)
         bonus = weight * timestep.env_info[self.entry].astype(jnp.float32)
-        first = tree.expand(timestep.is_first(), timestep.reward.ndim)
-        reward = timestep.reward + jnp.where(first, np.float32(0), bonus)
+        unpaid = tree.expand(timestep.is_first() | (weight <= 0), timestep.reward.ndim)
+        reward = timestep.reward + jnp.where(unpaid, np.float32(0), bonus)
         seen = jnp.minimum(shared + 1, np.int32(self.steps)) if learn else shared
         return seen, lanes, dataclasses.replace(timestep, reward=reward)

@@ -110,6 +110,19 @@ def test_many_edits_keep_levels_valid():
     assert np.any(edited.wall_map != level.wall_map, axis=(1, 2)).mean() > 0.9
 
 
+def test_a_goal_that_moves_never_stays_where_it_is():
+    # There is one free cell to move to: a third of the edits move the goal there, a third flip one of seven cells.
+    env, number = AMaze(size=3, num_walls=0), 3000
+    level = jax.tree.map(lambda x: np.repeat(x, number, axis=0), amaze.parse_levels(">##\n###\nG#.", 3))
+    edited = jax.device_get(jax.jit(lambda level: env.mutate_level(level, lanes(number)))(level))
+    moved = np.any(edited.goal_pos != level.goal_pos, axis=1)
+    assert np.all(edited.goal_pos[moved] == [2, 2])
+    assert abs(moved.mean() - 1 / 3) < 0.04  # more than four standard deviations
+    flipped = np.any(edited.wall_map != level.wall_map, axis=(1, 2))
+    assert not np.any(moved & flipped)
+    assert abs(flipped.mean() - 1 / 3) < 0.04
+
+
 def test_a_goal_without_another_free_cell_stays():
     env = AMaze(size=2, num_walls=0)
     level = jax.tree.map(lambda x: np.repeat(x, 50, axis=0), amaze.parse_levels(">#\n#G", 2))

@@ -42,6 +42,56 @@ def test_a_same_step_last_row_ends_one_episode_and_the_next_starts_after_it():
     assert found["discounted_return_start"] == pytest.approx((1.9 + 2.71) / 2)
 
 
+@pytest.mark.parametrize("lane", ["FMTMMTMT", "FMTFMTFT"])
+def test_episodes_that_are_truncated_alone_each_have_their_own_return_over_several_calls(lane):
+    metrics, rows = Metrics(), trajectory([lane], [[9, 1, 2, 3, 4, 5, 6, 7]])
+    state, found = initial_state(metrics, rows), []
+    for call in (slice(0, 2), slice(2, 5), slice(5, 8)):
+        state = metrics.update_rows(state, jax.tree.map(lambda x, call=call: x[call], rows))
+        results = to_host(metrics.compute(metrics.totals(state)))
+        found.append((results["episodes"], results["return_mean"], results["length_mean_truncated"]))
+        state = metrics.clear_finished(state)
+    same_step = lane[3] == "M"
+    assert found[:2] == [(0, None, None), (1, 3, 2)]
+    assert found[2] == ((2, (12 + 13) / 2, 2.5) if same_step else (2, (9 + 7) / 2, 1.5))
+
+
+# --- episodes that are in progress -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", "LT")
+def test_an_episode_that_is_in_progress_when_metrics_begin_is_left_out(end):
+    # Lane 1 begins on the row that ends an episode, lane 2 on a FIRST row; a LAST row may start the next episode.
+    rows = trajectory([f"MM{end}MM{end}", f"{end}FM{end}FM", f"FM{end}MMM"], np.arange(18).reshape(3, 6))
+    found = computed(Metrics(gamma=0.5), rows)
+    assert (found["episodes"], found["terminated"], found["truncated"]) == (3, 3 * (end == "L"), 3 * (end == "T"))
+    returns = [3 + 4 + 5, 8 + 9, 13 + 14]
+    assert found["return_mean"] == pytest.approx(np.mean(returns))
+    assert (found["return_max"], found["return_min"]) == (27, 12)
+    assert found["length_mean"] == pytest.approx((3 + 2 + 2) / 3)
+    assert found["discounted_return_start"] == pytest.approx((3 + 2 + 5 / 4 + 8 + 4.5 + 13 + 7) / 3)
+    assert found["steps"] == 15
+    assert found["reward_per_step"] == pytest.approx((sum(range(18)) - 7 - 10 - 12) / 15)
+
+
+def test_metrics_may_begin_on_the_row_before_the_first_one_that_they_add():
+    rows = trajectory(["FML", "MML", "LFM"])
+    state = initial_state(Metrics(), rows)
+    for number in (1, 2):
+        state = Metrics().update(state, jax.tree.map(lambda x, number=number: x[number], rows))
+    assert to_host(Metrics().compute(Metrics().totals(state)))["episodes"] == 1
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), rows)
+    assert not Metrics().init(shapes).episode.is_whole.any()
+
+
+def test_an_episode_in_progress_that_ends_abnormally_is_still_counted_as_abnormal():
+    found = computed(Metrics(), trajectory(["MMT"], abnormal=np.array([[0, 0, 1]]) > 0))
+    assert (found["episodes"], found["abnormal"]) == (0, 1)
+
+
+# --- by formula ------------------------------------------------------------------------------------------------------
+
+
 def test_discounted_returns_follow_the_formulas():
     rewards, gamma = [0, 2, 3, 5], 0.5
     found = computed(Metrics(gamma=gamma), trajectory(["FMML"], [rewards]))
