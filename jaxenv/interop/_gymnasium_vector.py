@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
+from jaxenv.core.entries import state_entries
 from jaxenv.core.environment import Environment
 from jaxenv.interop._adapter import RENDERING, Seeds
 from jaxenv.interop._environment import environment_of
@@ -81,9 +82,8 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
 
     def __init__(self, env: Environment, arrays: str, render_mode: str | None = None):
         self.closed = True  # versions before 1.2 close deleted objects, even if the constructor failed
-        self._numpy, of_state = arrays == "numpy", None
-        if env.autoreset == "same_step":
-            of_state = frozenset(jax.eval_shape(env.env_info_of, env.start_shapes()[0]))
+        self._numpy = arrays == "numpy"
+        of_state = state_entries(env) if env.autoreset == "same_step" else None
         super().__init__(env, render_mode, env.num_envs, Rows(of_state), self._numpy)
         self.num_envs = env.num_envs
         self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
