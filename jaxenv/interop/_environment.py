@@ -24,6 +24,26 @@ def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: di
     return env_or_id
 
 
+def single_lane(owner: str, env_or_id: Any, options: dict[str, Any], restarts: str, lanes: str) -> Environment:
+    """Loads or returns an environment that never restarts, for an export of one lane.
+
+    ``restarts`` says who starts the next episode, and ``lanes`` who makes the lanes.
+
+    Raises:
+        ValueError: for an environment that restarts its lanes, or an id with options for that or for lanes.
+    """
+    for id in env_or_id if isinstance(env_or_id, list | tuple) else [env_or_id]:
+        refuse_outside_jax(owner, id)
+    if not isinstance(env_or_id, Environment):
+        refuse_num_envs(owner, options, lanes)
+        if options.setdefault("autoreset", None) is not None:
+            raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
+    env = environment_of(owner, env_or_id, None, options)
+    if env.autoreset is not None:
+        raise ValueError(f"{owner}: {restarts}, make {env} with autoreset=None")
+    return env
+
+
 def refuse_outside_jax(owner: str, env_or_id: Any) -> None:
     """Raises a ``ValueError`` for an id whose lanes an engine outside JAX restarts."""
     if isinstance(env_or_id, str) and registry.suite_of(env_or_id) in ("envpool", "gymnasium"):

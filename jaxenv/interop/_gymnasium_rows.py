@@ -1,7 +1,6 @@
-"""Conversion of a TimeStep for the Gymnasium adapters, and of NumPy observations to the types of a space."""
+"""The base of adapters that return the rows of Gymnasium, and conversions of NumPy observations to its spaces."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,11 +8,14 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import check_choice
+from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._infos import without_episode
-from jaxenv.interop._stepper import Stepper
+from jaxenv.interop._adapter import Adapter, check_render_mode
+from jaxenv.interop._environment import check_reward
+from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._infos import ON_HOST, check_infos, has_action_mask
+from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 
 
@@ -28,8 +30,8 @@ class StepResult(NamedTuple):
     reward: Any
     terminated: Any
     truncated: Any
-    info: dict[str, Tree]
     ended: Any
+    info: dict[str, Tree]
     episode: dict[str, Any]
     final_observation: Tree = ()
     final_info: Any = ()
@@ -37,58 +39,55 @@ class StepResult(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The function from a TimeStep to a `StepResult`."""
+    """The function from a TimeStep to a `StepResult`.
 
-    same_step: bool  # whether the row that ends an episode shows the next one
-    # In same_step mode, the names of infos that describe the state, which belongs to the next episode. All others
-    # describe the transition and belong to the episode that ended.
-    of_state: frozenset[str]
+    Attributes:
+        of_state: the infos that describe the state, which belongs to the next episode where ``same_step`` ends one.
+            There all others become ``final_info``, and 0 in ``info``. Without it, infos stay together.
+    """
+
+    of_state: frozenset[str] | None = None
 
     def __call__(self, timestep: TimeStep) -> StepResult:
-        terminated, truncated = timestep.terminated, timestep.truncated
-        ended = terminated | truncated
-        info, episode = without_episode(timestep.env_info)
-        row = StepResult(timestep.observation, timestep.reward, terminated, truncated, info, ended, episode)
-        if not self.same_step:
-            return row
-        final_observation = info.pop("final_observation")
-        transition = {name: value for name, value in info.items() if name not in self.of_state}
-        zeros = tree.zeros(transition)
-        info.update(tree.where(ended, zeros, transition))
-        return row._replace(
-            info=info, final_observation=final_observation, final_info=tree.where(ended, transition, zeros)
-        )
+        info, terminated, truncated = dict(timestep.env_info), timestep.terminated, timestep.truncated
+        ended = terminated | truncated  # from step_type, XLA:CPU computes the physics again
+        episode, final_observation = info.pop("episode", None), info.pop("final_observation", ())
+        episode = {} if episode is None else {"r": episode["return"], "l": episode["length"]}
+        final_info: Any = ()
+        if self.of_state is not None:
+            transition = {name: value for name, value in info.items() if name not in self.of_state}
+            zeros = tree.zeros(transition)
+            info.update(tree.where(ended, zeros, transition))
+            final_info = tree.where(ended, transition, zeros)
+        ends = terminated, truncated, ended
+        return StepResult(timestep.observation, timestep.reward, *ends, info, episode, final_observation, final_info)
 
 
-def rows_of(env: Environment) -> Rows:
-    """Builds the `Rows` of an environment."""
-    if env.autoreset != "same_step":
-        return Rows(False, frozenset())
-    state, _ = env.start_shapes()
-    return Rows(True, frozenset(jax.eval_shape(env.env_info_of, state)))
+class RowAdapter(Adapter):
+    """An environment of Gymnasium, or a vector of them; without ``num_lanes`` an action is that of one lane."""
 
+    def __init__(
+        self, env: Environment, render_mode: str | None, num_lanes: int | None, rows: Rows = Rows(), numpy: bool = True
+    ):
+        check_render_mode(self._owner, render_mode)
+        check_reward(self._owner, env, batch=num_lanes is not None)
+        check_infos(self._owner, env, ON_HOST)
+        super().__init__(env, rows, numpy)
+        self.render_mode = render_mode
+        self._actions = HostActions(env.action_spec(), num_lanes, self._owner)
+        self._spaces = leaf_spaces(env.observation_spec(), f"{self._owner}: observation")
+        self._has_mask = has_action_mask(env)
+        self._masks: Any = None
 
-RENDERING = {"render_modes": ["rgb_array"], "render_fps": 30}
-PICTURE_SIZE = 256
+    def _keep_masks(self, row: StepResult) -> None:
+        """Copies the action masks, bool ``[B, n]``, for ``MaskablePPO`` of sb3-contrib."""
+        if self._has_mask:
+            mask: Any = row.info["action_mask"]
+            self._masks = mask.reshape(len(mask), -1).astype(bool)
 
-
-def check_render_mode(owner: str, render_mode: Any) -> None:
-    """Raises a ``ValueError`` for an unknown render mode."""
-    check_choice(owner, "render_mode", render_mode, ("rgb_array", None))
-
-
-def frames(owner: str, stepper: Stepper, render_mode: str | None, error: type[Exception]) -> np.ndarray:
-    """Renders all lanes, uint8 ``[B, 256, 256, 3]``.
-
-    Raises:
-        ValueError: without the render mode, or for an environment without pictures.
-        error: before the first reset.
-    """
-    if render_mode is None:
-        raise ValueError(f"{owner}: render needs render_mode='rgb_array', given when the environment is made")
-    if not stepper.started:
-        raise error(f"{owner}: call reset before render")
-    return stepper.render(PICTURE_SIZE)
+    def _masks_of(self, lane: int) -> np.ndarray:
+        self._open("action_masks")
+        return self._masks[lane].copy()
 
 
 def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any]) -> Any:
@@ -102,40 +101,28 @@ def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any]) -> Any:
     return dataclasses.replace(spec, kwargs={**spec.kwargs, **options}, max_episode_steps=limit or None)
 
 
-def caster(space: Any, spec: Tree) -> Callable[[Tree], Tree] | None:
-    """Returns a function that casts NumPy observations to the dtypes of a space, ``None`` if they have them."""
-    dtypes = [leaf.dtype for leaf in leaf_spaces(space)]
-    if all(dtype == leaf.dtype for dtype, leaf in zip(dtypes, jax.tree.leaves(spec), strict=True)):
-        return None
-    return functools.partial(_cast, tree.structure(spec).unflatten(dtypes))
+def leaf_spaces(spec: Tree, owner: str) -> Tree:
+    """Returns a tree like ``spec`` with Gymnasium's space of each array."""
+    spaces = import_library("gymnasium.spaces", "pip install gymnasium")
+    return jax.tree.map(lambda leaf: space_of(leaf, spaces, owner), spec)
 
 
-def _cast(dtypes: Tree, observation: Tree) -> Tree:
-    return jax.tree.map(lambda dtype, x: x.astype(dtype, copy=False), dtypes, observation)
+def cast_to(spaces: Tree, observation: Tree) -> Tree:
+    """Casts NumPy observations to the dtypes of their `leaf_spaces`."""
+    return _by_leaf(lambda space, x: x.astype(space.dtype, copy=False), spaces, observation)
 
 
-def leaf_spaces(space: Any) -> list[Any]:
-    """Returns the array spaces in a space, in the order of the leaves of its samples."""
-    if hasattr(space, "spaces"):
-        inside = space.spaces
-        inside = [inside[name] for name in sorted(inside)] if hasattr(inside, "keys") else inside
-        return [leaf for inner in inside for leaf in leaf_spaces(inner)]
-    return [space]
+def sample_of(spaces: Tree, observation: Tree) -> Tree:
+    """Returns the observation of one lane ``[1, ...]`` as a sample of its space: integers for Discrete, else arrays."""
+    return _by_leaf(_sample, spaces, observation)
 
 
-def sample_of(leaves: list[Any], observation: Tree) -> Tree:
-    """Returns the observation of one lane ``[1, ...]`` as a sample of a space: integers for Discrete, else arrays.
-
-    Args:
-        leaves: the array spaces in the space, as `leaf_spaces` returns them.
-        observation: a tree of arrays.
-    """
-    if isinstance(observation, np.ndarray):
-        return _sample(observation, leaves[0])
-    values, structure = tree.flatten(observation)
-    return structure.unflatten([_sample(x, space) for x, space in zip(values, leaves, strict=True)])
+def _by_leaf(function: Callable[..., Any], spaces: Tree, observation: Tree) -> Tree:
+    if isinstance(observation, np.ndarray):  # `jax.tree.map` takes as long as a small step of physics
+        return function(spaces, observation)
+    return jax.tree.map(function, spaces, observation)
 
 
-def _sample(x: np.ndarray, space: Any) -> Any:
+def _sample(space: Any, x: np.ndarray) -> Any:
     is_discrete = space.shape == () and hasattr(space, "n")
     return int(x[0]) if is_discrete else np.asarray(x[0], space.dtype)

@@ -1,5 +1,6 @@
 """One lane as an environment of Gymnasium."""
 
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
@@ -8,22 +9,10 @@ import numpy as np
 
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
-from jaxenv.interop._environment import check_reward, environment_of, refuse_num_envs, refuse_outside_jax
-from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._gymnasium_rows import (
-    RENDERING,
-    StepResult,
-    check_render_mode,
-    frames,
-    leaf_spaces,
-    rows_of,
-    sample_of,
-    spec_of_id,
-)
-from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._infos import ON_HOST, EpisodeTimes, check_infos, flat_masks, has_action_mask
+from jaxenv.interop._adapter import RENDERING, check_render_mode
+from jaxenv.interop._environment import single_lane
+from jaxenv.interop._gymnasium_rows import RowAdapter, StepResult, sample_of, spec_of_id
 from jaxenv.interop._spaces import space_of
-from jaxenv.interop._stepper import Stepper
 from jaxenv.tree import Tree
 
 gymnasium = import_library("gymnasium", "pip install gymnasium")
@@ -51,16 +40,7 @@ def to_gymnasium(
     (1.0, False, False)
     """
     check_render_mode(_OWNER, render_mode)
-    refuse_outside_jax(_OWNER, env_or_id)
-    if not isinstance(env_or_id, Environment):
-        if options.setdefault("autoreset", None) is not None:
-            raise ValueError(
-                f"{_OWNER}: the caller restarts episodes, leave out autoreset, got {options['autoreset']!r}"
-            )
-        refuse_num_envs(_OWNER, options, "a gymnasium.Env is one lane")
-    env = environment_of(_OWNER, env_or_id, None, options)
-    if env.autoreset is not None:
-        raise ValueError(f"{_OWNER}: the caller restarts episodes, make {env} with autoreset=None")
+    env = single_lane(_OWNER, env_or_id, options, "the caller restarts episodes", "a gymnasium.Env is one lane")
     if env.num_envs != 1:
         raise ValueError(f"{_OWNER}: env must have one lane, got {env.num_envs}: to_gymnasium_vector takes them")
     single = JaxenvEnv(env, render_mode)
@@ -69,8 +49,11 @@ def to_gymnasium(
     return single
 
 
-class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
+class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
     """The environment that `to_gymnasium` returns.
+
+    Its errors are ``gymnasium.error.ResetNeeded`` before the first ``reset`` and after the end of an episode, and
+    ``gymnasium.error.ClosedEnvironmentError`` after ``close``.
 
     Attributes:
         env: the environment of jaxenv, one lane.
@@ -79,20 +62,13 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
     metadata: ClassVar[dict[str, Any]] = RENDERING
     _owner = _OWNER
     _settable = frozenset({"metadata", "np_random", "render_mode", "spec"})
+    _closed_error, _reset_error = gymnasium.error.ClosedEnvironmentError, gymnasium.error.ResetNeeded
 
     def __init__(self, env: Environment, render_mode: str | None = None):
-        check_reward(_OWNER, env)
-        check_infos(_OWNER, env, ON_HOST)
-        self.env, self.render_mode = env, render_mode
+        super().__init__(env, render_mode, num_lanes=None)
         self.observation_space = space_of(env.observation_spec(), gymnasium.spaces, f"{_OWNER}: observation")
         self.action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
-        self._stepper = Stepper(env, rows_of(env), numpy=True, owner=_OWNER)
-        self._actions = HostActions(env.action_spec(), None, _OWNER)
-        self._leaves = leaf_spaces(self.observation_space)
-        self._ended = self._closed = False
-        self._times = EpisodeTimes(1)
-        self._mask: Any = None
-        self._has_mask = has_action_mask(env)
+        self._ended, self._since = False, 0.0
         self._is_fixed = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
@@ -100,49 +76,34 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
 
         Args:
             seed: the key ``jax.random.key(seed)``. Without it the next episode starts, so that the first seed
-                determines all of them; the first reset without a seed draws one, which ``np_random_seed`` then
-                is.
+                determines all of them; the first reset without a seed draws one, ``np_random_seed``.
             options: none are known.
-
-        Raises:
-            ValueError: for a wrong seed, or an option.
-            gymnasium.error.ClosedEnvironmentError: after ``close``.
         """
-        self._check_open()
+        self._open()
         if options:
             raise ValueError(f"{_OWNER}: reset has no options, got {next(iter(options))!r}")
-        if seed is None and self._stepper.started:
-            row = self._stepper.restart(np.ones(1, bool))
-        else:
-            seed = int(self.np_random.integers(2**32)) if seed is None else seed
-            row = self._stepper.start([seed])
+        if seed is None and self._state is None:
+            seed = int(self.np_random.integers(2**32))
+        row = self._restart() if seed is None else self._start([seed])
         super().reset(seed=None if seed is None else int(seed))
-        self._ended = False
-        self._times.start(True)
-        self._keep_mask(row)
-        return sample_of(self._leaves, row.observation), _info(row)
+        self._ended, self._since = False, time.perf_counter()
+        self._keep_masks(row)
+        return sample_of(self._spaces, row.observation), _info(row)
 
     def step(self, action: Tree) -> tuple[Tree, float, bool, bool, dict[str, Any]]:
-        """Advances by one step.
-
-        Raises:
-            ValueError: for an action of another shape or kind, or a discrete one out of range.
-            gymnasium.error.ResetNeeded: before the first ``reset``, or after the end of an episode.
-            gymnasium.error.ClosedEnvironmentError: after ``close``.
-        """
-        self._check_open()
-        if not self._stepper.started or self._ended:
-            why = "the episode ended, call reset" if self._ended else "call reset before step"
-            raise gymnasium.error.ResetNeeded(f"{_OWNER}: {why}")
-        row = self._stepper.step(self._actions(action))
-        self._ended = bool(row.ended[0])
-        self._keep_mask(row)
+        """Advances by one step; an action of another shape or kind, or a discrete one out of range, is an error."""
+        self._open("step")
+        if self._ended:
+            raise gymnasium.error.ResetNeeded(f"{_OWNER}: the episode ended, call reset")
+        row = self._step(self._actions(action))
         terminated, truncated = bool(row.terminated[0]), bool(row.truncated[0])
+        self._ended = terminated or truncated
+        self._keep_masks(row)
         info = _info(row)
         if self._ended and row.episode:
-            seconds = self._times.ended(row.ended)[0]
-            info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0]), "t": float(seconds)}
-        return sample_of(self._leaves, row.observation), float(row.reward[0]), terminated, truncated, info
+            seconds = time.perf_counter() - self._since
+            info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0]), "t": seconds}
+        return sample_of(self._spaces, row.observation), float(row.reward[0]), terminated, truncated, info
 
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:
@@ -152,46 +113,16 @@ class JaxenvEnv(Fixed, gymnasium.Env):  # type: ignore[name-defined]
         """
         if not self._has_mask:
             raise AttributeError(f"{_OWNER}: {self.env} has no env_info['action_mask']", name="action_masks", obj=self)
-        return self._action_masks
-
-    def _action_masks(self) -> np.ndarray:
-        if self._mask is None:
-            raise gymnasium.error.ResetNeeded(f"{_OWNER}: call reset before action_masks")
-        return self._mask.copy()
-
-    def _keep_mask(self, row: StepResult) -> None:
-        if self._has_mask:
-            self._mask = flat_masks(row.info)[0]
+        return lambda: self._masks_of(0)
 
     def render(self) -> np.ndarray:
-        """Renders the state, uint8 ``[256, 256, 3]``.
-
-        Raises:
-            ValueError: without ``render_mode="rgb_array"``, or for an environment without pictures.
-            gymnasium.error.ResetNeeded: before the first ``reset``.
-            gymnasium.error.ClosedEnvironmentError: after ``close``.
-        """
-        self._check_open()
-        return frames(_OWNER, self._stepper, self.render_mode, gymnasium.error.ResetNeeded)[0]
-
-    def close(self) -> None:
-        """Frees the state."""
-        if not self._closed:
-            self._closed = True
-            self._stepper.close()
-            self.env.close()
+        """Renders the state, uint8 ``[256, 256, 3]``; needs ``render_mode="rgb_array"``."""
+        return self._pictures()[0]
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
         """Refuses, like ``setattr``: a wrapper would keep the value to itself, where nothing reads it."""
         setattr(self, name, value)
         return True
-
-    def __repr__(self) -> str:
-        return f"<JaxenvEnv{self.env!r}>"
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed, make a new one")
 
 
 def _info(row: StepResult) -> dict[str, Any]:

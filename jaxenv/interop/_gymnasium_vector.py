@@ -1,28 +1,21 @@
 """A batch of lanes as a vector environment of Gymnasium."""
 
+import time
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
+from jaxenv.core.entries import state_entries
 from jaxenv.core.environment import Environment
-from jaxenv.interop._environment import check_reward, environment_of
-from jaxenv.interop._fixed import Fixed, not_settable
-from jaxenv.interop._gymnasium_rows import (
-    RENDERING,
-    StepResult,
-    caster,
-    check_render_mode,
-    frames,
-    rows_of,
-    spec_of_id,
-)
-from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._infos import ON_HOST, EpisodeTimes, check_infos
+from jaxenv.interop._adapter import RENDERING, Seeds
+from jaxenv.interop._environment import environment_of
+from jaxenv.interop._fixed import not_settable
+from jaxenv.interop._gymnasium_rows import RowAdapter, Rows, StepResult, cast_to, spec_of_id
 from jaxenv.interop._spaces import space_of
-from jaxenv.interop._stepper import Seeds, Stepper
 from jaxenv.tree import Tree
 
 gymnasium = import_library("gymnasium", "pip install gymnasium")
@@ -65,7 +58,6 @@ def to_gymnasium_vector(
     ((3, 4), dtype('float64'))
     """
     check_choice(_OWNER, "arrays", arrays, ("numpy", "jax"))
-    check_render_mode(_OWNER, render_mode)
     if isinstance(options.get("autoreset"), AutoresetMode):
         options["autoreset"] = next(mode for mode, value in _MODES.items() if value is options["autoreset"])
     envs = JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays, render_mode)
@@ -73,8 +65,11 @@ def to_gymnasium_vector(
     return envs
 
 
-class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
+class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
     """The vector environment that `to_gymnasium_vector` returns.
+
+    Its errors are ``gymnasium.error.ResetNeeded`` before the first ``reset`` and, without restarts, where the episode
+    of a lane ended, and ``gymnasium.error.ClosedEnvironmentError`` after ``close``.
 
     Attributes:
         env: the environment of jaxenv.
@@ -82,25 +77,27 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
 
     _owner = _OWNER
     _settable = frozenset({"closed", "metadata", "np_random", "render_mode", "spec"})
+    _closed_error, _reset_error = gymnasium.error.ClosedEnvironmentError, gymnasium.error.ResetNeeded
+    __repr__ = gymnasium.vector.VectorEnv.__repr__
 
     def __init__(self, env: Environment, arrays: str, render_mode: str | None = None):
         self.closed = True  # versions before 1.2 close deleted objects, even if the constructor failed
-        check_reward(_OWNER, env, batch=True)
-        check_infos(_OWNER, env, ON_HOST)
-        self.env, self.num_envs, self._numpy = env, env.num_envs, arrays == "numpy"
+        self._numpy = arrays == "numpy"
+        of_state = state_entries(env) if env.autoreset == "same_step" else None
+        super().__init__(env, render_mode, env.num_envs, Rows(of_state), self._numpy)
+        self.num_envs = env.num_envs
         self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
         self.metadata = {**RENDERING, "autoreset_mode": self.autoreset_mode, "jax": not self._numpy}
-        self.render_mode = render_mode
-        spec = env.observation_spec()
-        self.single_observation_space = space_of(spec, gymnasium.spaces, f"{_OWNER}: observation")
-        self.single_action_space = space_of(env.action_spec(), gymnasium.spaces, f"{_OWNER}: action")
-        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, env.num_envs)
-        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, env.num_envs)
-        self._cast = caster(self.single_observation_space, spec) if self._numpy else None
-        self._stepper = Stepper(env, rows_of(env), self._numpy, _OWNER)
-        self._actions = HostActions(env.action_spec(), env.num_envs, _OWNER)
+        self.single_observation_space, self.single_action_space = (
+            space_of(spec, gymnasium.spaces, f"{_OWNER}: {name}")
+            for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
+        )
+        self.observation_space, self.action_space = (
+            gymnasium.vector.utils.batch_space(space, env.num_envs)
+            for space in (self.single_observation_space, self.single_action_space)
+        )
         self._everywhere = np.ones(env.num_envs, bool)
-        self._times = EpisodeTimes(env.num_envs, jax=not self._numpy)
+        self._origin, self._since = time.perf_counter(), self._xp.zeros(env.num_envs)
         self._ended: Any = None  # without restarts, the lanes that must be reset
         self.closed = False
         self._is_fixed = True
@@ -111,32 +108,26 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         Args:
             seed: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
                 episodes of the lanes start, so that the first seed determines all of them; the first reset without a
-                seed draws one, which ``np_random_seed`` then is.
-            options: ``{"reset_mask": mask}`` restarts the lanes of ``mask``, bool ``[num_envs]`` of NumPy
-                or JAX.
-
-        Raises:
-            ValueError: for a wrong seed or mask, or an unknown option.
-            gymnasium.error.ClosedEnvironmentError: after ``close``.
+                seed draws one, ``np_random_seed``.
+            options: ``{"reset_mask": mask}`` restarts the lanes of ``mask``, bool ``[num_envs]`` of NumPy or JAX.
         """
-        self._check_open()
+        self._open()
         mask = self._mask(options)
-        if self._stepper.started and (seed is None or mask is not None):
-            row = self._stepper.restart(self._everywhere if mask is None else mask, seed)
+        if self._state is not None and (seed is None or mask is not None):
+            row = self._restart(mask, seed)
         elif mask is None or mask.all():
             seed = int(self.np_random.integers(2**32)) if seed is None else seed
-            row = self._stepper.start(seed)
+            row = self._start(seed)
         else:
             raise ValueError(f"{_OWNER}: the first reset starts all lanes, got a reset_mask of {mask.sum()} lanes")
         self._set_random(seed)
-        self._keep_ended(row)
-        if row.episode:
-            self._times.start(self._everywhere if mask is None else mask)
+        self._ended = row.ended
+        self._seconds(self._everywhere if mask is None else mask)
         if mask is None:
-            return self._observation(row), _infos(row.info, self._everywhere)
-        where = np.where if self._numpy else jax.numpy.where
+            return self._observation(row.observation), _infos(row.info, self._everywhere)
+        where = self._xp.where
         infos = jax.tree.map(lambda x: where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, x.dtype.type(0)), row.info)
-        return self._observation(row), _infos(infos, mask)
+        return self._observation(row.observation), _infos(infos, mask)
 
     def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict[str, Any]]:
         """Advances every lane by one step.
@@ -144,95 +135,77 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
         Args:
             actions: ``[num_envs, ...]``, NumPy or JAX. Other dtypes of the same kind are cast. Discrete actions of
                 NumPy must lie within the space; JAX actions and continuous ones are clipped to it.
-
-        Raises:
-            ValueError: for actions of another shape or kind, or discrete ones out of range.
-            gymnasium.error.ResetNeeded: before the first ``reset``, or where a lane's episode ended (``DISABLED``).
-            gymnasium.error.ClosedEnvironmentError: after ``close``.
         """
-        self._check_open()
-        if not self._stepper.started:
-            raise gymnasium.error.ResetNeeded(f"{_OWNER}: call reset before step")
+        self._open("step")
         if self.env.autoreset is None and (ended := np.flatnonzero(self._ended)).size:
             raise gymnasium.error.ResetNeeded(
                 f"{_OWNER}: the episode of lane {ended[0]} ended, reset it by reset(options={{'reset_mask': mask}})"
             )
-        row = self._stepper.step(self._actions(actions))
-        self._keep_ended(row)
+        row = self._step(self._actions(actions))
+        self._ended = row.ended
         infos = _infos(row.info, self._everywhere)
-        if self.env.autoreset == "same_step":
-            infos.update(self._final(row))
-        else:
-            infos.update(self._episode(row))
+        infos.update(self._final(row) if self.env.autoreset == "same_step" else self._episode(row))
         reward = row.reward.astype(np.float64) if self._numpy else row.reward
-        return self._observation(row), reward, row.terminated, row.truncated, infos
+        return self._observation(row.observation), reward, row.terminated, row.truncated, infos
 
     def set_attr(self, name: str, values: Any) -> None:
         """Raises an ``AttributeError``: environments never change."""
         raise AttributeError(not_settable(_OWNER, self.env, name, values), name=name, obj=self)
 
     def render(self) -> tuple[np.ndarray, ...]:
-        """Renders each lane, uint8 ``[256, 256, 3]``.
+        """Renders each lane, uint8 ``[256, 256, 3]``; needs ``render_mode="rgb_array"``."""
+        return tuple(self._pictures())
 
-        Raises:
-            ValueError: without ``render_mode="rgb_array"``, or for an environment without pictures.
-            gymnasium.error.ResetNeeded: before the first ``reset``.
-            gymnasium.error.ClosedEnvironmentError: after ``close``.
-        """
-        self._check_open()
-        return tuple(frames(_OWNER, self._stepper, self.render_mode, gymnasium.error.ResetNeeded))
-
-    def close_extras(self, **kwargs: Any) -> None:
+    def close(self, **kwargs: Any) -> None:
         """Frees the state."""
-        self._stepper.close()
-        self.env.close()
+        super().close()
+        self.closed = True
 
-    def _observation(self, row: StepResult) -> Tree:
-        return row.observation if self._cast is None else self._cast(row.observation)
+    @property
+    def _xp(self) -> Any:
+        return np if self._numpy else jnp
 
-    def _keep_ended(self, row: StepResult) -> None:
-        if self.env.autoreset is None:
-            self._ended = row.ended
+    def _observation(self, observation: Tree) -> Tree:
+        return cast_to(self._spaces, observation) if self._numpy else observation
 
     def _final(self, row: StepResult) -> dict[str, Any]:
         """Returns the last observations and infos like ``SyncVectorEnv``; with JAX arrays, of all lanes."""
-        if not self._numpy:
-            return {
-                "final_obs": row.final_observation,
-                "final_info": {**_infos(row.final_info, row.ended), **self._episode(row)},
-                "_final_obs": row.ended,
-                "_final_info": row.ended,
-            }
-        if not row.ended.any():
+        if self._numpy and not row.ended.any():
             return {}
-        observation = row.final_observation if self._cast is None else self._cast(row.final_observation)
-        final = np.full(self.num_envs, None, object)
-        for lane in np.flatnonzero(row.ended):
-            final[lane] = jax.tree.map(lambda x, lane=lane: x[lane], observation)
+        final = self._observation(row.final_observation)
+        if self._numpy:
+            of_lanes, final = final, np.full(self.num_envs, None, object)
+            for lane in np.flatnonzero(row.ended):
+                final[lane] = jax.tree.map(lambda x, lane=lane: x[lane], of_lanes)
         info = {**_infos(row.final_info, row.ended), **self._episode(row)}
-        return {"final_obs": final, "final_info": info, "_final_obs": row.ended.copy(), "_final_info": row.ended.copy()}
+        return _infos({"final_obs": final}, row.ended) | {"final_info": info, "_final_info": row.ended.copy()}
 
     def _episode(self, row: StepResult) -> dict[str, Any]:
         """Returns statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
         if not row.episode or (self._numpy and not row.ended.any()):
             return {}
-        episode = {**row.episode, "t": self._times.ended(row.ended)}
+        episode = {**row.episode, "t": self._seconds(row.ended)}
         if self._numpy:
             episode = {name: x.astype(np.float64 if x.dtype.kind == "f" else np.int64) for name, x in episode.items()}
         return _infos({"episode": episode}, row.ended)
+
+    def _seconds(self, mask: Any) -> Any:
+        """Returns the seconds of the episodes in the lanes of ``mask``, 0 in others; starts the next ones there."""
+        now = time.perf_counter() - self._origin
+        seconds = self._xp.where(mask, now - self._since, 0)
+        self._since = self._xp.where(mask, now, self._since)
+        return seconds
 
     def _mask(self, options: dict[str, Any] | None) -> np.ndarray | None:
         if not options:
             return None
         if unknown := [name for name in options if name != "reset_mask"]:
             raise ValueError(f"{_OWNER}: the only option of reset is reset_mask, got {unknown[0]!r}")
-        mask = options["reset_mask"]
-        kind = type(mask).__name__
-        if not hasattr(mask, "dtype"):
-            raise ValueError(f"{_OWNER}: reset_mask must be an array bool[{self.num_envs}], got a {kind}")
+        mask, kind = options["reset_mask"], type(options["reset_mask"]).__name__
+        has_dtype = hasattr(mask, "dtype")  # a list has none
         mask = np.asarray(mask)  # wrappers such as JaxToTorch convert the options, too
-        if mask.shape != (self.num_envs,) or mask.dtype.kind != "b":
-            got = f"{mask.dtype}{list(mask.shape)} ({kind})"
+        if not has_dtype or mask.shape != (self.num_envs,) or mask.dtype.kind != "b":
+            got = f"{mask.dtype}{list(mask.shape)} ({kind})" if has_dtype else f"a {kind}"
             raise ValueError(f"{_OWNER}: reset_mask must be an array bool[{self.num_envs}], got {got}")
         if not mask.any():
             raise ValueError(f"{_OWNER}: reset_mask must name a lane, got {mask}")
@@ -243,10 +216,6 @@ class JaxenvVectorEnv(Fixed, gymnasium.vector.VectorEnv):  # type: ignore[name-d
             super().reset(seed=int(seed))
         elif isinstance(seed, list | tuple | np.ndarray) and all(isinstance(s, int | np.integer) for s in seed):
             self._np_random, self._np_random_seed = np.random.default_rng(seed), tuple(map(int, seed))
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise gymnasium.error.ClosedEnvironmentError(f"{_OWNER}: the environment is closed, make a new one")
 
 
 def _infos(info: dict[str, Tree], mask: Any) -> dict[str, Any]:

@@ -4,15 +4,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxenv._util.checks import check_names
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
+from jaxenv.interop._adapter import Adapter, Seeds
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._stepper import Seeds, Stepper
 from jaxenv.tree import Tree
 
 _NAMES = tuple(TimeStep.__dataclass_fields__)
@@ -69,8 +66,10 @@ class _Fields:
         return TimeStep(**{name: getattr(timestep, name) for name in self.names})
 
 
-class Host(Fixed):
+class Host(Adapter):
     """The object that `host` returns.
+
+    Its errors are ``ValueError``, also after ``close``.
 
     Attributes:
         env: the environment.
@@ -81,10 +80,9 @@ class Host(Fixed):
     _settable = frozenset({"timestep"})
 
     def __init__(self, env: Environment, fields: tuple[str, ...], seed: Seeds):
-        self.env, self.timestep = env, TimeStep()
-        self._seed, self._closed = seed, False
-        self._stepper = Stepper(env, _Fields(fields), numpy=False, owner="host")
-        self._stepper.key(seed)  # raises for a wrong seed
+        super().__init__(env, _Fields(fields), numpy=False)
+        self.timestep, self._seed = TimeStep(), seed
+        self._key_of(seed)  # raises for a wrong seed
         self._actions = HostActions(env.action_spec(), env.num_envs, "host")
         self._is_fixed = True
 
@@ -101,18 +99,15 @@ class Host(Fixed):
 
         Args:
             seed: an integer, or one per lane; with a mask, seeds of other lanes are ignored.
-            mask: bool ``[num_envs]``.
-
-        Raises:
-            ValueError: after ``close``, for a wrong seed or mask, or for a mask before the first reset.
+            mask: bool ``[num_envs]``, not at the first reset.
         """
-        self._check_open()
-        if mask is None and (seed is not None or not self._stepper.started):
-            self.timestep = self._stepper.start(self._seed if seed is None else seed)
-        elif not self._stepper.started:
+        self._open()
+        if mask is not None and self._state is None:
             raise ValueError("host: the first reset starts all lanes, leave out mask")
+        if mask is None and (seed is not None or self._state is None):
+            self.timestep = self._start(self._seed if seed is None else seed)
         else:
-            self.timestep = self._stepper.restart(np.ones(self.num_envs, bool) if mask is None else mask, seed)
+            self.timestep = self._restart(mask, seed)
         return self.timestep
 
     def step(self, action: Tree) -> TimeStep:
@@ -121,32 +116,7 @@ class Host(Fixed):
         Args:
             action: ``[num_envs, ...]``, NumPy or JAX. Other dtypes of the spec's kind are cast. JAX arrays are clipped
                 to the range of a discrete spec, NumPy arrays must lie within it.
-
-        Raises:
-            ValueError: after ``close``, before the first ``reset``, or for an action that does not fit the spec.
         """
-        self._check_open()
-        if not self._stepper.started:
-            raise ValueError("host: call reset before step")
-        self.timestep = self._stepper.step(self._actions(action))
+        self._open("step")
+        self.timestep = self._step(self._actions(action))
         return self.timestep
-
-    def close(self) -> None:
-        """Frees the state; ``reset`` and ``step`` then raise an error."""
-        if not self._closed:
-            self._closed = True
-            self._stepper.close()
-            self.env.close()
-
-    def __enter__(self) -> "Host":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<Host{self.env!r}>"
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ValueError("host: the environment is closed, make a new one")

@@ -1,11 +1,6 @@
-"""Names that clients reserve in their infos, and the statistics of episodes in the form that clients read."""
+"""Names that clients reserve in their infos."""
 
-import time
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import specs
 from jaxenv.core.environment import Environment
@@ -54,46 +49,6 @@ def _check_masks(owner: str, place: str, found: Mapping[str, Tree]) -> None:
             _check_masks(owner, f"{place}[{name!r}]", inside)
 
 
-def without_episode(env_info: Mapping[str, Tree]) -> tuple[dict[str, Tree], dict[str, Any]]:
-    """Splits off return and length of the episodes that ended, under the names that clients read.
-
-    The second is empty without ``EpisodeStatistics``; it is 0 in other lanes.
-    """
-    info = dict(env_info)
-    episode = info.pop("episode", None)
-    return info, {} if episode is None else {"r": episode["return"], "l": episode["length"]}
-
-
 def has_action_mask(env: Environment) -> bool:
     """Returns whether ``env_info["action_mask"]`` is one array of flags."""
     return specs.is_spec(env.env_info_spec().get("action_mask"))
-
-
-def flat_masks(info: Mapping[str, Any]) -> np.ndarray:
-    """Copies the action masks, bool ``[B, n]``."""
-    mask = info["action_mask"]
-    return mask.reshape(len(mask), -1).astype(bool)
-
-
-class EpisodeTimes:
-    """Measures the seconds that the episodes of a batch take; with ``jax`` by arrays of JAX, never waited for."""
-
-    def __init__(self, num_lanes: int, jax: bool = False):
-        self._origin = time.perf_counter()
-        self._starts: Any = jnp.zeros(num_lanes, np.float32) if jax else np.zeros(num_lanes)
-
-    def start(self, mask: Any) -> None:
-        """Records that episodes start in the lanes of ``mask``."""
-        self._starts = self._where(mask, self._now(), self._starts)
-
-    def ended(self, mask: Any) -> Any:
-        """Returns the seconds of the episodes that end in the lanes of ``mask``, 0 in others; starts the next ones."""
-        seconds = self._where(mask, self._now() - self._starts, self._starts.dtype.type(0))
-        self.start(mask)
-        return seconds
-
-    def _where(self, *arguments: Any) -> Any:
-        return (np if isinstance(self._starts, np.ndarray) else jnp).where(*arguments)
-
-    def _now(self) -> Any:
-        return self._starts.dtype.type(time.perf_counter() - self._origin)

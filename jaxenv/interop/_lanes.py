@@ -17,7 +17,7 @@ from jaxenv.core.levels import refuse_given_levels
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
-from jaxenv.interop._environment import environment_of, refuse_num_envs, refuse_outside_jax
+from jaxenv.interop._environment import single_lane
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
@@ -33,30 +33,14 @@ def one_lane(
     restarts: str,
     lanes: str = "a batch of keys makes the lanes",
 ) -> Environment:
-    """Builds the stack of one lane, without restarts, from an id, several ids or an environment.
-
-    Args:
-        owner: the start of error messages.
-        env: an id, a sequence of ids, or an environment.
-        options: options of `jaxenv.load`, for an id.
-        restarts: a description of who starts the next episode, for the error about an environment that does.
-        lanes: a description of who makes the lanes, for the error about ``num_envs``.
+    """Builds the stack of one lane by `single_lane`, for a trainer that maps it.
 
     Raises:
-        ValueError: for anything but an id or an environment, options with an environment, an environment that restarts
-            its lanes, carries state of the whole batch or has params per lane.
+        ValueError: for an environment that carries state of the whole batch or has params per lane, too.
     """
-    if isinstance(env, str | list | tuple):
-        for id in [env] if isinstance(env, str) else env:
-            refuse_outside_jax(owner, id)
-        refuse_num_envs(owner, options, lanes)
-        if options.setdefault("autoreset", None) is not None:
-            raise ValueError(f"{owner}: {restarts}, leave out autoreset, got {options['autoreset']!r}")
-        if options.get("reset_strategy") is not None:
-            raise ValueError(f"{owner}: reset_strategy must be left out, the environment declares it")
-    env = environment_of(owner, env, None, options)
-    if env.autoreset is not None:
-        raise ValueError(f"{owner}: {restarts}, make {env} with autoreset=None")
+    if isinstance(env, str | list | tuple) and options.get("reset_strategy") is not None:
+        raise ValueError(f"{owner}: reset_strategy must be left out, the environment declares it")
+    env = single_lane(owner, env, options, restarts, lanes)
     for layer in layers(env):
         if isinstance(layer, BatchWrapper):
             raise ValueError(

@@ -13,10 +13,9 @@ from jaxenv._util.library import import_library
 from jaxenv.core._checks import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep, check_timestep
+from jaxenv.interop._adapter import Adapter, check_seed
 from jaxenv.interop._environment import check_one_agent, environment_of, refuse_num_envs
-from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._stepper import Stepper, check_seed
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 
@@ -48,10 +47,10 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     env = environment_of("to_dm_env", env, None, options)
     if env.autoreset == "same_step":
         raise ValueError(f"to_dm_env: dm_env returns FIRST rows, make {env} with autoreset='next_step'")
+    check_one_agent("to_dm_env", env)
     check_seed("to_dm_env", seed)
     env = env._with_num_envs(1)
     check_lanes(env, 1)
-    check_one_agent("to_dm_env", env)
     _dm_env().Environment.register(DmEnv)
     return DmEnv(env if env.autoreset else AutoReset(env), seed)
 
@@ -116,8 +115,12 @@ def _dm_env() -> ModuleType:
     return import_library("dm_env", "pip install dm-env")
 
 
-class DmEnv(Fixed):
-    """The environment that `to_dm_env` returns, with the methods of ``dm_env.Environment``."""
+class DmEnv(Adapter):
+    """The environment that `to_dm_env` returns, with the methods of ``dm_env.Environment``.
+
+    Attributes:
+        env: the environment of jaxenv, one lane.
+    """
 
     _owner = "to_dm_env"
 
@@ -126,31 +129,23 @@ class DmEnv(Fixed):
             name: _dm_spec(f"to_dm_env: {env}: {name}", spec)
             for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
         }
-        self._env, self._seed = env, seed
+        super().__init__(env, _fields)
+        self._seed, self._ended = seed, False
         self._no_action = jax.tree.map(lambda s: np.zeros((1, *s.shape), s.dtype), env.action_spec())
         self._actions = HostActions(env.action_spec(), None, "to_dm_env")
-        self._stepper: Stepper | None = Stepper(env, _fields, numpy=True, owner="to_dm_env")
-        self._ended = False
         self._is_fixed = True
 
     def reset(self) -> Any:
         """Starts an episode: a ``dm_env.TimeStep``, FIRST. Repeated calls start further ones."""
-        stepper = self._open()
-        return self._row(stepper.restart(np.ones(1, bool)) if stepper.started else stepper.start(self._seed))
+        self._open()
+        return self._dm_row(self._start(self._seed) if self._state is None else self._restart())
 
     def step(self, action: Tree) -> Any:
-        """Advances by one step. Without an episode, or after its LAST row, it starts one and ignores the action.
-
-        Raises:
-            ValueError: after ``close``, for an action that differs from the spec in structure, shape or kind of dtype,
-                or for a discrete one out of range.
-        """
-        stepper = self._open()
-        if not stepper.started:
+        """Advances by one step. Without an episode, or after its LAST row, it starts one and ignores the action."""
+        self._open()
+        if self._state is None:
             return self.reset()
-        if self._ended:
-            return self._row(stepper.step(self._no_action))
-        return self._row(stepper.step(self._actions(action)))
+        return self._dm_row(self._step(self._no_action if self._ended else self._actions(action)))
 
     def observation_spec(self) -> Any:
         """Returns dm_env's specs for the arrays of an observation."""
@@ -162,32 +157,13 @@ class DmEnv(Fixed):
 
     def reward_spec(self) -> Any:
         """Returns the spec of the reward, float32."""
-        return _dm_spec("to_dm_env: reward", self._env.reward_spec())
+        return _dm_spec("to_dm_env: reward", self.env.reward_spec())
 
     def discount_spec(self) -> Any:
         """Returns the spec of the discount, float32 in [0, 1]."""
-        return _dm_spec("to_dm_env: discount", self._env.discount_spec())
+        return _dm_spec("to_dm_env: discount", self.env.discount_spec())
 
-    def close(self) -> None:
-        """Frees the state and the environment, which cannot be stepped afterwards."""
-        self._stepper = None
-        self._env.close()
-
-    def __enter__(self) -> "DmEnv":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<DmEnv{self._env!r}>"
-
-    def _open(self) -> Stepper:
-        if self._stepper is None:
-            raise ValueError("to_dm_env: the environment is closed, make a new one")
-        return self._stepper
-
-    def _row(self, batch: tuple[Any, ...]) -> Any:
+    def _dm_row(self, batch: tuple[Any, ...]) -> Any:
         row = _dm_row(*jax.tree.map(lambda x: x[0], batch))
         self._ended = row.last()
         return row

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from jaxenv.core import registry
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.interop import _spaces
-from jaxenv.interop._gymnasium_rows import check_render_mode
+from jaxenv.interop._adapter import check_render_mode
 from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
 from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium
 from jaxenv.interop._gymnasium_vector import JaxenvVectorEnv as JaxenvVectorEnv

@@ -2,11 +2,12 @@
 
 import abc
 import contextlib
+import dataclasses
 import functools
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import numpy as np
@@ -30,6 +31,7 @@ class EngineSpecs(NamedTuple):
     agent_names: tuple[str, ...] = ("agent",)
     turns: bool = False
     state_info: tuple[str, ...] = ()
+    render_mode: str | None = None
 
     @property
     def reward_shape(self) -> tuple[int, ...]:
@@ -37,46 +39,44 @@ class EngineSpecs(NamedTuple):
         return (len(self.agent_names),) if len(self.agent_names) > 1 else ()
 
 
+@dataclasses.dataclass(eq=False)
 class Engine(abc.ABC):
-    """Lanes of one environment of another library, for one number of lanes, started by the first reset.
+    """Lanes of one environment of another library, started by the first reset.
 
     It holds the true state of the lanes. The JAX state holds a ``ticket``, ``uint32[B, 2]``: a checksum of the lane's
     seed and of its actions since the reset, and their number. A step is refused unless its tickets are the engine's:
     otherwise the lanes are not in the caller's state. A failure ends all workers, and the next reset starts new ones.
     Copies and unpickled engines start separate workers.
+
+    Attributes:
+        owner: the start of error messages, ``SUITE:ID``.
+        num_envs: the number of lanes.
+        limit: the time limit of an episode in steps, if it is known.
     """
 
-    suite: ClassVar[str]
+    owner: str
+    num_envs: int
+    limit: int | None
+
     seeds_below: ClassVar[int] = 2**32
 
-    def __init__(self, id: str, arguments: Mapping[str, Any], num_envs: int, **options: Any):
-        self.id, self.arguments, self.num_envs, self.options = id, arguments, num_envs, options
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._closed = False
-        self._ticket = np.zeros((num_envs, 2), np.uint32)
-        self._others: dict[int, Engine] = {}
+        self._ticket = np.zeros((self.num_envs, 2), np.uint32)
+        self._others: dict[int, Self] = {}
 
     def __reduce__(self) -> Any:
-        return functools.partial(type(self), **self.options), (self.id, self.arguments, self.num_envs)
+        return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
-    def with_lanes(self, num_envs: int) -> "Engine":
+    def with_lanes(self, num_envs: int) -> Self:
         """Makes the engine of the same environment for another number of lanes; both are closed together."""
         if num_envs == self.num_envs:
             return self
         if num_envs not in self._others:
-            other = self._others[num_envs] = type(self)(self.id, self.arguments, num_envs, **self.options)
-            if "specs" in vars(self):
-                vars(other)["specs"] = self.specs  # found once
+            self._others[num_envs] = other = dataclasses.replace(self, num_envs=num_envs)
+            other.specs = self.specs  # found once
         return self._others[num_envs]
-
-    @property
-    def limit(self) -> int | None:
-        """The time limit of an episode in steps, if it is known."""
-        return None
-
-    @property
-    def owner(self) -> str:
-        return f"{self.suite}:{self.id}"
 
     @functools.cached_property
     def specs(self) -> EngineSpecs:
@@ -112,7 +112,7 @@ class Engine(abc.ABC):
 
     def _reason(self, error: Exception) -> str:
         """Explains an error that the library raised, while the workers still exist."""
-        return f"{type(error).__name__}: {error}"
+        return str(error) if isinstance(error, HostEnvironmentError) else f"{type(error).__name__}: {error}"
 
     # --- calls from the JAX side -------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Engine(abc.ABC):
                 raise HostEnvironmentError(f"{self.owner}: the environment is closed, load it again")
             with self._failing("reset"):
                 observation, info = self._restart(seeds)
-                observation, info = self._batch(observation, info)
+                observation, info = cast(self.specs.observation, observation), cast(self.specs.info, info)
             self._ticket = np.stack([np.array(seeds, np.uint32), np.zeros(self.num_envs, np.uint32)], axis=1)
             return self._ticket, observation, info
 
@@ -144,7 +144,7 @@ class Engine(abc.ABC):
             ticket = _stamped(self._ticket, jax.tree.leaves(action))
             with self._failing("step"):
                 observation, reward, terminated, truncated, info = self._advance(action)
-                observation, info = self._batch(observation, info)
+                observation, info = cast(self.specs.observation, observation), cast(self.specs.info, info)
             self._ticket = ticket
             ends = np.array(terminated, bool), np.array(truncated, bool)
             return ticket, observation, info, np.array(reward, np.float32), *ends
@@ -164,20 +164,16 @@ class Engine(abc.ABC):
         for other in self._others.values():
             other.close()
 
-    def _batch(self, observation: Any, info: Any) -> tuple[Tree, dict[str, Tree]]:
-        return _batch(self.specs.observation, observation), _batch(self.specs.info, info)
-
     def _check_newest(self, what: str, ticket: np.ndarray) -> None:
         """Raises a `HostEnvironmentError` unless the lanes are in the caller's state."""
         if not self._running:
             raise HostEnvironmentError(f"{self.owner}: {what}: the environment is not running, call reset first")
         if np.array_equal(ticket, self._ticket):
             return
-        steps, newest = ticket[:, 1].max(), self._ticket[:, 1].max()
+        age = int(self._ticket[:, 1].max()) - int(ticket[:, 1].max())
         if sorted(ticket.tolist()) == sorted(self._ticket.tolist()):
             reason = "has its lanes in another order"
-        elif steps < newest:
-            age = newest - steps
+        elif age > 0:
             reason = f"is {age} {'step' if age == 1 else 'steps'} old, or of an earlier reset"
         else:
             reason = "belongs to an earlier reset, another environment or another process"
@@ -219,24 +215,20 @@ def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:
     for x in actions:
         rows = np.ascontiguousarray(x).reshape(len(ticket), -1)
         checksums = [zlib.crc32(row.tobytes(), before) for row, before in zip(rows, checksums, strict=True)]
-    stamped = ticket + np.uint32(1)
-    stamped[:, 0] = checksums
-    return stamped
+    return np.stack([np.array(checksums, np.uint32), ticket[:, 1] + np.uint32(1)], axis=1)
 
 
-def _batch(spec: Tree, values: Any) -> Tree:
-    """Copies a batch of values out of the engine's buffers, in the structure and dtypes of the spec."""
-    if isinstance(spec, dict):
-        return {name: _batch(inner, values[name]) for name, inner in spec.items()}
-    if isinstance(spec, tuple):
-        return tuple(_batch(inner, part) for inner, part in zip(spec, values, strict=True))
+def cast(like: Any, values: Any) -> Tree:
+    """Copies values to the structure and dtypes of specs or spaces."""
+    if isinstance(like, Mapping):
+        return {name: cast(inner, values[name]) for name, inner in like.items()}
+    if isinstance(like, Sequence):
+        return tuple(cast(inner, part) for inner, part in zip(like, values, strict=True))
     with np.errstate(over="ignore"):  # the largest numbers of float64 are infinite in float32
-        return np.array(values, spec.dtype)
+        return np.array(values, like.dtype)
 
 
 def _scaled(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Scales a picture by nearest neighbours."""
-    if frame.ndim != 3 or frame.shape[-1] != 3:
-        raise ValueError('render needs pictures, load with render_mode="rgb_array"')
     rows, columns = (np.arange(n) * have // n for n, have in zip(size, frame.shape[:2], strict=True))
     return frame[rows][:, columns].astype(np.uint8)

@@ -1,5 +1,6 @@
 """EnvPool's pools, which hold the lanes of a `HostEnvironment` outside JAX in threads of C++."""
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -22,44 +23,31 @@ def envpool() -> Any:
     return import_library("envpool", install_command("envpool"))
 
 
+@dataclasses.dataclass(eq=False)
 class EnvPoolEngine(Engine):
     """A pool of EnvPool that steps all lanes together; its workers are threads.
 
     EnvPool takes seeds when a pool is made, so a reset makes a pool.
 
-    Args:
+    Attributes:
         id: an id of EnvPool.
         arguments: keywords of ``envpool.make``.
-        num_envs: the number of lanes.
         truncates_at: the step whose ends are truncations although EnvPool calls them terminations.
-        limit: the time limit, if there is one and EnvPool follows it.
     """
 
-    suite = "envpool"
+    id: str
+    arguments: Mapping[str, Any]
+    truncates_at: int | None
+
     seeds_below = 2**31  # the generators take int32, and -1 means the clock for Atari
 
-    def __init__(
-        self,
-        id: str,
-        arguments: Mapping[str, Any],
-        num_envs: int,
-        truncates_at: int | None = None,
-        limit: int | None = None,
-    ):
-        super().__init__(id, arguments, num_envs, truncates_at=truncates_at, limit=limit)
-        self._truncates_at, self._limit = truncates_at, limit
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._pool: Any = None
-
-    def __str__(self) -> str:
-        return "'envpool'"
 
     @property
     def _running(self) -> bool:
         return self._pool is not None
-
-    @property
-    def limit(self) -> int | None:
-        return self._limit
 
     def _find_specs(self) -> EngineSpecs:
         spec = envpool().make_spec(self.id, **self.arguments)
@@ -76,7 +64,8 @@ class EnvPoolEngine(Engine):
             if name.startswith("info:") and not name.removeprefix("info:").startswith(_NUMBERING)
         }
         info["elapsed_step"] = specs.Array((), np.int32)
-        return EngineSpecs(jax.tree.map(_without_false_bound, observation), action, info)
+        observation = jax.tree.map(_without_false_bound, observation)
+        return EngineSpecs(observation, action, info, render_mode=self.arguments.get("render_mode"))
 
     def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
         self._stop()
@@ -89,8 +78,8 @@ class EnvPoolEngine(Engine):
 
     def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
         observation, reward, terminated, truncated, info = self._pool.step(action)
-        if self._truncates_at is not None:
-            late = info["elapsed_step"] >= self._truncates_at
+        if self.truncates_at is not None:
+            late = info["elapsed_step"] >= self.truncates_at
             terminated, truncated = terminated & ~late, truncated | (terminated & late)
         return observation, reward, terminated, truncated, info
 

@@ -1,6 +1,7 @@
 """The environment whose lanes run outside JAX, in an engine that steps and restarts them."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
@@ -77,9 +78,8 @@ class HostEnvironment(Environment):
             raise ValueError(f"{self}: some lanes cannot be restarted from outside: {_WHOLE}; it restarts them itself")
         if batch[0] != self.num_envs:
             raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {batch[0]}")
-        shapes = jax.ShapeDtypeStruct((*batch, 2), np.uint32), *self._shapes(batch)
         seeds = random.bits(clock.stream("seed"))
-        ticket, observation, info = self._call(self.engine.reset, shapes, seeds, *starts.keys)
+        ticket, observation, info = self._call(self.engine.reset, self._shown(), seeds, *starts.keys)
         timestep = restart(
             observation,
             batch_shape=batch,
@@ -95,12 +95,10 @@ class HostEnvironment(Environment):
         first = lanes.ended
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
         given = _actions.finite(_actions.clip_discrete(spec, action))
-        batch = clock.step.shape
-        numbers = jax.ShapeDtypeStruct((*batch, *self.engine.specs.reward_shape), np.float32)
-        flag = jax.ShapeDtypeStruct(batch, np.bool_)
-        shapes = jax.ShapeDtypeStruct((*batch, 2), np.uint32), *self._shapes(batch), numbers, flag, flag
+        batch, flag = clock.step.shape, specs.Array((), np.bool_)
+        result = *self._shown(), specs.Array(self.engine.specs.reward_shape, np.float32), flag, flag
         ticket, observation, info, reward, terminated, truncated = self._call(
-            self.engine.step, shapes, lanes.ticket, given
+            self.engine.step, result, lanes.ticket, given
         )
         last = ~first & (terminated | truncated)
         clock = dataclasses.replace(
@@ -139,37 +137,31 @@ class HostEnvironment(Environment):
     def _longest_episode(self) -> Any:
         return super()._longest_episode if self.engine.limit is None else np.int32(self.engine.limit)
 
-    def _call(self, function: Callable[..., Any], shapes: Tree, *arguments: Tree) -> Tree:
-        """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it."""
+    def _call(self, function: Callable[..., Any], result: Tree, *arguments: Tree) -> Tree:
+        """Calls the engine with arrays of the batch, at once or, in a trace, where the compiled code gets to it.
+
+        ``result`` has the specs of one lane's results.
+        """
         if all(map(is_concrete, jax.tree.leaves(arguments))):
             return jax.tree.map(jnp.array, function(*arguments))
-        leaves, structure = jax.tree.flatten(jax.lax.stop_gradient(arguments))
-        names = [str(number) for number in range(len(leaves))]
-        lane = np.dtype([(name, x.dtype, x.shape[1:]) for name, x in zip(names, leaves, strict=True)])
-
-        def unpacked(rows: Any) -> Any:
-            lanes = np.asarray(rows).view(lane)[:, 0]
-            return function(*jax.tree.unflatten(structure, [np.ascontiguousarray(lanes[name]) for name in names]))
-
+        batch = arguments[0].shape[:1]
+        shapes = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), result)
         try:
-            # One array, since JAX takes 40 microseconds for each argument of a callback.
-            return io_callback(unpacked, shapes, _to_bytes(leaves), ordered=True)
+            return io_callback(function, shapes, *jax.lax.stop_gradient(arguments), ordered=True)
         except ValueError as error:
             if "vmap" not in str(error):
                 raise
             raise ValueError(f"{self} cannot run under vmap: {_WHOLE}; load more lanes instead") from None
 
-    def _shapes(self, batch: tuple[int, ...]) -> tuple[Tree, dict[str, Tree]]:
-        """Returns the shapes of a batch of observations and of the ``env_info`` entries."""
-        specs = self.engine.specs.observation, self.engine.specs.info
-        return jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), specs)
+    def _shown(self) -> tuple[Tree, Tree, Tree]:
+        """Returns the specs of a ticket, an observation and the entries of ``env_info``."""
+        return specs.Array((2,), np.uint32), self.engine.specs.observation, self.engine.specs.info
 
     def picture_of(self, state: Tree, size: tuple[int, int]) -> jax.Array:
-        if self.engine.arguments.get("render_mode") != "rgb_array":
+        if self.engine.specs.render_mode != "rgb_array":
             raise ValueError(f'{self}: render needs pictures, load with render_mode="rgb_array"')
-        shape = jax.ShapeDtypeStruct((*state.clock.step.shape, *size, 3), np.uint8)
-        render = jax.tree_util.Partial(self.engine.render, size)
-        return self._call(render, shape, state.task.ticket)
+        picture = specs.Array((*size, 3), np.uint8)
+        return self._call(functools.partial(self.engine.render, size), picture, state.task.ticket)
 
     # --- specs -------------------------------------------------------------------------------------------------------
 
@@ -210,13 +202,3 @@ class HostEnvironment(Environment):
 
     def __repr__(self) -> str:
         return f"<{self}>"
-
-
-def _to_bytes(leaves: list[jax.Array]) -> jax.Array:
-    """Concatenates arrays ``[B, ...]`` to one array of bytes, uint8 ``[B, N]``."""
-
-    def rows(x: jax.Array) -> jax.Array:
-        x = x.astype(np.uint8) if x.dtype == bool else x
-        return jax.lax.bitcast_convert_type(x, np.uint8).reshape(len(x), -1)
-
-    return jnp.concatenate([rows(x) for x in leaves], axis=1)

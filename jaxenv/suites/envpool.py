@@ -6,12 +6,12 @@ They run outside JAX, in a pool of C++ threads that steps all lanes together. Un
 ``tests/suites/test_envpool.py`` compares episodes with EnvPool's own loop; ``docs/suites/envpool.md`` has the mapping.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._envpool_engine import EnvPoolEngine, envpool
-from jaxenv.suites._host_stack import engine_keywords, stack_around
+from jaxenv.suites._host_stack import split_keywords, stack_around
 from jaxenv.suites._options import check_known
 from jaxenv.tree import Tree
 
@@ -54,12 +54,6 @@ def load(
     name: str,
     /,
     num_envs: int | None = None,
-    *,
-    max_episode_steps: int | None = None,
-    autoreset: Literal["next_step"] = "next_step",
-    wrappers: Any = (),
-    clip_action: bool = True,
-    mode: Literal["train", "eval"] = "train",
     **kwargs: Any,
 ) -> Environment:
     """Builds an EnvPool environment with its stack of wrappers. Every reset starts a pool.
@@ -67,13 +61,10 @@ def load(
     Args:
         name: an id that is registered with EnvPool, of an environment with one agent.
         num_envs: the number of lanes, fixed: ``reset`` makes this many.
-        max_episode_steps: EnvPool's time limit; ``None`` for the id's, 0 for none. Refused where EnvPool does not read
-            it.
-        autoreset: ``"next_step"``, the only mode.
-        wrappers: as for `jaxenv.make`; they stand outside the restarts.
-        clip_action: clip continuous actions to finite bounds.
-        mode: as for `jaxenv.make`.
-        **kwargs: keywords of ``envpool.make``, such as ``num_threads`` and the environment's own.
+        **kwargs: ``max_episode_steps``, EnvPool's time limit, 0 for none, which is refused where EnvPool does not read
+            it; ``wrappers``, which stand outside the restarts, ``clip_action`` and ``mode``, as for `jaxenv.make`;
+            ``autoreset``, which is ``"next_step"``; keywords of ``envpool.make``, such as ``num_threads``, and the
+            environment's own.
 
     Raises:
         ImportError: if EnvPool is not installed.
@@ -82,16 +73,17 @@ def load(
     """
     owner = f"envpool:{name}"
     check_known("envpool", name, envpool().list_all_envs())
-    kwargs = engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
-    for option in sorted(kwargs.keys() & _OWN.keys()):
-        raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {kwargs[option]!r}")
-    if max_episode_steps is not None:
+    options, arguments = split_keywords(owner, num_envs, kwargs)
+    limit = options.max_episode_steps
+    for option in sorted(arguments.keys() & _OWN.keys()):
+        raise ValueError(f"{owner}: {option} must be left out, {_OWN[option]}, got {arguments[option]!r}")
+    if limit is not None:
         if not _follows_limit(name):
             instead = ", pass duration, in seconds" if _family(name) == "highway" else ""
             rule = f"EnvPool does not read max_episode_steps in this environment, leave it out{instead}"
-            raise ValueError(f"{owner}: {rule}, got {max_episode_steps!r}")
-        kwargs["max_episode_steps"] = int(max_episode_steps) or _NO_LIMIT
-    return stack_around(_engine(name, int(num_envs or 1), kwargs), num_envs, wrappers, clip_action, mode)
+            raise ValueError(f"{owner}: {rule}, got {limit!r}")
+        arguments["max_episode_steps"] = int(limit) or _NO_LIMIT
+    return stack_around(_engine(name, int(num_envs or 1), arguments), num_envs, options)
 
 
 def _family(name: str) -> str:
@@ -119,7 +111,8 @@ def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> EnvPoolEngin
     """Makes an engine and finds its specs."""
     truncates_at = _limit(name) if _family(name) == "jumanji" and not _follows_limit(name) else None
     given = arguments.get("max_episode_steps", _limit(name) if _follows_limit(name) else truncates_at)
-    engine = EnvPoolEngine(name, arguments, num_envs, truncates_at, None if given == _NO_LIMIT else given)
+    limit = None if given == _NO_LIMIT else given
+    engine = EnvPoolEngine(f"envpool:{name}", num_envs, limit, name, arguments, truncates_at)
     try:
         players = envpool().make_spec(name, **arguments).config.max_num_players
         engine.specs  # noqa: B018

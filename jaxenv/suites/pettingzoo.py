@@ -9,49 +9,17 @@ mapping.
 
 import functools
 import inspect
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
+from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._gymnasium_engine import GymnasiumEngine
-from jaxenv.suites._host_stack import check_processes, engine_keywords, stack_around
+from jaxenv.suites._gymnasium_engine import Maker
+from jaxenv.suites._host_stack import action_of, process_engine, split_keywords, stack_around
 from jaxenv.suites._options import check_known, reporting
-from jaxenv.suites._pettingzoo_lane import make_lane
-from jaxenv.suites._step_pipes import ByValue
 from jaxenv.tree import Tree
-
-
-class PettingZooEngine(GymnasiumEngine):
-    """Games of PettingZoo as lanes of a vector environment of Gymnasium.
-
-    Args:
-        id: an id of PettingZoo's registries.
-        arguments: keywords of the game.
-        num_envs: the number of lanes.
-        limit: a time limit in steps around each game, or ``None``.
-        vectorization: ``"async"`` or ``"sync"``.
-        timeout: as for `GymnasiumEngine`.
-        context: as for `GymnasiumEngine`.
-    """
-
-    suite = "pettingzoo"
-
-    def __init__(self, id: str, arguments: Mapping[str, Any], num_envs: int, *, limit: int | None, **processes: Any):
-        super().__init__(id, arguments, num_envs, **processes)
-        self.options = {"limit": limit, **processes}
-        self._limit = limit
-
-    @property
-    def limit(self) -> int | None:
-        return self._limit
-
-    def _single(self) -> Callable[[], Any]:
-        kind = _kind(self.id)
-        spec = _pettingzoo().spec(kind, self.id)
-        return functools.partial(ByValue(make_lane), kind, spec, self.owner, self._limit, dict(self.arguments))
 
 
 def ids() -> list[str]:
@@ -76,13 +44,7 @@ def docstring(name: str) -> str:
 def action_and_limit(name: str) -> tuple[Tree, int | None]:
     """Returns the action spec, ``None`` where the game cannot be made, and no time limit: its own is an argument."""
     check_known("pettingzoo", name, ids())
-    engine = PettingZooEngine(name, {}, 1, limit=None, vectorization="sync", timeout=60.0, context="forkserver")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return engine.specs.action, None
-        except Exception:  # the game's own code may raise anything
-            return None, None
+    return action_of(_maker(name, {}, None)), None
 
 
 def load(
@@ -93,11 +55,6 @@ def load(
     vectorization: Literal["async", "sync"] = "async",
     timeout: float = 60.0,
     context: Literal["forkserver", "spawn", "fork"] = "forkserver",
-    max_episode_steps: int | None = None,
-    autoreset: Literal["next_step"] = "next_step",
-    wrappers: Any = (),
-    clip_action: bool = True,
-    mode: Literal["train", "eval"] = "train",
     **kwargs: Any,
 ) -> Environment:
     """Builds a game of PettingZoo with its stack of wrappers. Processes start at the first reset.
@@ -108,12 +65,10 @@ def load(
         vectorization: ``"async"`` for one process per lane, or ``"sync"`` for all lanes in this process.
         timeout: seconds that worker processes have for a step, a reset or a picture; their start has no option.
         context: the start method of the processes.
-        max_episode_steps: a time limit around each game, ``None`` or 0 for none but the game's own.
-        autoreset: ``"next_step"``, the only mode.
-        wrappers: as for `jaxenv.make`; they stand outside the restarts.
-        clip_action: clip continuous actions to finite bounds.
-        mode: as for `jaxenv.make`.
-        **kwargs: keywords of ``pettingzoo.make``, such as ``max_cycles``, which are those of the game.
+        **kwargs: ``max_episode_steps``, a time limit around each game, ``None`` or 0 for none but the game's own;
+            ``wrappers``, which stand outside the restarts, ``clip_action`` and ``mode``, as for `jaxenv.make`;
+            ``autoreset``, which is ``"next_step"``; keywords of ``pettingzoo.make``, such as ``max_cycles``, which are
+            those of the game.
 
     Raises:
         ImportError: if PettingZoo is not installed.
@@ -121,20 +76,21 @@ def load(
     """
     owner = f"pettingzoo:{name}"
     check_known("pettingzoo", name, ids())
-    arguments = engine_keywords(owner, num_envs, max_episode_steps, autoreset, clip_action, mode, kwargs)
-    check_processes(owner, vectorization, ("async", "sync"), timeout, context)
-    engine = PettingZooEngine(
-        name,
-        arguments,
-        int(num_envs or 1),
-        limit=int(max_episode_steps) if max_episode_steps else None,
-        vectorization=vectorization,
-        timeout=float(timeout),
-        context=context,
-    )
+    options, arguments = split_keywords(owner, num_envs, kwargs)
+    check_choice(owner, "vectorization", vectorization, ("async", "sync"))
+    limit = options.max_episode_steps
+    make = _maker(name, arguments, limit)
+    engine = process_engine(owner, num_envs, limit, make, vectorization, timeout, context)
     with reporting(owner, arguments):
         engine.specs  # noqa: B018 (wrong arguments fail here)
-    return stack_around(engine, num_envs, wrappers, clip_action, mode)
+    return stack_around(engine, num_envs, options)
+
+
+def _maker(name: str, arguments: Mapping[str, Any], limit: int | None) -> Maker:
+    # The spec travels to the workers, whose registries lack this process's registrations.
+    kind, library = _kind(name), _pettingzoo()
+    make = functools.partial(library.make, kind, library.spec(kind, name), **arguments)
+    return Maker(make, f"pettingzoo:{name}", limit or None)
 
 
 def _kind(id: str) -> Literal["parallel", "aec"]:

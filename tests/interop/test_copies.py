@@ -59,6 +59,15 @@ def test_an_environment_that_has_not_started_is_copied(adapter, how):
     assert all(map(np.array_equal, jax.tree.leaves(found), jax.tree.leaves(expected)))
 
 
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_of_a_closed_environment_is_closed(how):
+    env = MAKERS["to_dm_env"]()
+    start(env)
+    env.close()
+    with pytest.raises(ValueError, match=r"^to_dm_env: the environment is closed"):
+        COPIES[how](env).reset()
+
+
 def test_an_engine_outside_jax_is_not_copied_with_its_state():
     env = host("gymnasium:CartPole-v1", 2)
     env.reset()

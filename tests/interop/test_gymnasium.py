@@ -72,8 +72,8 @@ def test_a_step_of_one_lane_is_compiled_without_the_reductions_of_many_lanes(id)
     # XLA:CPU allocates a buffer for every operation of a reducer in every call.
     def program(env):
         env.reset(seed=0)
-        stepper, action = env._stepper, env._actions(env.action_space.sample())
-        return stepper._programs.step.lower(stepper._leaves, stepper._state, action).as_text()
+        action = env._actions(env.action_space.sample())
+        return env._programs.step.lower(env._leaves, env._state, action).as_text()
 
     assert "reducer(" not in program(to_gymnasium(id))
     assert "reducer(" in program(to_gymnasium_vector(id, 65, autoreset=None))

@@ -96,13 +96,13 @@ def test_it_is_compiled_once(caplog):
 def test_leaves_are_arguments_and_environments_of_one_structure_share_their_programs():
     lengths = np.full((1, 3000), 2, np.int32)
     one, other = (host(Counting(x, num_envs=1)) for x in (lengths, lengths + 1))
-    assert one._stepper._programs is other._stepper._programs
+    assert one._programs is other._programs
     for hosted, length in ((one, 2), (other, 3)):
         hosted.reset()
         ended = [hosted.step(np.array([0])).is_last().item() for _ in range(length)]
         assert ended == [False] * (length - 1) + [True]
     small, changed = (host(Counting(np.array([n]), num_envs=1)) for n in (2, 3))
-    assert small._stepper._programs is changed._stepper._programs
+    assert small._programs is changed._programs
     for hosted, length in ((small, 2), (changed, 3)):
         hosted.reset()
         assert [hosted.step(np.array([0])).is_last().item() for _ in range(length)] == [False] * (length - 1) + [True]

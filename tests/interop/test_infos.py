@@ -1,6 +1,7 @@
 """Names that clients reserve in infos: the statistics of episodes in their form, and no other meanings."""
 
 import re
+import time
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,6 @@ import jaxenv
 import jaxenv.interop.gymnasium
 from jaxenv import specs
 from jaxenv.interop import batch, to_brax, to_gymnasium, to_gymnasium_vector, to_gymnax, to_stoa
-from jaxenv.interop._infos import flat_masks
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, EpisodeStatistics, TimeLimit, preset
 from tests.packages import imported
@@ -101,6 +101,22 @@ def test_arrays_of_jax_have_the_statistics_of_all_lanes_under_a_mask(mode):
         np.testing.assert_array_equal(inside["episode"]["t"] > 0, ended)
 
 
+@pytest.mark.parametrize("arrays", ["numpy", "jax"])
+def test_seconds_of_an_episode_are_those_since_the_last_end_or_reset_of_its_lane(arrays, monkeypatch):
+    now = [7.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    envs, found = counting("next_step", arrays=arrays), {0: [], 1: []}
+    envs.reset(seed=0)
+    for step in range(1, 12):
+        now[0] += 1.5
+        infos = envs.step(np.array([1, 2]))[4]
+        for lane in np.flatnonzero(infos.get("_episode", ())).tolist():
+            found[lane].append((step, float(infos["episode"]["t"][lane])))
+        if step == 8:
+            envs.reset(options={"reset_mask": np.array([False, True])})
+    assert found == {0: [(2, 3.0), (6, 6.0), (8, 3.0), (11, 4.5)], 1: [(3, 4.5), (7, 6.0), (11, 4.5)]}
+
+
 def test_a_wrapper_of_gymnasium_that_records_episodes_finds_the_same_ones():
     envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(counting("next_step"), stats_key="theirs")
     ends = 0
@@ -172,8 +188,11 @@ def test_the_success_of_an_episode_is_one_number(adapter):
 
 
 def test_masks_of_several_choices_lie_one_after_the_other():
-    mask = np.arange(12).reshape(2, 2, 3) % 5 < 2
-    assert flat_masks({"action_mask": mask}).tolist() == mask.reshape(2, 6).tolist()
+    mask = np.arange(6).reshape(2, 3) % 5 < 2
+    env = to_gymnasium(reporting({"action_mask": jnp.array(mask)}, autoreset=None))
+    env.reset(seed=0)
+    env.step(np.zeros(2, np.float32))
+    assert env.action_masks().tolist() == [True, True, False, False, False, True]
 
 
 @pytest.mark.parametrize("adapter", ON_HOST)

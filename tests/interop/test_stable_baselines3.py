@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from jaxenv import specs
-from jaxenv.interop import stable_baselines3
+from jaxenv.interop import _adapter, stable_baselines3
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch):
-    stable_baselines3._vec_env_class.cache_clear()
+    _adapter.joined.cache_clear()
     monkeypatch.setitem(sys.modules, "stable_baselines3.common.vec_env", None)
     with pytest.raises(ImportError, match="pip install stable-baselines3"):
         stable_baselines3.to_stable_baselines3("CartPole-v1")

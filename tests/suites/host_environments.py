@@ -52,6 +52,10 @@ def _raise():
     raise ZeroDivisionError("the physics divided by zero")
 
 
+def _raise_at_the_end_of_a_file():
+    raise EOFError("the recording is over")
+
+
 def _raise_unpicklable():
     class Local(Exception):
         pass
@@ -61,6 +65,7 @@ def _raise_unpicklable():
 
 FAULTS = {
     "raises": _raise,
+    "raises_eof": _raise_at_the_end_of_a_file,
     "raises_unpicklable": _raise_unpicklable,
     "exits": lambda: os._exit(3),
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),

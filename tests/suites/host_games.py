@@ -66,6 +66,40 @@ class Ferry(ParallelEnv):
         return {agent: of(agent) for agent in self.agents}
 
 
+class Parcels(ParallelEnv):
+    """Two agents with equal spaces of every kind; the first one leaves after a step, the game ends after two."""
+
+    metadata = {"name": "parcels"}
+    possible_agents = ["first", "second"]
+
+    def observation_space(self, agent):
+        pair = spaces.Tuple((spaces.MultiDiscrete([3, 4], start=[2, 1]), spaces.Box(1, 9, (2,), np.float32)))
+        return spaces.Dict({"flags": spaces.MultiBinary(3), "number": spaces.Discrete(4, start=2), "pair": pair})
+
+    def action_space(self, agent):
+        return spaces.MultiBinary(2)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.steps = list(self.possible_agents), 0
+        return self._rows(self._seen), self._rows(lambda number: {})
+
+    def step(self, actions):
+        assert all(self.action_space(agent).contains(action) for agent, action in actions.items()), actions
+        self.steps += 1
+        paid = {agent: float(actions[agent] @ [1, 2]) for agent in self.agents}
+        rows = self._rows(self._seen), paid, self._rows(lambda number: self.steps > number), self._rows(lambda _: False)
+        self.agents = self.agents[1:]
+        return *rows, {}
+
+    def _seen(self, number):
+        flags = np.array([1, 0, number], np.int8)
+        pair = np.array([3 + number, 2]), np.array([self.steps + 1, 5], np.float32)
+        return {"flags": flags, "number": 3 + number, "pair": pair}
+
+    def _rows(self, of):
+        return {agent: of(self.possible_agents.index(agent)) for agent in self.agents}
+
+
 class Countdown(AECEnv):
     """Three players name a number in turns; who names 0 leaves with -1, the last one gets 2. ``"y"`` moves twice."""
 

@@ -293,7 +293,7 @@ def test_vmap_other_numbers_of_lanes_and_restarts_from_outside_are_refused(load)
     ("fault", "message"),
     [
         ("raises", r"step failed, all.* [01]: ZeroDivisionError: the physics divided"),
-        ("raises_unpicklable", "a worker raised"),
+        ("raises_unpicklable", "the worker of lane 0 raised an exception that cannot be pickled"),
         ("exits", "the workers of lanes 0, 1 died"),
         ("killed", "the workers of lanes 0, 1 died"),
         ("hangs", r"the workers of.* 0, 1 did not answer.* 3 seconds, the option"),
@@ -304,7 +304,7 @@ def test_a_fault_of_a_worker_ends_in_its_name_and_leaves_no_process(load, fault,
     action = env.action_spec()
     action = jax.tree.map(lambda s: s.zeros((LANES,)), action)
     state, _ = env.reset(jax.random.key(0))
-    env.unwrapped.engine.timeout = 3.0 if fault == "hangs" else 60.0  # workers of a busy machine take longer to start
+    env.unwrapped.engine._env.timeout = 3.0 if fault == "hangs" else 60.0
     workers = multiprocessing.active_children()
     assert len(workers) == LANES
     run = jax.jit(lambda state: jax.lax.scan(lambda s, _: env.step(s, action), state, length=4))
@@ -318,12 +318,21 @@ def test_a_fault_of_a_worker_ends_in_its_name_and_leaves_no_process(load, fault,
         env.step(state, action)
 
 
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_an_exception_like_those_of_pipes_is_not_taken_for_a_dead_worker(load, vectorization):
+    env = load("HostCounter-v0", vectorization=vectorization, fault="raises_eof")
+    action = jax.tree.map(lambda s: s.zeros((LANES,)), env.action_spec())
+    state, _ = env.step(env.reset(jax.random.key(0))[0], action)
+    with pytest.raises(HostEnvironmentError, match=r"step failed, all.*: EOFError: the recording is over$"):
+        env.step(state, action)
+
+
 @pytest.mark.parametrize(("fault", "message"), [("hangs", "did not answer within 3 seconds"), ("exits", "died")])
 def test_the_lane_of_a_fault_is_named(load, fault, message):
     env = load("HostCounter-v0", vectorization="async", fault=fault)
     action = jax.tree.map(lambda s: s.zeros((LANES,)), env.action_spec())
     state, _ = env.step(env.reset(jax.random.key(0))[0], action)
-    env.unwrapped.engine.timeout = 3.0
+    env.unwrapped.engine._env.timeout = 3.0
     with pytest.raises(HostEnvironmentError, match=f"the worker of lane 1 {message}"):
         env.step(state, action | {"move": jnp.array([-1, 0])})
 
@@ -412,7 +421,7 @@ gymnasium.register("Slow-v0", slow)
 
 if __name__ == "__main__":
     import jax, jaxenv
-    from jaxenv.suites import _gymnasium_engine as engine
+    from jaxenv.suites import _gymnasium_lanes as lanes
     {settings}
     with jaxenv.load("gymnasium:{id}", num_envs=2, timeout={timeout}, context="spawn") as env:
         try:
@@ -427,8 +436,8 @@ if __name__ == "__main__":
     ("id", "importing", "timeout", "settings", "message"),
     [
         ("CartPole-v1", 4, 2, "", "started"),
-        ("CartPole-v1", 60, 60, "engine._LONGEST_IMPORT = 1.0", "0, 1 did not start: importing the script took longer"),
-        ("Slow-v0", 0, 60, "engine._LONGEST_START = 1.0", "started, but did not make its environment within 1 seconds"),
+        ("CartPole-v1", 60, 60, "lanes._LONGEST_START = 1.0", "0, 1 did not answer within 1 seconds of its start"),
+        ("Slow-v0", 0, 60, "lanes._LONGEST_START = 1.0", "0, 1 did not answer within 1 seconds of its start"),
     ],
 )
 def test_the_time_of_a_step_does_not_count_the_import_of_the_script(
@@ -447,4 +456,4 @@ def test_a_script_without_a_guard_is_told_that_its_workers_died_while_importing_
         "env.reset(jax.random.key(0))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
-    assert "died before it started" in done.stderr
+    assert "the worker of lane 0 died before it had made its environment" in done.stderr

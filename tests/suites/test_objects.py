@@ -1,5 +1,7 @@
 """Environments that a program made itself, of Gymnasium and dm_env, in lock-step with the originals."""
 
+import copy
+
 import jax
 import numpy as np
 import pytest
@@ -94,6 +96,41 @@ def test_an_object_is_one_lane():
         jaxenv.load(Walk(), 2)
     with pytest.raises(ValueError, match="Walk: vectorization must be 'sync'"):
         jaxenv.load(Walk(), vectorization="async")
+
+
+def test_an_object_is_not_copied_and_is_closed_once():
+    class Counted(Walk):
+        closed = 0
+
+        def close(self):
+            self.closed += 1
+
+    counted = Counted()
+    with jaxenv.load(counted) as env:
+        with pytest.raises(TypeError, match="an environment object cannot be copied"):
+            copy.deepcopy(env)
+        env.reset(jax.random.key(0))
+        assert counted.closed == 0
+    assert counted.closed == 1
+
+
+def test_an_unknown_option_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"load: Walk: unknown keyword 'max_steps', did you mean 'max_episode_steps'"):
+        jaxenv.load(Walk, max_steps=3)
+
+
+def test_an_object_shows_its_own_pictures():
+    class Drawn(Walk):
+        render_mode = "rgb_array"
+
+        def render(self):
+            return np.full((2, 4, 3), np.arange(4, dtype=np.uint8)[:, None])
+
+    with jaxenv.load(Drawn()) as env:
+        picture = env.render(env.reset(jax.random.key(0))[0], (10, 8))
+    np.testing.assert_array_equal(picture[0, :, :, 0], [[0, 0, 1, 1, 2, 2, 3, 3]] * 10)
+    with jaxenv.load(Walk()) as env, pytest.raises(ValueError, match="render needs pictures"):
+        env.render(env.reset(jax.random.key(0))[0], (10, 8))
 
 
 def test_a_function_for_processes_must_be_picklable():

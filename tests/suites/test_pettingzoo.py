@@ -11,7 +11,7 @@ from jaxenv.suites.gymnasium import HostEnvironmentError
 from jaxenv.training import ppo
 
 pettingzoo = pytest.importorskip("pettingzoo", "1.27")
-from tests.suites.host_games import Countdown, Ferry, Solo, Unequal  # noqa: E402
+from tests.suites.host_games import Countdown, Ferry, Parcels, Solo, Unequal  # noqa: E402
 
 for name, game in (("ferry-v0", Ferry), ("solo-v0", Solo), ("unequal-v0", Unequal)):
     if name not in pettingzoo.parallel_registry:
@@ -89,6 +89,32 @@ def test_agents_that_act_at_once_play_the_episodes_of_the_bare_game(load):
             fresh = over
     assert ends == {(False, False), (True, False), (True, True)}
     assert left > 3  # agents left games that went on
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_observations_and_actions_may_have_every_kind_of_space(load, vectorization):
+    env = load(Parcels, 2, vectorization)
+    spec = env.observation_spec()
+    assert spec["flags"] == jaxenv.specs.Bounded((2, 3), np.bool_, False, True)
+    bounds = [spec["number"], spec["pair"][0], spec["pair"][1]]
+    assert [(s.minimum.tolist(), s.maximum.tolist()) for s in bounds] == [  # zeros of agents that have left included
+        ([0, 0], [5, 5]),
+        ([[0, 0]] * 2, [[4, 4]] * 2),
+        ([[0, 0]] * 2, [[9, 9]] * 2),
+    ]
+    state, row = env.reset(jax.random.key(0))
+    assert row.observation["number"].tolist() == [[3, 4]] * 2
+    actions = np.array([[[True, False], [True, True]], [[False, True], [False, False]]])
+    state, row = env.step(state, actions)
+    assert row.reward.tolist() == [[1, 3], [2, 0]]
+    assert row.env_info["agent_terminated"].tolist() == [[True, False]] * 2
+    assert row.observation["pair"][1].tolist() == [[[2, 5], [2, 5]]] * 2
+    state, row = env.step(state, actions)
+    assert row.reward.tolist() == [[0, 3], [0, 0]]
+    assert row.observation["flags"].tolist() == [[[False] * 3, [True, False, True]]] * 2
+    assert row.observation["pair"][0].tolist() == [[[0, 0], [4, 2]]] * 2
+    assert row.terminated.all()
+    assert jaxenv.specs.contains(spec, jax.tree.map(lambda x: np.asarray(x[0]), row.observation))
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])

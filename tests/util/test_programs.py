@@ -268,10 +268,9 @@ def test_films_keep_no_stack(tmp_path):
 # Caches that need no bound, with the reason.
 UNBOUNDED = {
     "jaxenv.core._restart._merged_compact": "keys are numbers of lanes, values small functions",
-    "jaxenv.interop._stepper._first_process": "one entry",
+    "jaxenv.interop._adapter._first_process": "one entry",
     "jaxenv.interop.dm_env._dm_env": "one entry",
-    "jaxenv.interop.pettingzoo._classes": "one entry",
-    "jaxenv.interop.stable_baselines3._vec_env_class": "one entry",
+    "jaxenv.interop._adapter.joined": "one entry for each adapter",
 }
 # Tables that grow only with what a program registers.
 TABLES = {

@@ -1,0 +1,243 @@
+"""The base of environments that Python steps: compiled programs of a batch, and the state that they replace."""
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv import tree
+from jaxenv._util import xla
+from jaxenv._util.checks import check_choice, check_mask, is_integer
+from jaxenv._util.library import import_library
+from jaxenv._util.programs import forget, programs_of
+from jaxenv.core._checks import check_lanes
+from jaxenv.core.environment import Environment
+from jaxenv.core.lanes import reset_where
+from jaxenv.core.timestep import TimeStep
+from jaxenv.interop._fixed import Fixed
+from jaxenv.interop._packing import Packing
+from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
+
+Seeds = int | Sequence[int] | np.ndarray
+RENDERING = {"render_modes": ["rgb_array"], "render_fps": 30}
+_PICTURE_SIZE = 256
+# The largest number of lanes whose step is compiled as one of few lanes.
+_FEW = 64
+
+
+class Adapter(Fixed):
+    """Lanes with their state, which is donated and never shared.
+
+    ``_start``, ``_restart`` and ``_step`` return ``shown`` of the TimeStep. Each is compiled once; adapters of
+    environments of one structure share the programs.
+
+    Attributes:
+        env: the environment of jaxenv.
+    """
+
+    _closed_error: ClassVar[type[Exception]] = ValueError
+    _reset_error: ClassVar[type[Exception]] = ValueError
+    # For `joined`: the module and the name of a class, and the command that installs its library.
+    _base: ClassVar[tuple[str, str, str]]
+    render_mode: str | None = None
+
+    def __init__(self, env: Environment, shown: Callable[[TimeStep], Tree], numpy: bool = True):
+        """Finds or makes the programs.
+
+        Args:
+            env: any environment.
+            shown: a hashable function from a TimeStep to a tree of arrays ``[B, ...]``. It must equal other instances
+                that do the same, like a frozen dataclass.
+            numpy: whether rows are NumPy arrays, which are writable, instead of arrays of JAX.
+        """
+        if _first_process() != os.getpid():
+            rule = "JAX does not run in a forked process, start it in another way, as by AsyncVectorEnv(..., context="
+            raise RuntimeError(f"{self._owner}: {rule}'forkserver')")
+        check_lanes(env, env.num_envs)
+        self.env, self._shown, self._numpy = env, shown, numpy
+        self._is_closed, self._starts = False, 0
+        self._state: Any = None
+        self._row: Any = None
+        self._key: Any = None
+        self._compile()
+
+    def _compile(self) -> None:
+        leaves, programs = tree.flatten(self.env)[0], programs_of(self.env)
+        shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        # Without an explicit device JAX compiles again where arguments are committed to it, as those from DLPack are.
+        arguments = shapes, self.env.num_envs, self._shown, self._numpy, jnp.zeros(()).sharding
+        key = Adapter, arguments, jax.config.read("jax_enable_x64")
+        self._programs: Any = programs.compiled(key, lambda: _programs(programs.structure, *arguments))
+        self._leaves = self._programs.leaves(leaves)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.env.facts.outside_jax and self._state is not None:
+            raise TypeError(f"{self._owner}: the state of {self.env} is in its engine and cannot be copied")
+        # A copy finds the programs by its environment.
+        return {name: x for name, x in vars(self).items() if name not in ("_programs", "_leaves")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if not self._is_closed:
+            self._compile()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self.env!r}>"
+
+    def close(self) -> None:
+        """Frees the state; all other methods then raise an error."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._state = self._row = self._programs = self._leaves = None
+            forget(self.env)
+            self.env.close()
+
+    def _open(self, before: str = "") -> None:
+        """Raises an error if this is closed, or was not reset ``before`` a call."""
+        if self._is_closed:
+            raise self._closed_error(f"{self._owner}: the environment is closed, make a new one")
+        if before and self._state is None:
+            raise self._reset_error(f"{self._owner}: call reset before {before}")
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def _start(self, seed: Seeds) -> Tree:
+        """Calls ``env.reset`` with the keys of ``seed``."""
+        self._key, self._starts = self._key_of(seed), 0
+        return self._taken(self._programs.start(self._leaves, self._key))
+
+    def _restart(self, mask: Any = None, seed: Seeds | None = None) -> Tree:
+        """Calls ``jaxenv.reset_where`` for the lanes of ``mask``, by default all; the others keep their rows."""
+        mask = np.ones(self.env.num_envs, bool) if mask is None else mask
+        check_mask(self._owner, mask, self.env.num_envs)
+        if self.env.facts.outside_jax and np.all(mask):
+            # The only restart of the engine is a reset with new keys.
+            if seed is not None:
+                return self._start(seed)
+            self._starts += 1
+            fold = jax.random.fold_in if self._key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
+            return self._taken(self._programs.start(self._leaves, fold(self._key, self._starts)))
+        key = None if seed is None else self._key_of(seed)
+        return self._taken(self._programs.restart(self._leaves, self._state, self._row, mask, key))
+
+    def _step(self, action: Tree) -> Tree:
+        """Calls ``env.step``."""
+        return self._taken(self._programs.step(self._leaves, self._state, action))
+
+    def _taken(self, found: tuple[Any, Any]) -> Tree:
+        self._state, self._row = found
+        # Arrays of JAX are read-only, and so are views of them.
+        return self._programs.row.views([np.array(array) for array in self._row]) if self._numpy else self._row
+
+    def _pictures(self) -> np.ndarray:
+        """Renders all lanes, uint8 ``[B, 256, 256, 3]``; raises a ``ValueError`` without the render mode."""
+        if self.render_mode is None:
+            rule = "render needs render_mode='rgb_array', given when the environment is made"
+            raise ValueError(f"{self._owner}: {rule}")
+        self._open("render")
+        return np.array(self._programs.render(self._leaves, self._state, _PICTURE_SIZE))
+
+    def _key_of(self, seed: Seeds) -> jax.Array:
+        """Returns the key of a seed, or the keys of one seed per lane; all are integers in [0, 2**32)."""
+        if isinstance(seed, int | np.integer):
+            check_seed(self._owner, seed)
+            return jax.random.key(int(seed))
+        is_row = isinstance(seed, Sequence | np.ndarray | jax.Array) and getattr(seed, "ndim", 1) == 1
+        if is_key(seed) or isinstance(seed, str) or not is_row:
+            got = "a JAX key" if is_key(seed) else repr(seed)
+            raise ValueError(f"{self._owner}: seed must be an integer or one per lane, got {got}")
+        if len(seed) != (lanes := self.env.num_envs):
+            raise ValueError(f"{self._owner}: seed must be one integer or {lanes}, got {len(seed)} of them")
+        for one in seed:
+            check_seed(self._owner, one)
+        return jax.vmap(jax.random.key)(np.array(seed, np.uint32))
+
+
+def check_seed(owner: str, seed: Any) -> None:
+    """Raises a ``ValueError`` unless ``seed`` is an integer in [0, 2**32)."""
+    if not is_integer(seed) or not 0 <= seed < 2**32:
+        got = "a JAX key" if is_key(seed) else repr(seed)
+        raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {got}")
+
+
+def check_render_mode(owner: str, render_mode: Any) -> None:
+    """Raises a ``ValueError`` for an unknown render mode."""
+    check_choice(owner, "render_mode", render_mode, ("rgb_array", None))
+
+
+@functools.cache
+def joined(adapter: Any) -> Any:
+    """Returns an adapter that also inherits from the class ``_base`` of the other library, which is imported now."""
+    module, name, install = adapter._base
+    bases = adapter, getattr(import_library(module, install), name)
+    # Pickle cannot find a class that is made on demand.
+    methods = {"__module__": adapter.__module__, "__reduce__": lambda self: (_blank, (adapter,), self.__getstate__())}
+    return type(adapter.__name__, bases, methods)
+
+
+def _blank(adapter: Any) -> Any:
+    return object.__new__(joined(adapter))
+
+
+@functools.cache
+def _first_process() -> int:
+    """Returns the id of the process that made the first adapter, also in forks, in which JAX's threads are gone."""
+    return os.getpid()
+
+
+def _programs(
+    structure: Any, shapes: tuple[Any, ...], num_envs: int, shown: Callable[[TimeStep], Tree], numpy: bool, place: Any
+) -> SimpleNamespace:
+    """Returns the programs of environments of one structure. Leaves are arguments, so other values compile nothing.
+
+    An argument costs time in every call, so the leaves are packed, once for all calls.
+    """
+    of_env = Packing(shapes)
+    state, first = structure.unflatten(shapes).start_shapes()
+    of_state, of_row = Packing(state), Packing(jax.eval_shape(shown, first))
+
+    def environment(leaves: tuple[Any, ...]) -> Environment:
+        return structure.unflatten(of_env.unpack(leaves))
+
+    def packed(state: Tree, row: Tree) -> tuple[Any, ...]:
+        return of_state.pack(state), of_row.pack(row) if numpy else row
+
+    def start(leaves: tuple[Any, ...], key: jax.Array) -> tuple[Any, ...]:
+        lanes = jnp.arange(num_envs, dtype=jnp.int32)  # with lane numbers, keys may repeat
+        state, timestep = environment(leaves).reset(key, lanes)
+        return packed(state, shown(timestep))
+
+    def restart(leaves: tuple[Any, ...], state: tuple[Any, ...], row: Tree, mask: Any, key: Any) -> tuple[Any, ...]:
+        env, row = environment(leaves), of_row.unpack(row) if numpy else row
+        state, timestep = reset_where(env, of_state.unpack(state), tree.zeros(first), jnp.asarray(mask), key)
+        return packed(state, tree.where(mask, shown(timestep), row))
+
+    def step(leaves: tuple[Any, ...], state: tuple[Any, ...], action: Tree) -> tuple[Any, ...]:
+        with xla.few_lanes(num_envs <= _FEW):
+            state, timestep = environment(leaves).step(of_state.unpack(state), action)
+        return packed(state, shown(timestep))
+
+    def render(leaves: tuple[Any, ...], state: tuple[Any, ...], size: int) -> Any:
+        return environment(leaves).render(of_state.unpack(state), size)
+
+    compiled = functools.partial(jax.jit, in_shardings=place, out_shardings=place)
+    return SimpleNamespace(
+        leaves=compiled(of_env.pack),
+        start=compiled(start),
+        restart=compiled(restart, donate_argnums=1),
+        step=compiled(step, donate_argnums=1),
+        render=compiled(render, static_argnums=2),
+        row=of_row,
+    )

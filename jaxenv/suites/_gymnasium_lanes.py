@@ -1,0 +1,156 @@
+"""Lanes of a `GymnasiumEngine` as environments of Gymnasium, and the processes in which they run."""
+
+import importlib
+import multiprocessing
+import queue
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxenv._util.library import import_library, library_of
+from jaxenv._util.source import install_command
+from jaxenv.specs._from_gymnasium import widest
+from jaxenv.suites._engine import HostEnvironmentError
+from jaxenv.tree import Tree
+
+gymnasium = import_library("gymnasium", install_command("gymnasium"))
+spaces = gymnasium.spaces
+
+# Seconds in which a process must import the script and make its environment. They depend on how busy the machine is, so
+# they are generous and no option.
+_LONGEST_START = 600.0
+# Seconds in which an exception must arrive, and in which a killed process must be gone.
+_GRACE = 5.0
+_AT_START = (
+    " before it had made its environment; its error is printed above (a script must load environments below "
+    'if __name__ == "__main__":, or pass context="fork")'
+)
+
+
+def lane_of(env: Any, owner: str, max_episode_steps: int | None) -> Any:
+    """Returns an environment of Gymnasium, dm_env or PettingZoo as one of Gymnasium, with a time limit around it.
+
+    Raises:
+        ValueError: for another object, or an environment whose spaces are not arrays of one shape.
+    """
+    library = library_of(env)
+    if library is None:
+        kinds = "a gymnasium.Env, a dm_env.Environment or a game of PettingZoo"
+        raise ValueError(f"{owner}: the function must return {kinds}, got {env!r}")
+    if library == "dm_env":
+        env = DmEnvLane(env)
+    elif library == "pettingzoo":
+        env = importlib.import_module("jaxenv.suites._pettingzoo_lanes").game_of(env, owner)
+    env = WithoutInfo(env)
+    return gymnasium.wrappers.TimeLimit(env, max_episode_steps) if max_episode_steps else env
+
+
+class WithoutInfo(gymnasium.Wrapper):  # type: ignore[name-defined]
+    """Drops infos, which no row shows: pickling and merging them takes longer than a small step."""
+
+    def reset(self, **options: Any) -> Any:
+        return super().reset(**options)[0], {}
+
+    def step(self, action: Any) -> Any:
+        return *super().step(action)[:4], {}
+
+
+class DmEnvLane(gymnasium.Env):  # type: ignore[name-defined]
+    """An environment of dm_env. It has no seeds; step types and ends map one to one."""
+
+    def __init__(self, env: Any):
+        self.env = env
+        self.observation_space, self.action_space = _space(env.observation_spec()), _space(env.action_spec())
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.env.reset().observation, {}
+
+    def step(self, action: Tree) -> Any:
+        row = self.env.step(action)
+        if row.discount not in (0, 1, None) or (row.discount == 0 and not row.last()):
+            rule = "the discount must be 1, or 0 on a LAST row: Gymnasium has ends only"
+            raise ValueError(f"{type(self.env).__name__}: {rule}, got {row.discount}")
+        terminated = bool(row.last() and row.discount == 0)
+        return row.observation, float(row.reward), terminated, bool(row.last()) and not terminated, {}
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def _space(spec: Any) -> Any:
+    """Converts a dm_env spec, or a dict, list or tuple of them, to a space."""
+    if isinstance(spec, dict):
+        return spaces.Dict({name: _space(inner) for name, inner in spec.items()})
+    if isinstance(spec, list | tuple):
+        return spaces.Tuple([_space(inner) for inner in spec])
+    if hasattr(spec, "num_values"):
+        return spaces.Discrete(int(spec.num_values), dtype=spec.dtype if spec.dtype.kind == "i" else np.int64)
+    if not hasattr(spec, "shape"):
+        raise ValueError(f"load: specs must be arrays of dm_env.specs, got {spec!r}")
+    dtype = np.dtype(spec.dtype)
+    least, most = widest(dtype)
+    low, high = getattr(spec, "minimum", least), getattr(spec, "maximum", most)
+    low, high = (np.broadcast_to(np.asarray(bound, dtype), spec.shape) for bound in (low, high))
+    return spaces.Box(low, high, spec.shape, dtype)
+
+
+class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
+    """Gymnasium's worker processes, where every answer has a time limit and an exception names its lane."""
+
+    def __init__(self, makers: Sequence[Any], context: str, timeout: float):
+        self.timeout, self._started = _LONGEST_START, False
+        mode = gymnasium.vector.AutoresetMode.NEXT_STEP
+        super().__init__(makers, copy=False, context=context, autoreset_mode=mode)
+        self.timeout, self._started = timeout, True
+
+    def reason(self, error: Exception) -> str | None:
+        """Explains an answer that did not come; ``None`` for another error."""
+        if isinstance(error, multiprocessing.TimeoutError):
+            silent = [lane for lane, pipe in enumerate(self.parent_pipes) if not pipe.poll()]
+            which = ", the option timeout" if self._started else " of its start"
+            return f"{_named(silent)} did not answer within {self.timeout:g} seconds{which}"
+        if isinstance(error, EOFError | ConnectionError):
+            for process in self.processes:
+                process.join(0.02)
+            dead = [lane for lane, process in enumerate(self.processes) if process.exitcode is not None]
+            return f"{_named(dead)} died{'' if self._started else _AT_START}"
+        return None
+
+    def kill(self) -> None:
+        """Ends all processes without asking them, since one may hang."""
+        self.closed = True
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.join(_GRACE)
+        for pipe in self.parent_pipes:
+            pipe.close()
+
+    def _check_spaces(self) -> None:
+        self.call("render_mode")  # the first answer, for which Gymnasium would wait forever
+        super()._check_spaces()
+
+    def _poll_pipe_envs(self, timeout: float | None = None) -> bool:
+        return super()._poll_pipe_envs(self.timeout if timeout is None else timeout)
+
+    def _raise_if_errors(self, successes: Sequence[bool]) -> None:
+        """Raises the first exception; Gymnasium would log it, and wait forever for one that cannot be pickled."""
+        if all(successes):
+            return
+        try:
+            lane, kind, value, trace = self.error_queue.get(timeout=_GRACE)
+        except queue.Empty:
+            rule = "raised an exception that cannot be pickled; vectorization='sync' shows it"
+            raise HostEnvironmentError(f"the worker of lane {successes.index(False)} {rule}") from None
+        error = HostEnvironmentError(f"lane {lane}: {kind.__name__}: {value}")
+        error.add_note(trace)
+        raise error
+
+
+def _named(lanes: list[int]) -> str:
+    """Names the workers of lanes."""
+    if len(lanes) < 2:
+        return f"the worker of lane {lanes[0]}" if lanes else "a worker"
+    return f"the workers of lanes {', '.join(map(str, lanes))}"
