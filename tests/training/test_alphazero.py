@@ -1,13 +1,17 @@
 """Gumbel AlphaZero: what the network learns from, in the view of each player."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import tree
 from jaxenv.core.wrapper import layers
 from jaxenv.rollout import random_policy
+from jaxenv.testing import Counting
 from jaxenv.training import alphazero
 from jaxenv.wrappers import AutoReset, Opponent, StateInInfo, TransformReward
 from tests.games import Nim
@@ -68,6 +72,50 @@ def test_an_iteration_is_a_function_of_the_learner(run):
     learner = jax.jit(train.init)(jax.random.key(3))
     iteration = jax.jit(train.iteration)
     assert_equal(*(jax.tree.map(np.asarray, iteration(learner)[1].losses) for _ in range(2)))
+
+
+class Ending(Nim):
+    """Nim whose last rows show a number of their own."""
+
+    shown: jax.Array = tree.leaf(default=0)
+
+    def observe(self, state):
+        return jnp.where(state["left"] == 0, self.shown, state["left"])
+
+
+def test_nothing_is_learned_from_the_last_rows_of_episodes():
+    config = alphazero.Config(**TINY, total_steps=96, num_evaluations=2, num_simulations=2)
+
+    @jax.jit
+    def learner(shown):
+        game = StateInInfo(Ending(3, shown, num_envs=8))
+        train = alphazero.make_train(config, AutoReset(game), AutoReset(Opponent(game, side="drawn")))
+        return train(jax.random.key(0))[0]
+
+    one, other = learner(0), learner(2)
+    shown = [jax.tree.leaves(run.rows.observation)[0] for run in (one, other)]
+    assert (shown[0] != shown[1]).any()
+    assert_equal(one.params, other.params)
+
+
+class Rising(Counting):
+    """Pays the number of the step."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return dataclasses.replace(out, reward=out.state.step.astype(jnp.float32))
+
+
+def test_an_update_draws_from_its_newest_rows_and_from_all_others_in_the_buffer():
+    sizes = {**TINY, "batch_size": 1024, "buffer_size": 96, "num_simulations": 1}
+    config = alphazero.Config(
+        **sizes, total_steps=8 * 6 * 3, num_evaluations=3, gamma=0.0, learning_rate=1e-9, value_cost=0.5
+    )
+    env = AutoReset(StateInInfo(Rising(np.array([20]), num_envs=8)))
+    _, curve = jax.jit(alphazero.make_train(config, env, env))(jax.random.key(0))
+    # Every value is about 0 and every return is a reward; the buffer holds the rows of two updates.
+    rewards = [np.arange(1, 7), np.arange(1, 13), np.arange(7, 19)]
+    np.testing.assert_allclose(curve.losses.value_loss, [np.mean(x**2) / 2 for x in rewards], rtol=0.1)
 
 
 def test_a_task_of_one_agent_is_planned_with_its_own_rewards():

@@ -56,15 +56,19 @@ def test_rows_are_collected_against_the_league():
 
 def test_evaluations_play_against_random_moves():
     opponent = next(layer for layer in layers(CONFIG.make_env(8, "eval")) if isinstance(layer, Opponent))
-    assert (opponent.policy, opponent.weights) == (None, None)
+    assert (opponent.policy, opponent.weights, opponent.side) == (None, None, "drawn")
 
 
-def test_players_of_equal_strength_draw_on_average_and_sides_are_fair(run):
-    players = jax.device_get(run[-1].league)
-    scores = self_play.cross_play(CONFIG, players, jax.random.key(0), num_games=64)
+def test_the_score_is_that_of_the_row_against_the_column_and_sides_are_drawn(run):
+    # Players that move at random but for a column: the first fills the left one, the second the right one.
+    players = jax.tree.map(jnp.zeros_like, run[-1].league)
+    bias = players["params"]["actor"]["Dense_1"]["bias"]
+    players["params"]["actor"]["Dense_1"]["bias"] = bias.at[[0, 1], [0, 6]].set(30)
+    scores = np.asarray(self_play.cross_play(CONFIG, players, jax.random.key(0), num_games=64))
     assert scores.shape == (3, 3)
-    assert np.abs(np.asarray(scores)).max() < 0.8
-    assert np.abs(np.diag(scores)).max() < 0.5
+    assert (scores[:2, 2] > 0.3).all()
+    assert (scores[2, :2] < -0.3).all()
+    assert np.abs(scores[[0, 1], [1, 0]]).max() < 0.5  # whoever moves first has four in its column first
 
 
 def test_a_difference_of_400_is_odds_of_ten_to_one():
