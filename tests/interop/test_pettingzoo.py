@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pettingzoo")
-pytest.importorskip("pygame")  # its tests import a game that is drawn with it
 
 import pettingzoo
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of how that game is made
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a game that its tests import
     from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test, state_test
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
