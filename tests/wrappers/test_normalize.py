@@ -16,7 +16,15 @@ import jaxenv
 from jaxenv import specs, tree
 from jaxenv.core import _moments
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, FrameStack, NormalizeObservation, NormalizeReward, statistics, with_statistics
+from jaxenv.wrappers import (
+    AutoReset,
+    FrameStack,
+    NormalizeObservation,
+    NormalizeReward,
+    TimeLimit,
+    statistics,
+    with_statistics,
+)
 from tests.rows import assert_equal, random_actions, unrolled
 
 FIRST, MID, LAST = 0, 1, 2
@@ -77,8 +85,9 @@ class Varied(Counting):
 
 @functools.cache
 def varied(mode="next_step"):
-    """The environment, actions, and the raw rows; lanes end at different times."""
-    env = AutoReset(Varied(np.array([[2, 4, 1], [3, 3, 2], [1, 5, 2]]), stride=3, num_envs=3), mode)
+    """The environment, actions, and the raw rows; lanes end at different times, some episodes by the limit."""
+    task = Varied(np.array([[2, 4, 1], [3, 3, 2], [1, 5, 2]]), stride=3, num_envs=3)
+    env = AutoReset(TimeLimit(task, 3), mode)
     actions = random_actions(env, 20)
     return env, actions, unrolled(env, actions)
 
