@@ -53,7 +53,7 @@ def test_five_steps_of_a_mock_with_two_step_episodes_show_eight_observations_and
 
 @pytest.mark.parametrize("task", [count_to_two(), TimeLimit(Counting(np.array([9])), 2)], ids=["ends", "is cut"])
 def test_a_fold_over_two_episodes_stops_at_the_second_last_row(task):
-    found = recorded(fold_episodes, AutoReset(task), 2)
+    found = recorded(functools.partial(fold_episodes, max_steps=9), AutoReset(task), 2)
     seen, _, rows = found.value
     assert [*seen[:rows], *found.timestep.observation] == [0, 1, 2, 0, 1, 2]
     assert (int(found.steps), int(found.episodes)) == (4, 2)

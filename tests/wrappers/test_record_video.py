@@ -188,11 +188,6 @@ def test_a_film_ends_after_max_steps(films):
     assert [frame.step for frame in films["lane-0-episode-0"]] == [0, 1, 2]
 
 
-def test_a_film_of_an_episode_of_max_steps_shows_its_end(films):
-    play(make(length=3, max_steps=3), 6)(jax.random.key(0))
-    assert [frame.step for frame in films["lane-0-episode-0"]] == [0, 1, 2, 3]
-
-
 def frame(step, following, last=False, episode=0):
     return _films.Frame(-1, 0, episode, step, following, 1.0, last, np.zeros((8, 8, 3), np.uint8))
 
