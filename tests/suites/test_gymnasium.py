@@ -91,6 +91,13 @@ def test_whole_episodes_equal_those_of_the_bare_engine(load, vectorization, monk
     assert_equals_bare_engine("CartPole-v1", env, rows, max_episode_steps=15)
 
 
+@pytest.mark.parametrize(("limit", "discount"), [(3, 0), (2, 1)])
+def test_a_termination_on_the_step_of_the_limit_is_no_truncation(load, limit, discount):
+    rows = rows_of(load("HostCounter-v0", max_episode_steps=limit), limit + 1).timestep  # the task ends at 3
+    assert rows.step_type[limit].tolist() == [2] * LANES
+    assert rows.discount[limit].tolist() == [discount] * LANES
+
+
 @pytest.mark.parametrize(("name", "num_steps"), [("LunarLander-v3", 150), ("BipedalWalker-v3", 120)])
 @pytest.mark.filterwarnings("ignore:.*[Ss]wig.*:DeprecationWarning", "ignore:.*precision lowered:UserWarning")
 def test_episodes_of_box2d_equal_those_of_the_bare_engine(load, name, num_steps):
