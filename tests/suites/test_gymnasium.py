@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import specs
 from jaxenv._util.library import default_types
 from jaxenv.rollout.play._game import Game
 from jaxenv.suites import gymnasium as suite
@@ -249,6 +250,26 @@ def test_every_state_but_the_newest_is_refused(load):
     env.reset(jax.random.key(1))
     with pytest.raises(HostEnvironmentError, match="another environment"):
         env.step(newer, action)
+
+
+def test_every_part_of_the_actions_belongs_to_the_history_of_a_state(load):
+    env, other = load("HostCounter-v0"), load("HostCounter-v0")
+    states = [one.reset(jax.random.key(0))[0] for one in (env, other)]
+    action = specs.zeros(env.action_spec(), (LANES,))
+    moved = {**action, "pair": (action["pair"][0], action["pair"][1] + np.float32(0.5))}
+    env.step(states[0], action)
+    elsewhere, _ = other.step(states[1], moved)
+    with pytest.raises(HostEnvironmentError, match="another process"):
+        env.step(elsewhere, action)
+
+
+def test_closing_an_environment_closes_those_of_other_numbers_of_lanes(load):
+    env = load("HostCounter-v0")
+    more = env.take(np.arange(LANES + 1))
+    more.reset(jax.random.key(0))
+    env.close()
+    with pytest.raises(HostEnvironmentError, match="the environment is closed"):
+        more.reset(jax.random.key(0))
 
 
 def test_a_state_of_another_history_is_refused_at_the_same_step(load):
