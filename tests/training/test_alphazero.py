@@ -83,19 +83,43 @@ class Ending(Nim):
         return jnp.where(state["left"] == 0, self.shown, state["left"])
 
 
-def test_nothing_is_learned_from_the_last_rows_of_episodes():
-    config = alphazero.Config(**TINY, total_steps=96, num_evaluations=2, num_simulations=2)
+@pytest.fixture(scope="module")
+def ending():
+    """A function of the number and of hyperparameters: the weights before and after two updates and a third one."""
+    config = alphazero.Config(**TINY, total_steps=96, num_evaluations=2, num_simulations=2, lambda_=0.8, gamma=0.9)
 
     @jax.jit
-    def learner(shown):
+    def run(shown, hyperparameters):
         game = StateInInfo(Ending(3, shown, num_envs=8))
         train = alphazero.make_train(config, AutoReset(game), AutoReset(Opponent(game, side="drawn")))
-        return train(jax.random.key(0))[0]
+        learners = [train.init(jax.random.key(0), hyperparameters)]
+        for _ in range(3):
+            learners.append(train.iteration(learners[-1])[0])
+        return learners[-1].rows, [learners[i].params for i in (0, 2, 3)]
 
-    one, other = learner(0), learner(2)
-    shown = [jax.tree.leaves(run.rows.observation)[0] for run in (one, other)]
+    return lambda shown=0, **given: run(shown, config.arrays(given))
+
+
+def test_nothing_is_learned_from_the_last_rows_of_episodes(ending):
+    (one, weights), (other, expected) = ending(0), ending(2)
+    shown = [jax.tree.leaves(rows.observation)[0] for rows in (one, other)]
     assert (shown[0] != shown[1]).any()
-    assert_equal(one.params, other.params)
+    assert_equal(weights, expected)
+
+
+def test_every_hyperparameter_has_an_effect_and_the_learning_rate_ends_at_0(ending):
+    start, end, later = (jax.flatten_util.ravel_pytree(x)[0] for x in ending()[1])
+    assert (start != end).any()
+    assert (end == later).all()
+    for name in alphazero.Config().hyperparameters:
+        changed = jax.flatten_util.ravel_pytree(ending(**{name: 1e-3})[1][1])[0]
+        assert (changed != end).any(), name
+
+
+def test_the_policy_is_compared_among_legal_actions():
+    config = alphazero.Config(**TINY, total_steps=48, num_evaluations=1, num_simulations=1)
+    _, curve = jax.jit(alphazero.make_train(config, *stacks(8, sticks=1)))(jax.random.key(0))
+    assert curve.losses.policy_loss.item() == pytest.approx(0, abs=1e-6)  # one action is legal
 
 
 class Rising(Counting):
@@ -106,16 +130,34 @@ class Rising(Counting):
         return dataclasses.replace(out, reward=out.state.step.astype(jnp.float32))
 
 
-def test_an_update_draws_from_its_newest_rows_and_from_all_others_in_the_buffer():
+@pytest.fixture(scope="module")
+def rising():
+    """An initial learner whose every value is about 0, and an iteration of one update, for a discount rate of 0."""
     sizes = {**TINY, "batch_size": 1024, "buffer_size": 96, "num_simulations": 1}
-    config = alphazero.Config(
-        **sizes, total_steps=8 * 6 * 3, num_evaluations=3, gamma=0.0, learning_rate=1e-9, value_cost=0.5
-    )
+    config = alphazero.Config(**sizes, total_steps=8 * 6 * 3, num_evaluations=3, gamma=0.0, learning_rate=1e-9)
     env = AutoReset(StateInInfo(Rising(np.array([20]), num_envs=8)))
-    _, curve = jax.jit(alphazero.make_train(config, env, env))(jax.random.key(0))
-    # Every value is about 0 and every return is a reward; the buffer holds the rows of two updates.
+    train = alphazero.make_train(config, env, env)
+    return jax.jit(train.init)(jax.random.key(0)), jax.jit(train.iteration)
+
+
+def test_an_update_draws_from_its_newest_rows_and_from_all_others_in_the_buffer(rising):
+    learner, iteration = rising
+    found = []
+    for _ in range(3):
+        learner, curve = iteration(learner)
+        found.append(curve.losses.value_loss)
+    # Every return is a reward, and the buffer holds the rows of two updates.
     rewards = [np.arange(1, 7), np.arange(1, 13), np.arange(7, 19)]
-    np.testing.assert_allclose(curve.losses.value_loss, [np.mean(x**2) / 2 for x in rewards], rtol=0.1)
+    np.testing.assert_allclose(found, [np.mean(x**2) / 2 for x in rewards], rtol=0.1)
+
+
+def test_the_search_discounts_values(rising):
+    learner, iteration = rising
+    params = jax.tree.map(jnp.copy, learner.params)
+    params["params"]["value"]["Dense_1"]["bias"] += 100
+    # Half of what is found is the root's value of 100, the other half the reward alone.
+    improvement = iteration(dataclasses.replace(learner, params=params))[1].losses.improvement
+    assert improvement.item() == pytest.approx(-50, abs=5)
 
 
 def test_a_task_of_one_agent_is_planned_with_its_own_rewards():
