@@ -4,8 +4,9 @@ The quick tests are those of `tests.quick`, without the ones marked ``slow``. Th
 Python and JAX, so warnings that other libraries cause are not errors.
 
 ``--all`` runs every folder of tests, the doctests and the code of the documentation, as several runs of pytest. Tests
-of libraries that are not installed are skipped. Most tests run with the older code generators of XLA:CPU, where jaxlib
-has them (before 0.11): they compile small programs in two thirds of the time. XLA reads its flags once per process.
+of libraries that are not installed are skipped, as far as `tests.skips` allows it. Most tests run with the older code
+generators of XLA:CPU, where jaxlib has them (before 0.11): they compile small programs in two thirds of the time. XLA
+reads its flags once per process.
 ``python -m tests tests/core`` runs the tests that are named. Plain ``pytest`` runs tests with the default flags.
 """
 

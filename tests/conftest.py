@@ -8,7 +8,7 @@ import jax
 import pytest
 
 import jaxenv
-from tests import numeric
+from tests import numeric, skips
 
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 
@@ -35,6 +35,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid.startswith(numeric.PATHS):
             item.add_marker("numeric")
+
+
+def pytest_sessionfinish(session):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # of a worker of xdist there is none
+    for line in skips.unlisted(reporter.stats.get("skipped", [])) if reporter else []:
+        reporter.write_line(f"skipped, but not listed in tests/skips.py: {line}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -10,7 +10,6 @@ import pytest
 import jaxenv
 from jaxenv import canvas, data, plot, random, rollout, specs, stack, suites, testing, training, tree, wrappers
 from jaxenv.testing import Counting
-from tests import packages
 from tests.errors import like
 
 env = Counting([4, 7], num_envs=2)
@@ -208,12 +207,6 @@ def test_an_argument_of_another_type_is_refused_by_name(name):
     call, start = CALLS[name]
     with pytest.raises(ValueError, match=f"^{like(start)}"):
         call()
-
-
-def test_the_id_of_a_suite_is_text():
-    packages.imported("gymnax")
-    with pytest.raises(ValueError, match=r"^gymnax: name .*got None"):
-        suites.gymnax.load(None)
 
 
 PATHS = {

@@ -1,8 +1,12 @@
-"""The quick tests touch every folder, and ``python -m tests --all`` leaves no file out."""
+"""The quick tests touch every folder, ``python -m tests --all`` leaves no file out, and what is skipped is listed."""
 
 import pathlib
+import subprocess
+import sys
 
-from tests import numeric, quick
+import pytest
+
+from tests import numeric, quick, skips
 from tests.__main__ import RUNS, paths_of
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -44,3 +48,19 @@ def test_floats_are_compared_with_the_default_flags():
         run for run in RUNS if run.paths == numeric.PATHS
     ]
     assert not next(run for run in RUNS if run.paths == numeric.PATHS).compiled_fast
+
+
+@pytest.mark.slow
+def test_a_skip_that_is_not_listed_fails_the_run():
+    file = "tests/interop/test_dm_env.py"
+    hidden = f"import sys, pytest; sys.modules['dm_env'] = None; sys.exit(pytest.main(['-q', '{file}']))"
+    run = subprocess.run([sys.executable, "-c", hidden], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED
+    assert f"not listed in tests/skips.py: {file}: Skipped: could not import 'dm_env'" in run.stdout
+
+
+def test_the_listed_tests_exist():
+    for place in skips.ALLOWED.keys() - {"jaxenv/"}:  # a wheel is tested without the package of the checkout
+        path, _, name = place.partition("::")
+        assert (ROOT / path).exists(), place
+        assert not name or f"\ndef {name}(" in (ROOT / path).read_text(), place

@@ -232,7 +232,7 @@ def make_train(
             players = data.with_last(timestep.env_info["player"], last.env_info["player"])
             sign = 1 - 2 * players.astype(jnp.float32)
         return_ = data.td_lambda(timestep, last, values * sign, gamma=settings.gamma, lambda_=settings.lambda_)
-        mask = timestep.env_info.get("action_mask", ())
+        mask = distributions.legal_actions(env.action_spec(), timestep)
         valid = data.transition_mask(timestep, last)
         new = Rows(info["observation"], mask, info["target"], info["value"], return_ * sign[:-1], valid)
         new = data.mask_non_finite(new, valid)

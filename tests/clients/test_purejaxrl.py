@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxenv._util.library import default_types
+from tests import packages
 
 FOLDER = pathlib.Path(__file__).parent / "purejaxrl"
 IMPORT, OURS = "import gymnax\n", "from jaxenv.interop import gymnax_v0 as gymnax\n"
@@ -24,6 +25,7 @@ def run(name, source):
 @pytest.fixture
 def ppo(monkeypatch):
     pytest.importorskip("distrax")
+    packages.imported("brax")
     # wrappers.py imports navix for a wrapper that ppo.py does not use.
     monkeypatch.setitem(sys.modules, "navix", types.ModuleType("navix"))
     with default_types():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv.testing import Chain, checked
 from jaxenv.wrappers import AutoReset, EpisodeStatistics
 
@@ -94,6 +94,16 @@ def test_wide_integers_of_numpy_are_refused_instead_of_wrapping_around(action):
     env = Chain(num_envs=3)
     with pytest.raises(ValueError, match=rf"action .*got {action[1]} in lane 1"):
         env.step(env.reset(KEY)[0], action)
+
+
+def test_wide_integers_without_bounds_become_the_nearest_ones():
+    class Unbounded(Chain):
+        def action_spec(self):
+            return specs.Array((), np.int32)
+
+    env = Unbounded(num_envs=3)
+    _, timestep = env.step(env.reset(KEY)[0], np.array([2**32 + 1, -(2**40), -7], np.int64))
+    assert timestep.prev_action.tolist() == [2**31 - 1, -(2**31), -7]
 
 
 @pytest.mark.parametrize("action", ["left", ["left"], None, [1, 1, 0], 1.5])

@@ -214,7 +214,9 @@ def test_mutations_keep_drawn_params_and_the_task_of_a_lane():
     level = jaxenv.sample_level(env, KEY)
     mutated = jaxenv.mutate_level(env, level, OTHER)
     np.testing.assert_array_equal(mutated["task_id"], level["task_id"])
-    assert all((new.at > old.at).all() for new, old in zip(mutated["levels"], level["levels"], strict=True))
+    edits = [(new.at - old.at).tolist() for new, old in zip(mutated["levels"], level["levels"], strict=True)]
+    assert set(edits[0] + edits[1]) == {1, 2}
+    assert edits[0] != edits[1]
 
 
 def test_the_level_of_several_tasks_fixes_the_task():
@@ -226,6 +228,10 @@ def test_the_level_of_several_tasks_fixes_the_task():
         state, timestep = env.with_level(level).step(state, jnp.zeros(LANES, jnp.int32))
     with pytest.raises(ValueError, match=r"level.task_id must be one of 2 tasks"):
         env.with_level({**level, "task_id": level["task_id"] + 2})
+    for wrong in (0, 1):
+        own = [dataclasses.replace(one, at=one.at * np.int32(i != wrong)) for i, one in enumerate(level["levels"])]
+        with pytest.raises(ValueError, match=r"level.at must be at least 1"):
+            env.with_level({**level, "levels": tuple(own)})
 
 
 @pytest.mark.parametrize(

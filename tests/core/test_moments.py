@@ -27,6 +27,12 @@ def moments_of(count, mean, variance):
     return _moments.Moments(Count(*words), mean, variance, jnp.zeros_like(mean), jnp.zeros_like(variance))
 
 
+def test_a_sample_counts_if_all_of_its_numbers_are_finite_and_moderate():
+    samples = np.zeros((5, 2, 3), np.float32)
+    samples[0], samples[1, 0, 1], samples[2, 1, 2], samples[3, 1, 0] = 9e14, np.inf, np.nan, -2e15
+    assert _moments.summable(samples).tolist() == [True, False, False, False, True]
+
+
 @pytest.mark.parametrize("mean", [0.0, 1000.0])
 def test_moments_of_batches_equal_those_of_all_samples(mean):
     data, moments = batches(20, mean=mean), _moments.empty((3,))

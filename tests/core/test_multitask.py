@@ -10,7 +10,8 @@ import jaxenv
 from jaxenv import Multitask, specs
 from jaxenv.canvas import GREY, ORANGE
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, Discount, TimeLimit, TransformReward
+from jaxenv.wrappers import AutoReset, DelayObservation, Discount, TimeLimit, TransformReward
+from tests.games import Nim
 from tests.rows import unrolled
 
 
@@ -141,6 +142,36 @@ def test_params_reach_every_task():
     heavy = Multitask((env, TransformReward(env, lambda r: -r))).with_params(gravity=20)
     assert [params.gravity for params in heavy.params] == [20, 20]
     assert Multitask(tasks(4)).params == (None, None)
+
+
+class Again(Nim):
+    alternates = False
+
+
+class Costly(Counting):
+    reset_strategy = "compact"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_facts_of_a_game_and_of_restarts_are_those_of_all_tasks(order):
+    short, _ = tasks()
+    pair = lambda *envs: Multitask(envs[::order])  # noqa: E731
+    assert pair(short, short).observes_state
+    assert pair(Nim(), Nim()).alternates
+    assert not pair(short, DelayObservation(short)).observes_state
+    assert not pair(Nim(), Again()).alternates
+    assert pair(short, Costly(np.array([2]), num_envs=3)).reset_strategy == "compact"
+
+
+def test_all_tasks_are_closed():
+    closed = []
+
+    class Engine(Chain):
+        def close(self):
+            closed.append(self)
+
+    Multitask((Engine(), Engine())).close()
+    assert len(closed) == 2
 
 
 def test_names_of_tasks_are_those_of_the_environments_if_they_differ():

@@ -7,7 +7,7 @@ import numpy as np
 import jaxenv
 from jaxenv import data
 from jaxenv.testing import Counting, count_to_two
-from jaxenv.wrappers import AutoReset
+from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.data.rollouts import lane, unrolled
 
 
@@ -41,6 +41,16 @@ def test_a_trajectory_row_holds_the_reward_of_its_own_action():
     one = lambda timestep, stream: jnp.ones(1, jnp.int32)  # noqa: E731
     (_, last, _), experience = jax.jit(lambda s, t: jaxenv.unroll(env, one, s, t, 8))(state, timestep)
     assert lane(data.to_trajectory(experience, last).reward, 0) == [1, 1, 0, 1, 1, 0, 1, 1]
+
+
+def test_an_episode_that_a_limit_cuts_ends_as_well():
+    env = AutoReset(TimeLimit(Counting(np.array([9])), 2))
+    state, timestep = env.reset(jax.random.key(0))
+    (_, last, _), rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), state, timestep, 5)
+    trajectory = data.to_trajectory(rows, last)
+    assert lane(trajectory.discount, 0) == [1] * 5
+    assert lane(trajectory.is_last(), 0) == [False, True, False, False, True]
+    assert lane(trajectory.is_boundary(), 0) == [False, False, True, False, False]
 
 
 def test_the_trajectory_of_a_same_step_stream_has_no_boundaries():

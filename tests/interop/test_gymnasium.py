@@ -59,6 +59,11 @@ def test_an_episode_ends_and_the_next_one_must_be_started():
         env.step(3)
     assert env.reset()[0] == 10
     assert env.step(3)[:4] == (11, 3.0, True, False)
+    limited = to_gymnasium(jaxenv.wrappers.TimeLimit(Counting(np.array([9])), 1))
+    limited.reset(seed=0)
+    assert limited.step(3)[2:4] == (False, True)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="the episode ended, call reset"):
+        limited.step(3)
     env.close()
     env.close()
     with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="the environment is closed"):
@@ -104,6 +109,8 @@ def test_the_mask_of_the_last_row_is_what_maskable_ppo_asks_for():
         observation, _, terminated, truncated, info = env.step(int(ask().argmax()))
         ended = terminated or truncated
     np.testing.assert_array_equal(ask(), info["action_mask"])
+    observation, _ = env.reset()
+    np.testing.assert_array_equal(ask(), observation.ravel() == 0)
     assert not hasattr(to_gymnasium("CartPole-v1"), "action_masks")
     assert not gymnasium.make("jaxenv/CartPole-v1").has_wrapper_attr("action_masks")
 

@@ -15,6 +15,7 @@ from gymnasium.wrappers import vector as wrappers
 import jaxenv
 from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.testing import Counting
+from jaxenv.wrappers import TimeLimit
 from tests.errors import like
 
 MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, None: AutoresetMode.DISABLED}
@@ -230,15 +231,18 @@ def test_the_first_reset_starts_all_lanes():
 
 
 @pytest.mark.parametrize("arrays", ["numpy", "jax"])
-def test_stepping_a_lane_whose_episode_ended_raises_where_restarts_are_disabled(arrays):
-    envs = counting(None, arrays=arrays)
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_stepping_a_lane_whose_episode_ended_raises_where_restarts_are_disabled(arrays, is_cut):
+    task = Counting(np.array([[9 if is_cut else 2], [3], [3]], np.int32), num_envs=3)
+    envs = to_gymnasium_vector(TimeLimit(task, np.array([2, 9, 9])), arrays=arrays)
     envs.reset(seed=0)
     for _ in range(2):
-        terminated = envs.step(np.array([1, 2, 3]))[2]
+        *_, terminated, truncated, _ = envs.step(np.array([1, 2, 3]))
+    assert (terminated[0], truncated[0]) == (not is_cut, is_cut)
     for _ in range(2):
         with pytest.raises(gymnasium.error.ResetNeeded, match="the episode of lane 0 ended, reset it by"):
             envs.step(np.array([1, 2, 3]))
-    envs.reset(options={"reset_mask": np.array(terminated)})
+    envs.reset(options={"reset_mask": np.array(terminated | truncated)})
     assert envs.step(np.array([1, 2, 3]))[0].tolist() == [1, 3, 3]
 
 

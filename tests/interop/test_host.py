@@ -52,6 +52,14 @@ def test_a_reset_without_a_seed_starts_the_next_episodes():
         np.testing.assert_allclose(first, env.reset(jax.random.key(1))[1].observation, rtol=1e-6)
 
 
+def test_a_seed_given_with_a_mask_is_that_of_its_lanes():
+    hosted = host("CartPole-v1", 2, seed=1)
+    first = np.asarray(hosted.reset().observation)
+    second = hosted.reset(seed=7, mask=np.array([False, True])).observation
+    np.testing.assert_array_equal(second[0], first[0])
+    np.testing.assert_array_equal(second[1], host("CartPole-v1", 2, seed=7).reset().observation[1])
+
+
 def test_seeds_per_lane_may_repeat():
     observation = host("CartPole-v1", 3, seed=[5, 5, 6]).reset().observation
     np.testing.assert_array_equal(observation[0], observation[1])

@@ -52,6 +52,14 @@ class Again(Nim):
         return dataclasses.replace(after, state={**after.state, "player": player})
 
 
+def test_actions_of_a_search_start_at_the_least_action_of_the_spec():
+    class FromTwo(Coin):
+        def action_spec(self):
+            return specs.discrete(2, start=2)
+
+    assert interop.to_mctx(FromTwo(), known).action(jnp.array([0, 1])).tolist() == [2, 3]
+
+
 def sticks(env, left, player=0):
     """Returns states and rows of Nim with these numbers of sticks."""
     state, timestep = env.reset(jax.random.key(0), jnp.arange(len(left)))

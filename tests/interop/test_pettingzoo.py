@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pettingzoo")
-pytest.importorskip("pygame")  # its tests import a game that is drawn with it
 
 import pettingzoo
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of how that game is made
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a game that its tests import
     from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test, state_test
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
@@ -24,6 +23,7 @@ import jaxenv
 from jaxenv import specs, wrappers
 from jaxenv.interop import to_pettingzoo
 from tests.errors import like
+from tests.games import Duel
 from tests.interop.games import Nim, Walkers
 
 AT_ONCE = {
@@ -116,6 +116,15 @@ def test_an_agent_that_leaves_terminates_while_the_other_goes_on():
         env.step({})
     env.reset()
     assert env.agents == ["walker_0", "walker_1"]
+
+
+def test_the_end_of_the_task_terminates_all_agents():
+    env = to_pettingzoo(Duel())
+    env.reset(seed=0)
+    ends = [env.step({"row": 0, "column": 2})[2:4] for _ in range(3)]
+    both, neither = {"row": True, "column": True}, {"row": False, "column": False}
+    assert ends == [(neither, neither), (neither, neither), (both, neither)]
+    assert env.agents == []
 
 
 def test_a_termination_on_the_step_of_the_limit_is_no_truncation():

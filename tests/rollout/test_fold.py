@@ -10,7 +10,7 @@ import pytest
 
 from jaxenv.rollout import Metrics, PolicyStep, fold, fold_episodes, fold_steps, random_policy, to_host, unroll
 from jaxenv.testing import Counting, count_to_two
-from jaxenv.wrappers import AutoReset
+from jaxenv.wrappers import AutoReset, TimeLimit
 
 LENGTHS = np.array([[2, 3], [3, 1], [4, 2]])
 MODES = ["next_step", "same_step"]
@@ -51,8 +51,9 @@ def test_five_steps_of_a_mock_with_two_step_episodes_show_eight_observations_and
     assert (int(found.steps), int(found.episodes), int(found.rows)) == (5, 2, 7)
 
 
-def test_a_fold_over_two_episodes_stops_at_the_second_last_row():
-    found = recorded(fold_episodes, AutoReset(count_to_two()), 2)
+@pytest.mark.parametrize("task", [count_to_two(), TimeLimit(Counting(np.array([9])), 2)], ids=["ends", "is cut"])
+def test_a_fold_over_two_episodes_stops_at_the_second_last_row(task):
+    found = recorded(functools.partial(fold_episodes, max_steps=9), AutoReset(task), 2)
     seen, _, rows = found.value
     assert [*seen[:rows], *found.timestep.observation] == [0, 1, 2, 0, 1, 2]
     assert (int(found.steps), int(found.episodes)) == (4, 2)

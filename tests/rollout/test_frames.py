@@ -111,7 +111,8 @@ def test_games_whose_agents_are_lanes_have_a_picture_and_the_sum_of_returns_each
     assert len(jaxenv.film(env, size=8, num_steps=2).parts) == 2
 
 
-def test_an_agent_that_has_left_keeps_its_return_until_the_game_ends():
+@pytest.mark.parametrize(("num_steps", "max_steps"), [(4, None), (None, 4)])
+def test_an_agent_that_has_left_keeps_its_return_until_the_game_ends(num_steps, max_steps):
     env = AgentsAsLanes(AutoReset(Walkers(num_envs=1)))
 
     def leave_or_go_on(timestep, stream):
@@ -119,5 +120,5 @@ def test_an_agent_that_has_left_keeps_its_return_until_the_game_ends():
         place = jnp.argmax(timestep.observation, axis=-1)
         return jnp.where(jnp.arange(2) == 0, (place < 2).astype(jnp.int32), np.int32(2))
 
-    shown = moments_of(env, leave_or_go_on, 4, None, (8, 12))
+    shown = moments_of(env, leave_or_go_on, num_steps, max_steps, (8, 12))
     assert [float(moment.total[0]) for moment in shown] == [0, 2, 4, 6, 8]  # the second got 1

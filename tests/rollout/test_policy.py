@@ -10,6 +10,7 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.rollout import policy_stream, random_policy, unroll
 from jaxenv.testing import random_environment
+from tests.games import Duel
 
 LANES = 1024
 OBSERVATION = specs.Array((), np.float32)
@@ -72,6 +73,13 @@ def test_a_random_policy_never_takes_an_action_that_the_mask_forbids(mode):
     assert not np.any(play.timestep.env_info["invalid_move"])
     chosen = np.take_along_axis(play.timestep.env_info["action_mask"], play.action[..., None], axis=-1)
     assert np.all(chosen)
+
+
+def test_each_agent_takes_the_actions_that_its_own_mask_allows():
+    env = Duel(num_envs=64)
+    state, timestep = env.reset(jax.random.key(0))
+    drawn = np.asarray(random_policy(env)(timestep, policy_stream(env, state)))
+    assert [np.unique(drawn[:, agent]).tolist() for agent in (0, 1)] == [[0, 2], [1, 2]]
 
 
 def test_a_policy_that_ignores_the_mask_takes_forbidden_actions():

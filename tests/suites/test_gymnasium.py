@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import specs
 from jaxenv._util.library import default_types
 from jaxenv.rollout.play._game import Game
 from jaxenv.suites import gymnasium as suite
@@ -89,6 +90,13 @@ def test_whole_episodes_equal_those_of_the_bare_engine(load, vectorization, monk
     assert (last & (ours.discount == 1)).any()
     np.testing.assert_array_equal(ours.prev_action[1:], np.where(ours.step_type[1:] == 0, 0, rows.action[:-1]))
     assert_equals_bare_engine("CartPole-v1", env, rows, max_episode_steps=15)
+
+
+@pytest.mark.parametrize(("limit", "discount"), [(3, 0), (2, 1)])
+def test_a_termination_on_the_step_of_the_limit_is_no_truncation(load, limit, discount):
+    rows = rows_of(load("HostCounter-v0", max_episode_steps=limit), limit + 1).timestep  # the task ends at 3
+    assert rows.step_type[limit].tolist() == [2] * LANES
+    assert rows.discount[limit].tolist() == [discount] * LANES
 
 
 @pytest.mark.parametrize(("name", "num_steps"), [("LunarLander-v3", 150), ("BipedalWalker-v3", 120)])
@@ -242,6 +250,26 @@ def test_every_state_but_the_newest_is_refused(load):
     env.reset(jax.random.key(1))
     with pytest.raises(HostEnvironmentError, match="another environment"):
         env.step(newer, action)
+
+
+def test_every_part_of_the_actions_belongs_to_the_history_of_a_state(load):
+    env, other = load("HostCounter-v0"), load("HostCounter-v0")
+    states = [one.reset(jax.random.key(0))[0] for one in (env, other)]
+    action = specs.zeros(env.action_spec(), (LANES,))
+    moved = {**action, "pair": (action["pair"][0], action["pair"][1] + np.float32(0.5))}
+    env.step(states[0], action)
+    elsewhere, _ = other.step(states[1], moved)
+    with pytest.raises(HostEnvironmentError, match="another process"):
+        env.step(elsewhere, action)
+
+
+def test_closing_an_environment_closes_those_of_other_numbers_of_lanes(load):
+    env = load("HostCounter-v0")
+    more = env.take(np.arange(LANES + 1))
+    more.reset(jax.random.key(0))
+    env.close()
+    with pytest.raises(HostEnvironmentError, match="the environment is closed"):
+        more.reset(jax.random.key(0))
 
 
 def test_a_state_of_another_history_is_refused_at_the_same_step(load):

@@ -94,6 +94,11 @@ def test_invalid_ids_and_keywords_raise(id, kwargs, message):
         load(id, **kwargs)
 
 
+def test_the_id_is_text():
+    with pytest.raises(ValueError, match=r"^gymnax: name .*got None"):
+        suite.load(None)
+
+
 def test_with_params_rejects_derived_params():
     with pytest.raises(ValueError, match=r"total_mass is computed from.* 2\.0"):
         load("CartPole-v1").with_params(total_mass=2.0)

@@ -220,6 +220,20 @@ def test_a_time_limit_around_the_game_truncates(load):
     assert 0 < won.sum() < 16
 
 
+class Both(Countdown):
+    """Ends with its first move, by both flags of all players."""
+
+    def step(self, action):
+        super().step(action)
+        self.terminations = self.truncations = dict.fromkeys(self.agents, True)
+
+
+def test_a_game_of_turns_that_ends_by_both_flags_has_terminated(load):
+    rows = rows_of(load(Both, 2), 3).timestep
+    assert rows.step_type.T.tolist() == [[0, 2, 0]] * 2
+    assert rows.discount.T.tolist() == [[1, 0, 1]] * 2
+
+
 def test_agents_are_lanes_of_a_learner(load):
     env = load("ferry-v0", 12, max_cycles=6, wrappers=["AgentsAsLanes"])
     assert env.num_envs == 12

@@ -1,13 +1,17 @@
 """Gumbel AlphaZero: what the network learns from, in the view of each player."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
+from jaxenv import tree
 from jaxenv.core.wrapper import layers
 from jaxenv.rollout import random_policy
+from jaxenv.testing import Counting
 from jaxenv.training import alphazero
 from jaxenv.wrappers import AutoReset, Opponent, StateInInfo, TransformReward
 from tests.games import Nim
@@ -68,6 +72,92 @@ def test_an_iteration_is_a_function_of_the_learner(run):
     learner = jax.jit(train.init)(jax.random.key(3))
     iteration = jax.jit(train.iteration)
     assert_equal(*(jax.tree.map(np.asarray, iteration(learner)[1].losses) for _ in range(2)))
+
+
+class Ending(Nim):
+    """Nim whose last rows show a number of their own."""
+
+    shown: jax.Array = tree.leaf(default=0)
+
+    def observe(self, state):
+        return jnp.where(state["left"] == 0, self.shown, state["left"])
+
+
+@pytest.fixture(scope="module")
+def ending():
+    """A function of the number and of hyperparameters: the weights before and after two updates and a third one."""
+    config = alphazero.Config(**TINY, total_steps=96, num_evaluations=2, num_simulations=2, lambda_=0.8, gamma=0.9)
+
+    @jax.jit
+    def run(shown, hyperparameters):
+        game = StateInInfo(Ending(3, shown, num_envs=8))
+        train = alphazero.make_train(config, AutoReset(game), AutoReset(Opponent(game, side="drawn")))
+        learners = [train.init(jax.random.key(0), hyperparameters)]
+        for _ in range(3):
+            learners.append(train.iteration(learners[-1])[0])
+        return learners[-1].rows, [learners[i].params for i in (0, 2, 3)]
+
+    return lambda shown=0, **given: run(shown, config.arrays(given))
+
+
+def test_nothing_is_learned_from_the_last_rows_of_episodes(ending):
+    (one, weights), (other, expected) = ending(0), ending(2)
+    shown = [jax.tree.leaves(rows.observation)[0] for rows in (one, other)]
+    assert (shown[0] != shown[1]).any()
+    assert_equal(weights, expected)
+
+
+def test_every_hyperparameter_has_an_effect_and_the_learning_rate_ends_at_0(ending):
+    start, end, later = (jax.flatten_util.ravel_pytree(x)[0] for x in ending()[1])
+    assert (start != end).any()
+    assert (end == later).all()
+    for name in alphazero.Config().hyperparameters:
+        changed = jax.flatten_util.ravel_pytree(ending(**{name: 1e-3})[1][1])[0]
+        assert (changed != end).any(), name
+
+
+def test_the_policy_is_compared_among_legal_actions():
+    config = alphazero.Config(**TINY, total_steps=48, num_evaluations=1, num_simulations=1)
+    _, curve = jax.jit(alphazero.make_train(config, *stacks(8, sticks=1)))(jax.random.key(0))
+    assert curve.losses.policy_loss.item() == pytest.approx(0, abs=1e-6)  # one action is legal
+
+
+class Rising(Counting):
+    """Pays the number of the step."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return dataclasses.replace(out, reward=out.state.step.astype(jnp.float32))
+
+
+@pytest.fixture(scope="module")
+def rising():
+    """An initial learner whose every value is about 0, and an iteration of one update, for a discount rate of 0."""
+    sizes = {**TINY, "batch_size": 1024, "buffer_size": 96, "num_simulations": 1}
+    config = alphazero.Config(**sizes, total_steps=8 * 6 * 3, num_evaluations=3, gamma=0.0, learning_rate=1e-9)
+    env = AutoReset(StateInInfo(Rising(np.array([20]), num_envs=8)))
+    train = alphazero.make_train(config, env, env)
+    return jax.jit(train.init)(jax.random.key(0)), jax.jit(train.iteration)
+
+
+def test_an_update_draws_from_its_newest_rows_and_from_all_others_in_the_buffer(rising):
+    learner, iteration = rising
+    found = []
+    for _ in range(3):
+        learner, curve = iteration(learner)
+        found.append(curve.losses.value_loss)
+    # Every return is a reward, and the buffer holds the rows of two updates.
+    rewards = [np.arange(1, 7), np.arange(1, 13), np.arange(7, 19)]
+    np.testing.assert_allclose(found, [np.mean(x**2) / 2 for x in rewards], rtol=0.1)
+
+
+def test_the_search_discounts_values(rising):
+    learner, iteration = rising
+    params = jax.tree.map(jnp.copy, learner.params)
+    params["params"]["value"]["Dense_1"]["bias"] += 100
+    # Half of what is found is the root's value of 100, the other half the reward alone.
+    improvement = iteration(dataclasses.replace(learner, params=params))[1].losses.improvement
+    assert improvement.item() == pytest.approx(-50, abs=5)
 
 
 def test_a_task_of_one_agent_is_planned_with_its_own_rewards():

@@ -66,6 +66,14 @@ def test_normal_numbers_are_clipped_after_their_probability_was_taken():
     np.testing.assert_allclose(clipped, log_p, rtol=1e-5)
 
 
+def test_standard_deviations_have_a_least_and_a_greatest_value():
+    pi = distributions.of_spec("learner", BOX)
+    inputs = [np.float32([1, 2, log_std, log_std]) for log_std in (-60, -5, 2, 60)]
+    sampled = [pi.displaced(x, np.float32([1, -1])).tolist() for x in inputs]
+    assert sampled[0] == sampled[1] != sampled[2] == sampled[3]
+    assert pi.entropy(inputs[0]) == pi.entropy(inputs[1]) < pi.entropy(inputs[2]) == pi.entropy(inputs[3])
+
+
 def test_squashed_numbers_have_the_density_of_the_action():
     pi, sample, action, *_ = drawn(BOX, squash=True)
     np.testing.assert_allclose(action, BOX.minimum + (np.tanh(sample) + 1) / 2 * (BOX.maximum - BOX.minimum), rtol=1e-4)

@@ -428,6 +428,12 @@ def test_hyperparameters_are_those_of_the_learner():
     assert 0 < largest_step(learning_rate=0.1, max_gradient_norm=1e-6) < 0.03
 
 
+def test_the_learning_rate_ends_at_0():
+    learner, iteration = started(small(), learning_rate=0.1)
+    after, _ = iteration(dataclasses.replace(learner, update=jnp.int32(small().num_updates)))
+    np.testing.assert_array_equal(table(after.params), table(learner.params))
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 

@@ -102,10 +102,18 @@ def test_weights_that_are_not_those_of_one_seed_for_the_stack_are_refused(learne
         learner.make_policy(other, env, one.params)
 
 
-# --- wrappers for training -------------------------------------------------------------------------------------------
-
-
 LEARNER = {"num_envs": 2, "num_steps": 8, "total_steps": 96, "num_evaluations": 3, "num_eval_episodes": 2}
+
+
+def test_metrics_of_training_are_those_of_the_rows_since_the_previous_evaluation():
+    env = AutoReset(Counting(np.array([4]), num_envs=2))
+    _, curve = jax.jit(ppo.make_train(ppo.Config(**LEARNER, hidden=(4,)), env, env))(jax.random.key(0))
+    row = np.arange(48).reshape(3, 16) % 5  # of the episodes of both lanes; 0 is FIRST
+    assert np.asarray(curve.train["steps"]).tolist() == (2 * np.sum(row > 0, axis=1)).tolist()
+    assert np.asarray(curve.train["episodes"]).tolist() == (2 * np.sum(row == 4, axis=1)).tolist()
+
+
+# --- wrappers for training -------------------------------------------------------------------------------------------
 
 
 class Counted(wrappers.BatchWrapper):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import data, specs
-from jaxenv.testing import count_to_two, random_environment
+from jaxenv import data, specs, tree
+from jaxenv.testing import Counting, count_to_two, random_environment
 from jaxenv.testing._programs import equations
 from jaxenv.training import networks, ppo
 from jaxenv.training.lanes import DeviceLanes
@@ -170,6 +170,84 @@ def test_an_annealed_entropy_cost_is_whole_in_the_first_update_and_half_in_the_s
     jax.tree.map(same, second[True, 1.0], second[False, 0.5])
     annealed, constant = (second[anneal, 1.0]["params"]["actor"]["Dense_0"]["kernel"] for anneal in (True, False))
     assert np.abs(constant - annealed).max() > 1e-2
+
+
+class Ending(Counting):
+    """Shows a number of its own where the episode of two steps has ended."""
+
+    shown: jax.Array = tree.leaf(default=0, kw_only=True)
+
+    def observe(self, state):
+        return jnp.where(state.step == 2, self.shown, state.step)
+
+
+SHORT = ppo.Config(
+    total_steps=96, num_envs=4, num_steps=8, num_epochs=2, num_minibatches=2, num_evaluations=3, num_eval_episodes=1,
+    max_eval_steps=1, hidden=(4,), learning_rate=0.02, entropy_cost=0.1,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ending():
+    """A function of the number and of hyperparameters: the weights before and after three updates and a fourth."""
+
+    @jax.jit
+    def run(shown, hyperparameters):
+        envs = (AutoReset(Ending(np.array([2]), shown=shown, num_envs=lanes)) for lanes in (4, 1))
+        train = ppo.make_train(SHORT, *envs)
+        learners = [train.init(jax.random.key(0), hyperparameters)]
+        for _ in range(4):
+            learners.append(train.iteration(learners[-1])[0])
+        return [jax.flatten_util.ravel_pytree(learner.params)[0] for learner in learners]
+
+    return lambda shown=0, **given: run(shown, SHORT.arrays(given))
+
+
+def test_nothing_is_learned_from_the_last_rows_of_episodes(ending):
+    chex.assert_trees_all_equal(ending(0), ending(7))
+
+
+def test_every_hyperparameter_has_an_effect_and_the_learning_rate_ends_at_0(ending):
+    start, *_, end, later = ending()
+    assert (start != end).any()
+    assert (end == later).all()
+    for name in SHORT.hyperparameters:
+        assert (ending(**{name: 1e-3})[3] != end).any(), name
+
+
+@pytest.mark.parametrize(("ratio", "advantage", "expected"), [(0.5, -1, -0.8), (0.5, 1, 0.5), (2, -1, -2), (2, 1, 1.2)])
+def test_a_ratio_counts_up_to_the_clip_on_the_side_to_which_the_advantage_pulls(ratio, advantage, expected):
+    config = dataclasses.replace(SHORT, normalize_advantage=False, num_epochs=1, num_minibatches=1)
+    stages, learner, batch = collected(config)
+    taken = batch.log_probability - jnp.log(jnp.float32(ratio))
+    batch = dataclasses.replace(batch, log_probability=taken, advantage=jnp.full_like(batch.advantage, advantage))
+    _, losses = stages.optimise(config, learner, batch)
+    assert -losses.policy_loss.item() == pytest.approx(expected, rel=1e-4)
+    assert losses.clip_fraction.item() == 1
+
+
+@functools.cache
+def collected(config):
+    """The stages, a learner after an unroll, and its batch."""
+    env = config.make_env(4)
+    stages = ppo.make_stages(config, env, DeviceLanes(config, None))
+    start = stages.init(jax.random.key(0), config.arrays())
+    learner, rows, last_observation = stages.collect(start, env)
+    return stages, learner, stages.advantages(config, start.memory, learner, rows, last_observation)[0]
+
+
+def test_the_observation_after_the_rows_is_normalised_like_theirs():
+    config = dataclasses.replace(SHORT, normalize_observation=True)
+    env = config.make_env(4)
+    stages = ppo.make_stages(config, env, DeviceLanes(config, None))
+
+    @jax.jit
+    def collect(key):
+        learner, _, (shown,) = stages.collect(stages.init(key, config.arrays()), env)
+        return learner.timestep.observation, learner.statistics.value.moments, shown
+
+    raw, moments, shown = collect(jax.random.key(0))
+    np.testing.assert_allclose(shown, (raw - moments.mean) / np.sqrt(moments.variance + 1e-8), rtol=1e-4, atol=1e-4)
 
 
 # --- images ----------------------------------------------------------------------------------------------------------

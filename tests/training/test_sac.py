@@ -65,7 +65,10 @@ def host(learner):
 
 @pytest.fixture(scope="module")
 def small():
-    """The learners of two seeds before, between and after both iterations of `SMALL`, and the evaluations."""
+    """The learners of two seeds before, between and after both iterations, the evaluations, and two more iterations.
+
+    These have correlated noise, and one critic of each seed is raised by 100.
+    """
     train = sac.make_train(SMALL, *pendulums(SMALL))
     init, iteration = train.init, train.iteration
     learner = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(0), 2))
@@ -75,7 +78,17 @@ def small():
         learner, curve = advance(learner)
         learners.append(host(learner))
         curves.append(curve)
-    return learners, curves
+    critics = jax.tree.map(jnp.copy, learner.params.critics)
+    last = critics["params"][max(critics["params"])]
+    last["bias"] = last["bias"].at[np.arange(2), np.arange(2)].add(100)  # [seeds, critics, 1]
+    correlated = learner.hyperparameters | {"noise_correlation": jnp.full(2, 0.99)}
+    params, later = dataclasses.replace(learner.params, critics=critics), []
+    learner = dataclasses.replace(learner, params=params, hyperparameters=correlated)
+    before = jax.device_get(params)
+    for _ in range(2):
+        learner, curve = advance(dataclasses.replace(learner, update=jnp.full(2, SMALL.num_updates)))
+        later.append((host(learner), curve))
+    return learners, curves, (before, later)
 
 
 # --- the policy ------------------------------------------------------------------------------------------------------
@@ -230,6 +243,22 @@ def test_a_time_limit_has_a_next_value_and_neither_a_termination_nor_an_invalid_
     np.testing.assert_allclose([*curve.losses.temperature, jnp.exp(learner.params.log_temperature)], 1e-4, rtol=1e-4)
 
 
+def test_the_actor_is_judged_by_the_critic_with_the_smaller_value(small):
+    assert (small[2][1][0][1].losses.value < 50).all()
+
+
+def test_the_learning_rate_ends_at_0(small):
+    before, [(learner, _), _] = small[2]
+    chex.assert_trees_all_equal(learner.params, before)
+
+
+def test_noise_goes_on_from_one_update_to_the_next(small):
+    (before, _), (after, _) = small[2][1]
+    assert not after.timestep.is_first().any()
+    np.testing.assert_allclose(after.noise, before.noise, atol=0.7)  # five standard deviations
+    assert np.std(after.noise) > 0.5
+
+
 # --- the temperature, evaluations ------------------------------------------------------------------------------------
 
 
@@ -272,7 +301,7 @@ def test_iterations_one_by_one_are_the_whole_run_and_every_hyperparameter_has_an
     learner, curve = train(key, jax.tree.map(lambda *x: jnp.stack(x), *runs))
     learner = host(learner)
 
-    learners, curves = small
+    learners, curves, _ = small
     assert curve.steps[0].tolist() == [72, SMALL.num_rows] == [72, 80] == [c.steps[0] for c in curves]
     np.testing.assert_allclose(curve.returns[0], [c.returns[0] for c in curves], atol=1e-3)
     np.testing.assert_allclose(curve.losses.critic_loss[0], [c.losses.critic_loss[0] for c in curves], rtol=1e-3)

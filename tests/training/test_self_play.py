@@ -1,5 +1,7 @@
 """Self-play: whose weights the opponents have, and ratings."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,11 +19,16 @@ CONFIG = self_play.Config(
 
 
 @pytest.fixture(scope="module")
-def run():
-    """The learners after each of six updates, first the initial one."""
+def train():
     train = self_play.make_train(CONFIG)
-    learner = jax.jit(train.init)(jax.random.key(0))
-    iteration, learners = jax.jit(train.iteration), [learner]
+    return dataclasses.replace(train, init=jax.jit(train.init), iteration=jax.jit(train.iteration))
+
+
+@pytest.fixture(scope="module")
+def run(train):
+    """The learners after each of six updates, first the initial one."""
+    learner = train.init(jax.random.key(0))
+    iteration, learners = train.iteration, [learner]
     for _ in range(6):
         learner, curve = iteration(learner)
         learners.append(learner)
@@ -37,6 +44,14 @@ def weights(learner):
     return np.concatenate([np.asarray(x).ravel() for x in jax.tree.leaves(learner.params)])
 
 
+def preferring(players, columns):
+    """Players that move at random, the first of them into one of these columns while there is room."""
+    players = jax.tree.map(jnp.zeros_like, players)
+    layer = players["params"]["actor"]["Dense_1"]
+    layer["bias"] = layer["bias"].at[np.arange(len(columns)), np.array(columns)].set(30)
+    return players
+
+
 def test_the_league_holds_the_learner_and_its_snapshots_of_every_second_update(run):
     for update, learner in enumerate(run):
         assert (member(learner, 0) == weights(learner)).all()
@@ -46,25 +61,24 @@ def test_the_league_holds_the_learner_and_its_snapshots_of_every_second_update(r
     assert not (weights(run[1]) == weights(run[5])).all()
 
 
-def test_rows_are_collected_against_the_league():
-    train, env = self_play.make_train(CONFIG), CONFIG.make_env(8)
-    other = self_play.against(env, jax.tree.map(jnp.ones_like, train.init(jax.random.key(0)).league))
-    inner = next(layer for layer in layers(other) if isinstance(layer, Opponent))
-    assert all((np.asarray(x) == 1).all() for x in jax.tree.leaves(inner.weights))
-    assert inner.side == "drawn"
+def test_rows_are_collected_against_the_league_of_the_learner_from_both_sides(train, run):
+    others = dataclasses.replace(run[3], league=preferring(run[3].league, [0, 0, 0]))
+    assert not (weights(train.iteration(others)[0]) == weights(run[4])).all()
+    assert next(layer for layer in layers(CONFIG.make_env(8)) if isinstance(layer, Opponent)).side == "drawn"
 
 
 def test_evaluations_play_against_random_moves():
     opponent = next(layer for layer in layers(CONFIG.make_env(8, "eval")) if isinstance(layer, Opponent))
-    assert (opponent.policy, opponent.weights) == (None, None)
+    assert (opponent.policy, opponent.weights, opponent.side) == (None, None, "drawn")
 
 
-def test_players_of_equal_strength_draw_on_average_and_sides_are_fair(run):
-    players = jax.device_get(run[-1].league)
-    scores = self_play.cross_play(CONFIG, players, jax.random.key(0), num_games=64)
+def test_the_score_is_that_of_the_row_against_the_column_and_sides_are_drawn(run):
+    players = preferring(run[-1].league, [0, 6])  # the third moves at random
+    scores = np.asarray(self_play.cross_play(CONFIG, players, jax.random.key(0), num_games=64))
     assert scores.shape == (3, 3)
-    assert np.abs(np.asarray(scores)).max() < 0.8
-    assert np.abs(np.diag(scores)).max() < 0.5
+    assert (scores[:2, 2] > 0.3).all()
+    assert (scores[2, :2] < -0.3).all()
+    assert np.abs(scores[[0, 1], [1, 0]]).max() < 0.5  # whoever moves first has four in its column first
 
 
 def test_a_difference_of_400_is_odds_of_ten_to_one():

@@ -365,14 +365,22 @@ def test_weights_are_exchanged_without_compiling_anew():
     assert len(traces) == count
 
 
-def test_an_episode_draws_its_opponent_from_the_league():
-    env = against("second", 256, skilled, weights={"skill": jnp.array([1.0, 0.0, 0.0])}, league=3)
-    won = returns(
-        env, lambda timestep, stream: jnp.where(timestep.observation == 8, 2, best_move(timestep, stream)), 256
-    )
-    # Against the weak members 8 - 3 = 5 sticks are left, they take one and 4 remain for the agent, which loses to none.
-    assert 0.2 < (won == -1).mean() < 0.95
-    assert set(won.tolist()) == {-1, 1}
+def test_every_member_of_the_league_plays_in_a_third_of_the_episodes():
+    def takes(timestep, stream, weights):
+        return jnp.broadcast_to(weights["takes"], timestep.observation.shape)
+
+    env = against("second", 300, takes, weights={"takes": jnp.arange(3, dtype=jnp.int32)}, league=3)
+    state, row = env.reset(jax.random.key(0))
+    member = 8 - np.asarray(row.observation)  # which took one more than its number from nine sticks
+    assert np.bincount(member, minlength=3).min() > 75
+    _, row = env.step(state, np.zeros(300, np.int32))
+    np.testing.assert_array_equal(row.observation, 6 - 2 * member)  # and does so until the end of the episode
+
+
+def test_a_random_opponent_makes_legal_moves_alone():
+    # Of two sticks the agent takes one, and the last one is the only legal move.
+    env = AutoReset(Opponent(Nim(2, num_envs=32)))
+    assert returns(env, lambda timestep, stream: jnp.zeros(32, jnp.int32), 32).tolist() == [-1] * 32
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,9 @@ def test_non_terminating_episodes_restart_and_never_terminate(stack):
 
 
 def test_the_discount_of_last_rows_is_an_argument():
-    r = rows(AutoReset(NonTerminating(counting(), 0.5)), 2)
-    assert lanes(r.discount) == [[1, 1, 1], [1, 1, 0.5], [1, 1, 1]]
+    limited = TimeLimit(counting(), np.array([1, 9, 9]))  # truncates lane 0
+    r = rows(AutoReset(NonTerminating(limited, 0.5)), 2)
+    assert lanes(r.discount) == [[1, 0.5, 1], [1, 1, 0.5], [1, 1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +107,7 @@ def test_non_episodic_environments_are_stepped_past_their_ends():
     assert lanes(r.observation) == [[0, 1, 2, 2, 1, 2]]
     assert lanes(r.reward) == [[0, 0, 1, 1, 0, 1]]
     assert_equal(rows(AutoReset(NonEpisodic(counting()))).observation, rows(NonEpisodic(counting())).observation)
+    assert lanes(rows(NonEpisodic(TimeLimit(counting(), 1)), 3).step_type) == [[0, 1, 1, 1]] * 3
 
 
 def test_a_time_limit_outside_ends_non_episodic_environments():

@@ -62,6 +62,17 @@ def test_without_assignments_nothing_changes():
     chex.assert_trees_all_equal(play(plain, one[0], 30)[1], play(env, other[0], 30)[1])
 
 
+def test_lanes_without_a_level_keep_their_task():
+    tasks = np.array([0, 1, 1, 0, 1, 1], np.int32)
+    env = LevelReplay(AutoReset(jaxenv.Multitask((task(), task()), tasks)))
+    state, _ = env.reset(KEY)
+    level = jaxenv.sample_level(env, KEY)
+    state = env.assign(state, {**level, "task_id": 1 - level["task_id"]}, MASK)
+    state, rows = play(env, state, 45)
+    assert np.asarray(rows.is_first()).any(axis=0).all()
+    np.testing.assert_array_equal(rows.env_info["task_id"][-1], np.where(MASK, 1 - tasks, tasks))
+
+
 def test_a_reset_with_levels_assigns_them():
     env = LevelReplay(AutoReset(task()))
     state, timestep = env.reset(KEY, level=goals(2))

@@ -71,9 +71,10 @@ def test_the_number_of_no_ops_is_drawn_per_lane_and_episode_from_1_to_the_maximu
     assert 0.12 < np.mean(first == second) < 0.38
 
 
-def test_a_lane_that_ends_during_no_ops_plays_the_rest_from_its_start():
-    # The task ends at 3: the third of 1 to 5 no-ops returns the lane to its start, and at most two remain.
-    core = Counting(np.array([3]), stride=10, num_envs=300)
+@pytest.mark.parametrize("limit", [99, 3])
+def test_a_lane_that_ends_during_no_ops_plays_the_rest_from_its_start(limit):
+    # It ends at 3: the third of 1 to 5 no-ops returns the lane to its start, and at most two remain.
+    core = TimeLimit(Counting(np.array([3 if limit > 3 else 99]), stride=10, num_envs=300), limit)
     r = rows(AutoReset(TimeLimit(NoopReset(core, 5), 1)), 2)
     assert set(r.step_type[0]) == {0}
     assert (np.abs(np.bincount(r.observation[0]) - [60, 120, 120]) < 30).all()

@@ -16,7 +16,15 @@ import jaxenv
 from jaxenv import specs, tree
 from jaxenv.core import _moments
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, FrameStack, NormalizeObservation, NormalizeReward, statistics, with_statistics
+from jaxenv.wrappers import (
+    AutoReset,
+    FrameStack,
+    NormalizeObservation,
+    NormalizeReward,
+    TimeLimit,
+    statistics,
+    with_statistics,
+)
 from tests.rows import assert_equal, random_actions, unrolled
 
 FIRST, MID, LAST = 0, 1, 2
@@ -77,8 +85,9 @@ class Varied(Counting):
 
 @functools.cache
 def varied(mode="next_step"):
-    """The environment, actions, and the raw rows; lanes end at different times."""
-    env = AutoReset(Varied(np.array([[2, 4, 1], [3, 3, 2], [1, 5, 2]]), stride=3, num_envs=3), mode)
+    """The environment, actions, and the raw rows; lanes end at different times, some episodes by the limit."""
+    task = Varied(np.array([[2, 4, 1], [3, 3, 2], [1, 5, 2]]), stride=3, num_envs=3)
+    env = AutoReset(TimeLimit(task, 3), mode)
     actions = random_actions(env, 20)
     return env, actions, unrolled(env, actions)
 
@@ -189,8 +198,10 @@ def test_rewards_are_divided_by_the_standard_deviation_of_returns():
     assert r.step_type[:, 0].tolist() == [MID, LAST, FIRST, MID]
 
 
-def test_same_step_returns_include_the_terminal_reward_and_restart_after_it():
-    env = NormalizeReward(AutoReset(counting(), "same_step"), gamma=0.5, epsilon=0.25)
+@pytest.mark.parametrize("length", [2, 9])  # at 9 the limit ends the episodes of lane 0
+def test_same_step_returns_include_the_last_reward_and_restart_after_it(length):
+    task = TimeLimit(Counting(np.array([[length], [9], [9]]), num_envs=3), np.array([2, 9, 9]))
+    env = NormalizeReward(AutoReset(task, "same_step"), gamma=0.5, epsilon=0.25)
     states, r = rolled(env, env.reset(jax.random.key(0))[0], jnp.full((3, 3), 2, jnp.int32))
     assert states.lanes.tolist() == [[2, 2, 2], [0, 3, 3], [2, 3.5, 3.5]]
     assert states.shared.value.count.low.tolist() == [3, 6, 9]

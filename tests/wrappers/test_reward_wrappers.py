@@ -21,16 +21,18 @@ from jaxenv.wrappers import (
     ClipReward,
     DelayReward,
     RewardFromInfo,
+    RewardNoise,
     ScalarizeReward,
     ShapedReward,
     SignReward,
     SparseReward,
+    TimeLimit,
     TransformReward,
     VectorReward,
 )
 from tests.games import Duel
 from tests.rows import unrolled
-from tests.wrappers.paying import paying
+from tests.wrappers.paying import Paying, paying
 
 INF = np.inf
 UNIT = specs.Bounded((), np.float32, 0, 1)
@@ -140,10 +142,12 @@ def test_components_are_appended_to_a_vector_and_flags_count_as_1():
     assert unrolled(env, np.array([[9]], np.int32)).reward.tolist() == [[[0, 0, 0]], [[9, 18, 1]]]
 
 
-@pytest.mark.parametrize("stack", [lambda w, m: AutoReset(w(paying(3)), m), lambda w, m: w(AutoReset(paying(3), m))])
+@pytest.mark.parametrize("stack", [lambda w, m, e: AutoReset(w(e), m), lambda w, m, e: w(AutoReset(e, m))])
 @pytest.mark.parametrize(("mode", "middle"), [(NEXT, [0, 0, 3, 0, 0, 9, 0]), (SAME, [0, 0, 3, 0, 7, 0, 11])])
-def test_delayed_rewards_are_paid_every_num_steps_and_at_the_end(stack, mode, middle):
-    paid = rewards(stack(lambda env: DelayReward(env, np.array([2, 3, 4])), mode))
+@pytest.mark.parametrize("is_cut", [False, True])  # or the episodes of lane 1 terminate
+def test_delayed_rewards_are_paid_every_num_steps_and_at_the_end(stack, mode, middle, is_cut):
+    task = TimeLimit(Counting(np.array([9]), num_envs=3), np.array([9, 2, 9])) if is_cut else paying(3)
+    paid = rewards(stack(lambda env: DelayReward(env, np.array([2, 3, 4])), mode, task))
     assert paid[:, 0].tolist() == [0, 0, 3, 0, 7, 0, 11]
     assert paid[:, 1].tolist() == middle
     assert paid[:, 2].tolist() == [0, 0, 0, 0, 4, 0, 0]
@@ -152,6 +156,15 @@ def test_delayed_rewards_are_paid_every_num_steps_and_at_the_end(stack, mode, mi
 def test_a_delayed_vector_reward_is_summed_by_component():
     paid = rewards(AutoReset(DelayReward(VectorReward(paying(3), "cost"), 3)))
     assert paid[:, 0].tolist() == [[0, 0], [0, 0], [0, 0], [6, 12], [0, 0], [0, 0], [15, 30]]
+
+
+def test_noise_has_the_scale_of_its_lane_is_drawn_for_each_component_and_leaves_first_rows_alone():
+    env = VectorReward(Paying(np.array([9]), num_envs=4000), "cost")
+    scale, actions = np.repeat(np.float32([0.5, 2]), 2000), np.zeros((1, 4000), np.int32)
+    assert not unrolled(RewardNoise(env, scale), actions).reward[0].any()
+    noise = unrolled(RewardNoise(env, scale), actions).reward[1] / scale[:, None]
+    np.testing.assert_allclose(np.cov(noise.T), np.eye(2), atol=0.1)
+    np.testing.assert_allclose(noise[:2000].std(axis=0), 1, atol=0.1)
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,11 @@ def env(lanes=3):
     return Counting(np.array([[2], [0], [0]])[:lanes], num_envs=lanes)
 
 
+def cut(lanes=3):
+    """As `env`, but a limit ends the episodes of lane 0."""
+    return TimeLimit(Counting(np.array([0]), num_envs=lanes), np.array([2, 99, 99])[:lanes])
+
+
 ACTIONS = jnp.array([[2, 1, 3], [2, 1, 3], [9, 1, 3], [4, 1, 3], [5, 1, 3]])
 
 
@@ -77,9 +82,10 @@ def test_nested_episode_statistics_are_refused():
         EpisodeStatistics(EpisodeStatistics(env()))
 
 
+@pytest.mark.parametrize("task", [env, cut])
 @pytest.mark.parametrize("build", [lambda e: AutoReset(EvalReturn(e)), lambda e: EvalReturn(AutoReset(e))])
-def test_eval_return_is_always_present_and_valid_exactly_at_the_end(build):
-    rows = unrolled(build(env()), ACTIONS)
+def test_eval_return_is_always_present_and_valid_exactly_at_the_end(build, task):
+    rows = unrolled(build(task()), ACTIONS)
     assert rows.env_info["eval_episode_return"].dtype == np.float32
     assert rows.env_info["eval_episode_return"][:, 0].tolist() == [0, 0, 4, 0, 0, 9]
     np.testing.assert_array_equal(rows.env_info["eval_episode_return_valid"], rows.step_type == 2)
@@ -159,11 +165,12 @@ def recent_after(stack, actions):
     return recent.returns[0].tolist(), recent.lengths[0].tolist()
 
 
+@pytest.mark.parametrize("task", [env, cut])
 @pytest.mark.parametrize("build", [lambda e: RunStats(AutoReset(e), 2), lambda e: AutoReset(RunStats(e, 2))])
-def test_run_stats_keeps_the_last_episodes_of_each_lane_across_restarts(build):
-    assert recent_after(build(env(2)), ACTIONS[:2]) == ([4, 0], [2, 0]), "a length of 0 marks an empty place"
-    assert recent_after(build(env(2)), ACTIONS) == ([4, 9], [2, 2])
-    assert recent_after(build(env(2)), jnp.tile(ACTIONS[:3], (3, 1))) == ([4, 4], [2, 2]), "the oldest is replaced"
+def test_run_stats_keeps_the_last_episodes_of_each_lane_across_restarts(build, task):
+    assert recent_after(build(task(2)), ACTIONS[:2]) == ([4, 0], [2, 0]), "a length of 0 marks an empty place"
+    assert recent_after(build(task(2)), ACTIONS) == ([4, 9], [2, 2])
+    assert recent_after(build(task(2)), jnp.tile(ACTIONS[:3], (3, 1))) == ([4, 4], [2, 2]), "the oldest is replaced"
 
 
 def test_places_without_an_episode_are_not_valid():

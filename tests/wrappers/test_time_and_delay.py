@@ -137,17 +137,18 @@ def test_the_blank_value_is_the_valid_value_closest_to_zero():
 
 def test_noise_is_gaussian_of_the_given_scale_and_independent():
     """Bounds of 5 standard errors on 10,000 lanes."""
-    base, scale = floats(num_envs=10_000), np.repeat(np.float32([0.5, 2]), 5_000)
+    base = floats(num_envs=10_000, y=specs.Bounded((2,), np.float32, 0, 1))
+    scale = np.repeat(np.float32([0.5, 2]), 5_000)
     actions = jnp.zeros((1, 10_000), jnp.int32)
     raw, noisy = unrolled(base, actions), unrolled(NoisyObservation(base, scale), actions)
     np.testing.assert_array_equal(raw.observation["n"], noisy.observation["n"])
-    noise = (noisy.observation["x"] - raw.observation["x"]) / scale[None, :, None]
-    columns = noise.transpose(0, 2, 1).reshape(4, 10_000)  # two rows of two numbers, one row being FIRST
+    noise = [(noisy.observation[name] - raw.observation[name]) / scale[None, :, None] for name in ("x", "y")]
+    columns = np.concatenate(noise).transpose(0, 2, 1).reshape(8, 10_000)  # two rows, one of them FIRST, of each part
     assert (np.abs(columns.mean(1)) < 5 / np.sqrt(10_000)).all()
     assert (np.abs(columns.std(1) - 1) < 5 / np.sqrt(20_000)).all()
     assert (np.abs((columns**3).mean(1)) < 5 * np.sqrt(15 / 10_000)).all()
     assert (np.abs((columns**4).mean(1) - 3) < 5 * np.sqrt(96 / 10_000)).all()
-    between_columns = np.corrcoef(columns) - np.eye(4)
+    between_columns = np.corrcoef(columns) - np.eye(8)
     assert (np.abs(between_columns) < 5 / np.sqrt(10_000)).all()
     assert abs(np.corrcoef(columns[0, :-1], columns[0, 1:])[0, 1]) < 5 / np.sqrt(10_000)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.wrappers import AutoReset
+from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.core.bases.toys import RewardMean, counting
 from tests.rows import assert_equal, unrolled
 
@@ -44,7 +44,7 @@ def test_rows_of_reset_where_do_not_update_statistics():
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_lane_state_of_a_batch_wrapper_is_initialised_at_every_episode(mode):
-    env = RewardMean(AutoReset(counting(), mode))
+    env = RewardMean(AutoReset(TimeLimit(counting(), 3), mode))  # cuts the episodes of 4 and 5
     state, timestep = env.reset(jax.random.key(0))
     step = jax.jit(env.step)
     since = np.ones(3, int)

@@ -62,9 +62,9 @@ def test_a_lane_wrapper_is_initialised_at_every_episode():
 
 
 def test_a_lane_wrapper_outside_same_step_restarts_after_the_last_row():
-    actions = jnp.full((20, 3), 2, jnp.int32)
-    same = unrolled(Return(AutoReset(counting(), "same_step")), actions)
-    longer = unrolled(Return(AutoReset(counting())), jnp.full((40, 3), 2, jnp.int32))
+    actions, task = jnp.full((20, 3), 2, jnp.int32), TimeLimit(counting(), 3)  # which cuts the episodes of 4 and 5
+    same = unrolled(Return(AutoReset(task, "same_step")), actions)
+    longer = unrolled(Return(AutoReset(task)), jnp.full((40, 3), 2, jnp.int32))
     for lane, expected in enumerate(without_first(longer)):
         np.testing.assert_array_equal(same.env_info["return"][:, lane], expected.env_info["return"][:21])
 

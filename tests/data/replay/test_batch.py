@@ -1,5 +1,7 @@
 """Batches of windows: splitting them, and the mask of the first row's episode."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -26,7 +28,8 @@ def test_the_whole_buffer_is_split_into_windows():
     replay = Replay(12, 2)
     batch = replay.gather_all(filled(replay, 19))
     assert (batch.env_id.tolist(), batch.position.tolist()) == ([0, 1], [7, 7])
-    cut = batch.windows(3)
+    cut = dataclasses.replace(batch, weight=np.float32([0.5, 2])).windows(3)
+    assert cut.weight.tolist() == [0.5] * 4 + [2] * 4
     assert cut.env_id.tolist() == [0] * 4 + [1] * 4
     assert cut.position.tolist() == [7, 10, 13, 16, 7, 10, 13, 16]
     count = cut.experience.timestep.observation["count"]
@@ -42,11 +45,11 @@ def test_the_episode_mask_ends_where_the_next_episode_starts():
         [True, False, False, False],
         [True, False, False, False],  # interrupted
     ]
-    rows = TimeStep(step_type=np.array([[FIRST, MID, LAST, MID], [LAST, MID, MID, LAST], [MID, MID, MID, MID]]))
+    rows = TimeStep(step_type=np.array([[FIRST, MID, LAST, MID], [LAST, MID, MID, LAST], [MID, MID, FIRST, MID]]))
     assert data.episode_mask(rows, "same_step").tolist() == [
         [True, True, False, False],
         [True, True, True, False],
-        [True] * 4,
+        [True, True, False, False],  # interrupted
     ]
     with pytest.raises(ValueError, match="episode_mask: mode must be"):
         data.episode_mask(rows, "none")

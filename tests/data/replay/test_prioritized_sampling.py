@@ -117,6 +117,9 @@ def test_clear_keeps_the_windows_of_the_rows_that_remain():
     }
     assert_sums_are_exact(state)
     assert sorted(priorities_of(replay, replay.clear(state, keep=1))) == []
+    replay = Replay(9, 3, sampling=exactly(1.0), ignore_earliest=1)
+    state = replay.clear(add(replay, init(replay, block(0, 1)), block(0, 9)), keep=4)
+    assert sorted(priorities_of(replay, state)) == [(lane, start) for lane in range(3) for start in (6, 7)]
 
 
 # --- how often --------------------------------------------------------------------------------------------------------

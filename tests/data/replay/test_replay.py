@@ -157,6 +157,9 @@ def test_gather_all_returns_every_row_oldest_first(count):
             expected.tolist(),
             (1000 + expected).tolist(),
         ]
+    batch = replay.gather_all(add(replay, filled(replay, 5), block(5, 2, [1]), np.array([1])))
+    assert batch.position.tolist() == [0, 2]
+    assert batch.experience.timestep.observation["count"].tolist() == [[*range(5)], [*range(1002, 1007)]]
 
 
 # --- loops, transformations, checkpoints ------------------------------------------------------------------------------

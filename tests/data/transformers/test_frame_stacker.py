@@ -16,6 +16,7 @@ from jaxenv.data.transformers import FrameStacker
 from jaxenv.rollout import Experience, PolicyStep
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset, FrameStack
+from tests.data.replay.blocks import block, filled
 from tests.data.transformers.sensors import row, sensors, unrolled, windows
 from tests.wrappers.test_frame_stack import SHAPES, Ticking, of_all_ranks
 
@@ -62,6 +63,13 @@ def test_lanes_of_periods_17_and_22_are_stacked_on_replay_as_by_alf(aligned):
     # The second row of a window is stacked within its own episode.
     second = stacked.experience.timestep.observation[6:9, 1].tolist()
     assert second == [[17, 17, 18], [16, 17, 18], [17, 18, 19]]
+
+
+def test_the_oldest_row_of_each_lane_is_repeated():
+    replay = Replay(5, 2, aligned=False, ignore_earliest=1)
+    stored = replay.add(filled(replay, 5), block(5, 3, [0]), np.array([0]))
+    _, stacked = FrameStacker(2, None, "count").transform_batch((), replay.gather_all(stored), replay, stored)
+    assert stacked.experience.timestep.observation["count"][:, 0].tolist() == [[3, 3], [1000, 1000]]
 
 
 def rows_with(*names):

@@ -15,6 +15,7 @@ from jaxenv.data.transformers import (
     ImageScale,
     ObservationNormalizer,
     RewardClipping,
+    RewardNormalizer,
     RewardScaling,
     RewardShifting,
     Sequential,
@@ -23,6 +24,11 @@ from jaxenv.data.transformers import (
 )
 from tests.data.transformers.sensors import batch_of, row, sensors, unrolled, windows
 from tests.errors import like
+
+
+def test_all_of_a_frozen_sequence_are_frozen():
+    frozen = Sequential(ObservationNormalizer(), RewardNormalizer()).frozen()
+    assert frozen == Sequential(ObservationNormalizer(update="never"), RewardNormalizer(update="never"))
 
 
 @pytest.mark.parametrize(

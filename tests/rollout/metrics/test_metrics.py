@@ -15,6 +15,8 @@ from jaxenv.testing import Chain
 from tests.rollout.metrics.play import GAMMA, MODES, STEPS, play
 from tests.rollout.metrics.trajectories import compiled, computed, initial_state, trajectory
 
+COST = np.array([[8, 1, 2, 8, 3, 4], [8, 4, 5, 6, 8, 1]], np.float32)  # 8 at FIRST, which does not count
+
 # --- by hand ---------------------------------------------------------------------------------------------------------
 
 
@@ -28,6 +30,25 @@ def test_three_lanes_whose_middle_one_ends_twice_are_measured_as_by_hand():
     assert (found["length_mean"], found["length_std"]) == (2, 0)
     assert (found["length_mean_terminated"], found["length_mean_truncated"]) == (2, 2)
     assert found["reward_per_step"] == pytest.approx((5 + 15 - 5) / 14)
+
+
+@pytest.mark.parametrize("ends", ["T", "L"])
+def test_episodes_that_end_in_one_way_are_measured_over_several_calls(ends):
+    rows = trajectory([f"FM{ends}FM{ends}", f"FMM{ends}FM"], [[9, 4, 6, 9, 2, 3], [9, -1, -2, 6, 9, 7]], cost=COST)
+    metrics = Metrics(gamma=0.5, env_info=("cost",))
+    state = initial_state(metrics, rows)
+    for t in range(6):
+        state = jax.jit(metrics.update)(state, jax.tree.map(lambda x, t=t: x[t], rows))
+    found = to_host(metrics.compute(metrics.totals(state)))
+    of_ends = ("terminated", "truncated") if ends == "L" else ("truncated", "terminated")
+    assert (found["steps"], found["episodes"], *(found[name] for name in of_ends)) == (8, 3, 3, 0)
+    assert (found["return_mean"], found["return_min"], found["return_max"]) == (6, 3, 10)
+    assert found["return_std"] == pytest.approx(np.std([10, 5, 3]))
+    assert [found[f"return_mean_{name}"] for name in of_ends] == [6, None]
+    assert (found["length_mean"], found["length_std"]) == pytest.approx((7 / 3, np.std([2, 2, 3])))
+    assert found["cost"] == pytest.approx((3 + 7 + 15) / 3)
+    assert found["discounted_return_start"] == pytest.approx((7 + 3.5 - 0.5) / 3)
+    assert found["discounted_return"] == pytest.approx(((7 + 6) / 2 + (3.5 + 3) / 2 + (-0.5 + 1 + 6) / 3) / 3)
 
 
 def test_an_episode_cut_short_by_a_first_row_counts_only_its_steps():

@@ -22,6 +22,15 @@ def test_chunks_merge_to_the_whole_although_episodes_cross_them(mode):
         assert merged[name] == (value if exact else pytest.approx(value, rel=1e-6)), name
 
 
+def test_extremes_and_abnormal_episodes_are_merged_from_both_sides():
+    abnormal = np.array([[0, 0, 0, 0, 1]], bool)
+    rows = (trajectory(["FTFMT"], [[0, r, 0, 1, 1]], abnormal=abnormal) for r in (-5, 4))
+    low, high = (METRICS.totals(METRICS.update_rows(initial_state(METRICS, x), x)) for x in rows)
+    for pair in ((low, high), (high, low)):
+        found = to_host(METRICS.compute(merge_totals(*pair)))
+        assert (found["return_min"], found["return_max"], found["episodes"], found["abnormal"]) == (-5, 4, 2, 2)
+
+
 @pytest.mark.slow
 def test_shards_summed_over_a_mesh_axis_equal_all_lanes_at_once():
     played = play("next_step")
