@@ -26,7 +26,7 @@ import numpy as np
 import jaxenv
 from jaxenv import data
 from jaxenv._util.checks import INT32_MAX
-from jaxenv._util.names import did_you_mean
+from jaxenv._util.names import did_you_mean, meaning
 from jaxenv.cli._arguments import add_assignments, add_options, assignment, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import stops_at_once
@@ -168,7 +168,7 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     given = dict(_setting(text, cls, args.parser) for text in args.set)
     if unknown := sorted(given.keys() - settings.keys()):
         every = f"the settings of {algorithm} are {', '.join(sorted(settings))}"
-        hint = did_you_mean(unknown[0], settings, otherwise=every)
+        hint = did_you_mean(_named_here(unknown[0]), settings, otherwise=every)
         args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets the environment's")
     if given:
         origin += f", {', '.join(text for text in args.set)}"
@@ -180,6 +180,19 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     config = dataclasses.replace(base, **given, total_steps=INT32_MAX)
     counts = [config.num_evaluations] if "num_evaluations" in given else None
     return algorithm, _lasting(config, args.total_steps, counts), origin
+
+
+def _named_here(name: str) -> str:
+    """Returns the name here of a setting that other libraries call ``name``, else the name itself."""
+    found = re.search(r"\bConfig\((\w+)=", meaning(name, r"\bConfig\("))
+    return found[1] if found else name
+
+
+def explain_option(name: str) -> str:
+    """Says how to give a setting of a learner that was given as an option of the command."""
+    configs = (_algorithms.module("train", algorithm).Config for algorithm in ("ppo", "dqn", "sac"))
+    known = {field.name for config in configs for field in dataclasses.fields(config)}
+    return f"use --set {_named_here(name)}=VALUE" if _named_here(name) in known else ""
 
 
 def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxenv import data, specs, tree
 from jaxenv._util import version
 from jaxenv._util.checks import check_integer, check_path, is_integer
+from jaxenv._util.names import did_you_mean
 from jaxenv.core import registry
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
@@ -156,7 +157,9 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
     """
     folder = check_path("load", "folder", folder)
     if not folder.is_dir():
-        raise ValueError(f"load: there is no folder {str(folder)!r}")
+        runs = [path.parent.name for path in folder.parent.glob(f"*/{_CONFIG}")]
+        hint = did_you_mean(folder.name, runs, otherwise="`jaxenv train ID` writes a run to runs/ID")
+        raise ValueError(f"load: there is no folder {str(folder)!r}, {hint}")
     path = _checkpoints.newest(folder)
     if path is None:
         started = (folder / _CONFIG).exists()

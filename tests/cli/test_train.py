@@ -343,6 +343,12 @@ def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_
             ["CartPole-v1", "--total-step", "1"],
             "jaxenv train: error: unrecognized arguments: --total-step 1, did you mean",
         ),
+        (["CartPole-v1", "--lr", "1e-3"], "unrecognized arguments: --lr 1e-3, use --set learning_rate=VALUE"),
+        (["CartPole-v1", "--ent-coef=0.1"], "arguments: --ent-coef=0.1, use --set entropy_cost=VALUE"),
+        (["CartPole-v1", "--num-envs", "8"], "unrecognized arguments: --num-envs 8, use --set num_envs=VALUE"),
+        (["CartPole-v1", "--set", "lr=1e-3"], "no setting 'lr', did you mean 'learning_rate'?"),
+        (["CartPole-v1", "--gravity", "5"], "--gravity 5, --env NAME=VALUE sets params and options of the environment"),
+        (["runs/nothing"], "no id has a slash; `jaxenv watch`, `jaxenv eval` and `jaxenv render` take the folder of a"),
     ],
 )
 def test_wrong_input_to_train_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):

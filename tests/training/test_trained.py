@@ -174,6 +174,16 @@ def test_a_folder_without_a_policy_is_refused(tmp_path, files, seed, message):
         jaxenv.training.load(folder, seed)
 
 
+def test_a_folder_that_is_not_there_is_answered_with_a_run_of_a_similar_name(tmp_path):
+    for name in ("CartPole-v1", "Catch-bsuite"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "CartPole-v1" / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"no folder '.*cartpole', did you mean 'CartPole-v1'"):
+        jaxenv.training.load(tmp_path / "cartpole")
+    with pytest.raises(ValueError, match=r"no folder '.*nothing-like-it', `jaxenv train ID` writes"):
+        jaxenv.training.load(tmp_path / "nothing-like-it")
+
+
 @pytest.mark.parametrize("seed", [3, -1, 1.0, True])
 def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
     with pytest.raises(ValueError, match=r"load: seed .*got "):

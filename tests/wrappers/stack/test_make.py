@@ -58,7 +58,10 @@ def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
         ({"id": ["A-v0"]}, r"id .*got \['A-v0'\]: jaxenv\.load takes several ids"),
         ({"id": Chain}, r"id .*Chain.*EnvSpec.*"),
         ({"params": 3}, r"MountainCar-v0: unknown keyword 'params', use the params.*; params.*"),
-        ({"batch_size": 3}, r"MountainCar-v0: unknown keyword 'batch_size', use num_envs; params.*"),
+        (
+            {"batch_size": 3},
+            r"MountainCar-v0: unknown keyword 'batch_size', use jaxenv.make\(..., num_envs=...\); params.*",
+        ),
         ({"mode": "test"}, r"make: mode .*got 'test'"),
     ],
 )
@@ -246,7 +249,9 @@ def test_modules_that_do_not_register_the_id_or_cannot_be_imported_are_errors(ho
 
 
 def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names_by_group():
-    with pytest.raises(ValueError, match=r"CartPole-v1: unknown keyword 'auto_reset'.*'autoreset'") as error:
+    with pytest.raises(
+        ValueError, match=r"CartPole-v1: unknown keyword 'auto_reset', use jaxenv.make\(..., autoreset=...\); "
+    ) as error:
         jaxenv.make("CartPole-v1", 4, auto_reset="same_step")
     for group in (
         "params: gravity, ",
@@ -260,8 +265,11 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
     ("wrapper", "message"),
     [
         ("FrameStak", r"make: wrappers\[0\]: no wrapper 'FrameStak'.*'FrameStack'"),
-        ("FrameStackObservation", r"no wrapper 'FrameStackObservation', use 'FrameStack'$"),
-        ("LogWrapper", r"no wrapper 'LogWrapper', use 'EpisodeStatistics'$"),
+        ("FrameStackObservation", r"no wrapper 'FrameStackObservation', use jaxenv.wrappers.FrameStack$"),
+        ("LogWrapper", r"no wrapper 'LogWrapper', use jaxenv.wrappers.EpisodeStatistics$"),
+        ("RewardClip", r"no wrapper 'RewardClip', use jaxenv.wrappers.ClipReward$"),
+        ("RewardWrapper", r"no wrapper 'RewardWrapper', use jaxenv.wrappers.RewardWrapper, a base to subclass$"),
+        (("TimeLimit", {"max_episode_steps": 9}), r"'max_episode_steps', use TimeLimit\(env, duration=...\); its"),
         ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', the wrappers are ActionDelay"),
         (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num"),
         (("FrameStack", {"paddin": 4}), r"unknown keyword 'paddin'.*'padding'"),
