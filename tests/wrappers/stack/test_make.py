@@ -1,6 +1,7 @@
 """``make`` and ``load``: limits, modes, evaluation, fixed starts and suites."""
 
 import importlib
+import subprocess
 import sys
 
 import jax
@@ -386,3 +387,33 @@ def test_several_tasks_are_guarded_once_each():
 def test_tasks_that_do_not_fit_together_are_refused(ids, kwargs, message):
     with pytest.raises(ValueError, match=message):
         jaxenv.load(ids, 2, **kwargs)
+
+
+# --- devices ---------------------------------------------------------------------------------------------------------
+
+# After JAX has started its devices, the number of the CPU's can no longer be set, nor can processes be connected.
+MAKE_ALL = """
+import subprocess
+import sys
+import jax, jaxenv
+from tests.wrappers.catalogue import WRAPPERS
+
+made = {id: lambda id=id: jaxenv.make(id, 2) for id in jaxenv.ids()}
+made |= {name: lambda entry=entry: entry.wrapper(entry.env()) for name, entry in WRAPPERS.items()}
+for number, (name, make) in enumerate(made.items()):
+    make()
+    try:
+        jax.config.update("jax_num_cpu_devices", 3 + number % 2)
+    except RuntimeError:
+        sys.exit(f"{name} starts JAX's devices")
+jax.config.update("jax_num_cpu_devices", 3)
+print(len(made), jax.device_count("cpu"))
+"""
+
+
+def test_making_an_environment_or_a_wrapper_starts_no_device():
+    done = subprocess.run([sys.executable, "-c", MAKE_ALL], capture_output=True, text=True)
+    assert done.stderr == ""
+    count, devices = map(int, done.stdout.split())
+    assert count > len(jaxenv.ids()) + 60
+    assert devices == 3
