@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         return namespace, unknown
 
     def _hint(self, option: str) -> str:
-        """Says what to write in place of an option that the command does not have, as ``explain_option`` of its module."""
+        """Says what to write in place of an unknown option; ``explain_option(name)`` of the module may know."""
         if not option.startswith("-"):
             return ""
         explain = getattr(self._module, "explain_option", lambda name: "")

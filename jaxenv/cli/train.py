@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import pathlib
 import re
 import shlex
@@ -123,6 +124,9 @@ def run(args: argparse.Namespace) -> None:
                 summary = _summary(newest, threshold)
                 advance(count, f"return {_number(summary['eval_return'])}, {rate:,.0f} steps/s")
                 every = {**summary, "steps_per_second": rate, **_by_seed(newest)}
+                left = _time_left(seconds, config.num_evaluations - done - 1)
+                if left and not args.json and int(progressed.iterations) == done + 1:
+                    print(f"{args.parser.prog}: {left} at this speed", file=sys.stderr)
                 for writer in writers:
                     writer(newest[0]["steps"], summary if isinstance(writer, Table) else every)
     except FloatingPointError as error:
@@ -264,6 +268,20 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
     for item in runs:
         yield item, time.perf_counter() - before
         before = time.perf_counter()
+
+
+def _time_left(seconds: float, count: int) -> str:
+    """Says how long further evaluations will take, given the seconds up to the first one; empty below a minute.
+
+    Compilation is part of the first one, so the others take less.
+
+    >>> _time_left(35.0, 19), _time_left(600.0, 29), _time_left(2.0, 19)
+    ('at most 12 minutes left', 'at most 4.8 hours left', '')
+    """
+    minutes = seconds * count / 60
+    if minutes < 1:
+        return ""
+    return f"at most {math.ceil(minutes)} minutes left" if minutes < 100 else f"at most {minutes / 60:.1f} hours left"
 
 
 def _resumed(folder: pathlib.Path) -> tuple[str, int]:

@@ -266,6 +266,8 @@ def place_of_levels(call: str, env: Any, level: Tree) -> Place:
             kind = f"{shape.dtype}[{', '.join(['lanes', *map(str, shape.shape[1:])])}]"
             raise ValueError(f"{call}: {where} must be {kind}, got {jnp.result_type(x)}{list(jnp.shape(x))}")
         lanes = lanes or jnp.shape(x)[0]
+        if lanes == 0:
+            raise ValueError(f"{call}: {where} must hold at least one level, got 0")
         if jnp.shape(x)[0] != lanes:
             raise ValueError(f"{call}: {where} must have {lanes} lanes, as the other arrays, got {jnp.shape(x)[0]}")
         if is_concrete(x) and jnp.issubdtype(shape.dtype, jnp.floating) and not np.all(np.isfinite(np.asarray(x))):

@@ -12,6 +12,7 @@ from jaxenv._util.checks import INT32_MAX, check_bool
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
+from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig, check_config
 from jaxenv.training.lanes import DeviceLanes, PerLane
 from jaxenv.tree._structure import mismatch
@@ -80,7 +81,8 @@ def environments(
         if made.num_agents > 1:
             wrapper = "Opponent" if made.turns else "AgentsAsLanes"
             rule = f"env must have one agent, {made} has {made.num_agents} agents: put {wrapper} in wrappers"
-            raise ValueError(f"{name}: {rule}")
+            others = " or ".join(f"--algo {learner}" for learner in _algorithms.made_for(made))
+            raise ValueError(f"{name}: {rule}{others and f', or train with {others}'}")
         if made.reward_spec().shape != ():
             raise ValueError(f"{name}: the reward must be one number per lane, got {made.reward_spec()} of {made}")
     for level in layers(eval_env):

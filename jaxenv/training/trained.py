@@ -220,5 +220,7 @@ def _restored(
 
 
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
-    """Returns the beginning of errors about a run that does not fit this version."""
+    """Returns the beginning of errors about a run that does not fit this version, or whose files were changed."""
+    if info.jaxenv_version == version.__version__:
+        return f"load: {path} is damaged, was changed, or is of another build of jaxenv {version.__version__}"
     return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {version.__version__}"
