@@ -12,12 +12,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def _text() -> str:
     return pathlib.Path(__file__).with_name("names.toml").read_text(encoding="utf-8")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """Returns the contents of `names.toml`: by library, what its names are here."""
     import tomllib  # errors alone need it

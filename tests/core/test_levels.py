@@ -212,7 +212,7 @@ def test_mutations_are_drawn_per_lane():
 def test_no_levels_at_all_are_refused(use):
     env = ToGoal(num_envs=LANES)
     level = jax.tree.map(lambda x: x[:0], jaxenv.sample_level(env, KEY))
-    with pytest.raises(ValueError, match=r": level\.at must hold at least one level, got 0$"):
+    with pytest.raises(ValueError, match=r": level\.at .*got 0$"):
         use(env, level)
 
 

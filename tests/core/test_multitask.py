@@ -56,7 +56,7 @@ def test_a_traced_number_of_no_task_is_clipped_and_refused_by_checked():
         return env.with_level({**level, "task_id": task_id}).reset(jax.random.key(1))[1].env_info["task_id"]
 
     assert jax.jit(functools.partial(start, env))(given).tolist() == [1, 0, 0, 1]
-    with pytest.raises(ValueError, match=r"level.task_id must be one of 2 tasks, got \[ ?7 "):
+    with pytest.raises(ValueError, match=r"level.task_id .*2 tasks, got \[ ?7 "):
         start(env, given)
     error, _ = jax.jit(checkify.checkify(functools.partial(start, checked(env))))(given)
     with pytest.raises(checkify.JaxRuntimeError, match="level at lane 0: check_level refuses it"):
