@@ -20,9 +20,18 @@ def _text() -> str:
 @functools.lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """Returns the contents of `names.toml`: by library, what its names are here."""
-    import tomllib  # errors alone need it
+    import tomllib
 
     return tomllib.loads(_text())
+
+
+@functools.lru_cache(maxsize=1)
+def _lines() -> dict[str, list[str]]:
+    """Returns the lines of each name, unparsed: many ask objects for what they lack, and parsing takes 50 ms."""
+    found: dict[str, list[str]] = {}
+    for line, name in re.findall(r"^((\w+) = .*)", _text(), re.MULTILINE):
+        found.setdefault(name, []).append(line)
+    return found
 
 
 def meaning(name: str, pattern: str = "") -> str:
@@ -35,9 +44,9 @@ def meaning(name: str, pattern: str = "") -> str:
     >>> meaning("low"), meaning("agent_num", r"env\."), meaning("low", "jaxenv")
     ('use spec.minimum', 'use env.num_agents', '')
     """
-    import tomllib
+    for line in _lines().get(name, ()):
+        import tomllib  # errors alone need it
 
-    for line in re.findall(rf"^{re.escape(name)} = .*", _text(), re.MULTILINE):  # reading all of it takes 50 ms
         uses = tomllib.loads(line)[name]
         for use in [uses] if isinstance(uses, str) else uses:
             text = use[2:] if use.startswith("- ") else f"use {use}"
