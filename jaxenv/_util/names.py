@@ -29,7 +29,7 @@ def table() -> dict[str, Any]:
 def _lines() -> dict[str, list[str]]:
     """Returns the lines of each name, unparsed: many ask objects for what they lack, and parsing takes 50 ms."""
     found: dict[str, list[str]] = {}
-    for line, name in re.findall(r"^((\w+) = .*)", _text(), re.MULTILINE):
+    for line, name in re.findall(r"^(([\w-]+) = .*)", _text(), re.MULTILINE):
         found.setdefault(name, []).append(line)
     return found
 
