@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -50,7 +51,7 @@ def test_show_prints_the_sheet_params_options_and_stack(capsys):
 )
 def test_the_learners_for_levels_and_for_games_of_turns_are_named(capsys, id, learners):
     _, head, text = printed(capsys, id).partition("\nlearners\n")
-    commands = [line.partition(":")[0] for line in text.splitlines()]
+    commands = [re.split(r"\b  +", line)[0] for line in text.splitlines()]
     assert commands == [f"  jaxenv train {id} --algo {name}" for name in learners]
     assert bool(head) == bool(learners)
 
