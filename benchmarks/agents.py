@@ -117,14 +117,19 @@ def jumanji(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
 
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int, loop: str) -> dict[str, Any]:
-    """Runs both sides, interleaved, and returns a row of the result file."""
-    peer = jaxmarl if id in JAXMARL else jumanji
-    contestants = [ours.rollout_of_id(id, num_envs, num_steps, loop), peer(id, num_envs, num_steps, loop)]
+    """Runs both sides, interleaved, and returns a row of the result file; without the peer a note says why."""
+    peer, notes = jaxmarl if id in JAXMARL else jumanji, []
+    contestants = [ours.rollout_of_id(id, num_envs, num_steps, loop)]
+    try:
+        contestants.append(peer(id, num_envs, num_steps, loop))
+    except Unavailable as error:
+        notes.append(f"no comparison: {error}")
     samples = measure.sample_interleaved(contestants, repeats)
     found = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
-    ratio = found["jaxenv"]["steps_per_second"] / found[peer.__name__]["steps_per_second"]
+    own = found["jaxenv"]["steps_per_second"]
+    ratios = {name: own / side["steps_per_second"] for name, side in found.items() if name != "jaxenv"}
     sizes = {"id": id, "loop": loop, "num_envs": num_envs, "num_steps": num_steps}
-    return {**sizes, "agents": jaxenv.make(id).num_agents, "contestants": found, "ratios": {peer.__name__: ratio}}
+    return {**sizes, "agents": jaxenv.make(id).num_agents, "contestants": found, "ratios": ratios, "notes": notes}
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
@@ -132,12 +137,12 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     header = ["id", "agents", "observations", "lanes", "jaxenv", "peer", "", "ratio", "compile s", "peer"]
     lines = []
     for row in rows:
-        ((peer, ratio),) = row["ratios"].items()
-        both = [row["contestants"][name] for name in ("jaxenv", peer)]
-        speeds = [measure.millions(side["steps_per_second"]) for side in both]
-        seconds = [f"{side['compile_seconds']:.1f}" for side in both]
+        peer, ratio = next(iter(row["ratios"].items()), ("none", None))
+        both = [row["contestants"].get(name) for name in ("jaxenv", peer)]
+        speeds = [measure.millions(side["steps_per_second"]) if side else "-" for side in both]
+        seconds = [f"{side['compile_seconds']:.1f}" if side else "-" for side in both]
         sizes = [str(row["agents"]), row["loop"], str(row["num_envs"])]
-        lines.append([row["id"], *sizes, *speeds, peer, f"{ratio:.1f}x", *seconds])
+        lines.append([row["id"], *sizes, *speeds, peer, "-" if ratio is None else f"{ratio:.1f}x", *seconds])
     title = "Million steps of a lane, with all its agents, per second; ratio: how many times faster jaxenv is."
     return "\n".join([title, measure.table(header, lines)])
 
@@ -173,11 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for loop in args.loops:
             for num_envs in args.num_envs:
                 print(f"{id}, {loop}, {num_envs} lanes ...", file=sys.stderr)
-                try:
-                    rows.append(compare(id, num_envs, args.num_steps, args.repeats, loop))
-                except Unavailable as error:
-                    print(f"jaxenv bench agents: {error}", file=sys.stderr)
-                    return 1
+                rows.append(compare(id, num_envs, args.num_steps, args.repeats, loop))
+                for note in rows[-1]["notes"]:
+                    print(f"note: {id}: {note}", file=sys.stderr)
     names = ("id", "loop", "num_envs", "num_steps")
     return command.finish("agents", args, rows, report, names=names, repeats=args.repeats, policy="random")
 

@@ -114,19 +114,24 @@ def mctx_library() -> Any:
 
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int, simulations: int = 0) -> dict[str, Any]:
-    """Runs both sides, interleaved, and returns a row of the result file."""
+    """Runs both sides, interleaved, and returns a row of the result file; without pgx a note says why."""
     if simulations:
         mine = searching(id, num_envs, num_steps, simulations)
     else:
         mine = ours.rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps)
-    contestants = [mine, pgx(id, num_envs, num_steps, simulations)]
+    contestants, notes = [mine], []
+    try:
+        contestants.append(pgx(id, num_envs, num_steps, simulations))
+    except Unavailable as error:
+        notes.append(f"no comparison: {error}")
     samples = measure.sample_interleaved(contestants, repeats)
     found = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
     for name, s in samples.items():
         found[name]["games_per_second"] = statistics.median(x.episodes / x.seconds for x in s)
-    ratio = found["jaxenv"]["games_per_second"] / found["pgx"]["games_per_second"]
+    own = found["jaxenv"]["games_per_second"]
+    ratios = {name: own / side["games_per_second"] for name, side in found.items() if name != "jaxenv"}
     sizes = {"id": id, "num_envs": num_envs, "num_steps": num_steps, "simulations": simulations}
-    return {**sizes, "contestants": found, "ratios": {"pgx": ratio}, "notes": []}
+    return {**sizes, "contestants": found, "ratios": ratios, "notes": notes}
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
@@ -134,10 +139,12 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
     header = ["id", "lanes", "jaxenv: games/s", "moves/s", "pgx: games/s", "moves/s", "ratio", "compile s", "pgx"]
     lines = []
     for row in rows:
-        both = [row["contestants"][name] for name in ("jaxenv", "pgx")]
-        speeds = [f"{side[unit]:,.0f}" for side in both for unit in ("games_per_second", "steps_per_second")]
-        seconds = [f"{side['compile_seconds']:.1f}" for side in both]
-        lines.append([row["id"], str(row["num_envs"]), *speeds, f"{row['ratios']['pgx']:.1f}x", *seconds])
+        both = [row["contestants"].get(name) for name in ("jaxenv", "pgx")]
+        units = ("games_per_second", "steps_per_second")
+        speeds = [f"{side[unit]:,.0f}" if side else "-" for side in both for unit in units]
+        seconds = [f"{side['compile_seconds']:.1f}" if side else "-" for side in both]
+        ratio = f"{row['ratios']['pgx']:.1f}x" if row["ratios"] else "-"
+        lines.append([row["id"], str(row["num_envs"]), *speeds, ratio, *seconds])
     searches = rows[0]["simulations"]
     play = f"A search of {searches} simulations before each move" if searches else "Random legal play"
     title = f"{play}; ratio: how many times more games jaxenv plays per second than pgx."
@@ -170,6 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
             try:
                 rows.append(compare(id, num_envs, args.num_steps, args.repeats, args.simulations))
+                for note in rows[-1]["notes"]:
+                    print(f"note: {id}: {note}", file=sys.stderr)
             except Unavailable as error:
                 print(f"jaxenv bench boards: {error}", file=sys.stderr)
                 return 1

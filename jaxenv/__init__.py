@@ -65,7 +65,10 @@ else:
             globals().update({key: _imported(key, home) for key, home in _homes().items()})
             globals()["__all__"] = list(_homes())
             return globals()[name]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from jaxenv._util.names import explained
+
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(explained(message, name, r"\bjaxenv\."), name=name)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *_homes()})

@@ -33,7 +33,7 @@ from jaxenv._util.checks import (
     is_concrete,
     is_integer,
 )
-from jaxenv._util.names import WORDS
+from jaxenv._util.names import explained
 from jaxenv._util.xla import in_one_kernel, separate_if_one_lane
 from jaxenv.tree._typed_keys import is_key
 
@@ -63,6 +63,11 @@ class Stream:
     @property
     def shape(self) -> tuple[int, ...]:
         return jnp.shape(self.k0)
+
+    @property
+    def __jax_array__(self) -> Any:  # JAX asks for it where it needs an array, or a key
+        rule = "jax.random takes JAX keys, not a Stream"
+        raise TypeError(f"{rule}: draw with jaxenv.random, or pass jaxenv.random.jax_keys(stream)")
 
 
 @tree.struct
@@ -254,13 +259,6 @@ def _fold_static(words: KeyWords, salt: str | int) -> KeyWords:
 def _digest(salt: str | int) -> tuple[int, int]:
     digest = hashlib.blake2b(repr(salt).encode(), digest_size=8).digest()
     return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
-
-
-def note_on_streams(error: Exception) -> None:
-    """Adds a note to the error that ``jax.random`` raises for a stream in place of a key."""
-    text = "jax.random takes JAX keys, not a Stream: draw with jaxenv.random, or pass jaxenv.random.jax_keys(stream)"
-    if "PRNG key" in str(error) and Stream.__name__ in str(error) and text not in getattr(error, "__notes__", []):
-        error.add_note(text)
 
 
 # --- the generator ---------------------------------------------------------------------------------------------------
@@ -530,5 +528,5 @@ def _drawn_flag(stream: Stream, mask: jax.Array) -> jax.Array:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        hint = f": use {WORDS[name]}" if name in WORDS else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(explained(message, name, r"\brandom\."), name=name)

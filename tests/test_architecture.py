@@ -192,7 +192,7 @@ def test_importing_jaxenv_starts_no_backend_and_imports_no_heavy_library():
     code = (
         "import sys, jax, jaxenv, jaxenv.cli\n"
         "jax.config.update('jax_num_cpu_devices', 2)\n"  # raises once a backend has started
-        "heavy = {'gymnax', 'gymnasium', 'gym', 'brax', 'matplotlib', 'flax', 'mctx', 'optax', 'rich', 'IPython'}\n"
+        "heavy = {'chex', 'gymnax', 'gymnasium', 'gym', 'brax', 'matplotlib', 'flax', 'mctx', 'optax', 'rich'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
         "print(*(hasattr(jaxenv.training, name) for name in ('seeds', 'ppo', 'dqn', 'sac', 'networks2')))\n"
     )

@@ -189,10 +189,6 @@ CALLS = {
     "title": (lambda: plot.evaluation(None, title=3), "plot.evaluation: title ...got 3"),
     "column": (lambda: plot.curves((np.arange(3), np.ones(3)), column=3), "plot.curves: column ...got 3"),
     "thin lines": (lambda: plot.curves((np.arange(3), np.ones(3)), seeds="yes"), "plot.curves: seeds must be True or"),
-    "number of traces": (
-        lambda: testing.assert_max_traces(len, 2.5),
-        "assert_max_traces: n ...got 2.5",
-    ),
     "progress": (
         lambda: testing.check_env(env, progress="x"),
         "check_env: progress ...got 'x'",

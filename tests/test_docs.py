@@ -8,6 +8,7 @@ The blocks of a page run in order, in one namespace and in an empty folder:
 - ``bash``: every command ``jaxenv ...`` has to have valid options, in running text too.
 """
 
+import linecache
 import pathlib
 import re
 import shlex
@@ -80,7 +81,9 @@ def test_the_code_of_a_page_prints_what_it_shows(page, capsys, monkeypatch, tmp_
             continue
         shown = below.code if below.language == "" else ""
         raises = re.match(r"\w+Error: ", shown)
-        error = run(compile(block.code, f"{page} block {number}", "exec"), vars(script), raises)
+        file = f"{page} block {number}"
+        linecache.cache[file] = (len(block.code), None, block.code.splitlines(True), file)  # for inspect.getsource
+        error = run(compile(block.code, file, "exec"), vars(script), raises)
         printed = capsys.readouterr().out
         comments = re.findall(r"^ *print\(.*\)  # (.*)$", block.code, flags=re.MULTILINE)
         if raises:

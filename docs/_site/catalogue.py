@@ -17,7 +17,7 @@ from mkdocs.structure.pages import Page
 import jaxenv
 from jaxenv import specs
 from jaxenv.cli._spec_sheet import Argument, as_written, families, family, plain, spec_sheet
-from jaxenv.training import baselines, presets
+from jaxenv.training import _algorithms, baselines, presets
 
 ROOT = pathlib.Path(__file__).parents[2]
 PICTURES = re.compile(r'(?:<img width="128" alt="[^"]*"\s+src="[^"]*">\n?)+')
@@ -230,15 +230,16 @@ def _training(id: str, results: list[list[str]]) -> str:
     """The film of a policy, the command that trains one, the presets with their results, and the baselines."""
     shipped = [algorithm for other, algorithm in baselines.baseline_ids() if other == id]
     tuned = {algorithm: settings[id] for algorithm, settings in presets.PRESETS.items() if id in settings}
-    env, options = jaxenv.make(id), ""
+    env, options = jaxenv.make(id), [""]
     if not isinstance(env.action_spec(), specs.Array):
         return "No learner of the library takes its action, which is a tree."
-    if env.turns:
-        options = " --algo self_play"
+    if made := _algorithms.made_for(env):
+        options = [*([] if env.turns else [""]), *(f" --algo {name}" for name in made)]
     elif env.num_agents > 1 and not tuned:
         lanes = 16 * env.num_agents
-        options = f" --set wrappers=AgentsAsLanes num_envs={lanes} num_eval_episodes={4 * lanes}"
-    parts = [_film(id), f"```bash\njaxenv train {id}{options}\n```"]
+        options = [f" --set wrappers=AgentsAsLanes num_envs={lanes} num_eval_episodes={4 * lanes}"]
+    commands = "\n".join(f"jaxenv train {id}{option}" for option in options)
+    parts = [_film(id), f"```bash\n{commands}\n```"]
     for algorithm, settings in tuned.items():
         changed = ", ".join(f"`{name}={value!r}`" for name, value in settings.items())
         parts.append(

@@ -1,80 +1,79 @@
-"""Messages about unknown names: the word of another library, and the closest known names."""
+"""Messages about unknown names: what a name of another library is here, and the closest known names."""
 
 import difflib
+import functools
+import inspect
+import pathlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
-# Words of other libraries (attributes, keywords, wrappers) and what to write instead.
-_ENDS = "timestep.is_last(), or timestep.terminated and timestep.truncated for its two kinds"
-_STATE = "the state that reset and step return"
-_LIMIT = "jaxenv.make(..., max_episode_steps=...)"
-WORDS = {
-    # members of an environment
-    **dict.fromkeys(("action_space", "single_action_space", "act_space"), "env.action_spec()"),
-    **dict.fromkeys(("observation_space", "single_observation_space", "obs_space"), "env.observation_spec()"),
-    **dict.fromkeys(("obs_shape", "observation_size"), "env.observation_spec().shape"),
-    **dict.fromkeys(("reward_range", "rew_space"), "env.reward_spec()"),
-    **dict.fromkeys(("seed", "np_random"), "env.reset(jax.random.key(seed))"),
-    **dict.fromkeys(("state", "get_state"), _STATE),
-    "action_size": "env.action_spec().shape",
-    "num_actions": "env.action_spec().num_values",
-    "default_params": "env.params",
-    "reset_env": "env.reset(key)",
-    "step_env": "env.step(state, action) with jaxenv.make(..., autoreset=None)",
-    "set_state": "env.step(state, action), from any state",
-    "state_space": "jax.eval_shape(env.reset, key), which has the shapes and dtypes of a state",
-    "statistics": "jaxenv.wrappers.statistics(env, state), which finds the wrapper inside the stack",
-    "with_statistics": "jaxenv.wrappers.with_statistics(env, state, statistics)",
-    "metadata": "env.autoreset for the mode of restarts, env.render(state) for pictures",
-    "render_mode": "env.render(state)",
-    "spec": "jaxenv.spec(env.name)",
-    # time limits, and keywords of `make`
-    **dict.fromkeys(("max_steps_in_episode", "_max_episode_steps", "timestep_limit", "episode_length"), _LIMIT),
-    **dict.fromkeys(("batch_size", "n_envs", "agent_num"), "num_envs"),
-    "params": "the params themselves, such as gravity=9.8",
-    # fields of a row
-    **dict.fromkeys(("obs", "observations", "next_obs"), "timestep.observation"),
-    **dict.fromkeys(("done", "dones", "is_done"), _ENDS),
-    **dict.fromkeys(("terminal", "termination"), "timestep.terminated"),
-    **dict.fromkeys(("is_terminal", "is_terminated"), "the flag terminated that step returns"),
-    **dict.fromkeys(("info", "infos", "extras", "get_info"), "timestep.env_info"),
-    **{name: f"timestep.is_{name}()" for name in ("first", "mid", "last")},
-    "truncation": "timestep.truncated",
-    "rewards": "timestep.reward",
-    "action": "timestep.prev_action",
-    "current_time_step": "the timestep that reset and step return",
-    "get_obs": "the observation that reset and step return",
-    "replace": "dataclasses.replace(timestep, ...) for a row, env.with_params(...) for params",
-    # members of a spec
-    "n": "spec.num_values",
-    "low": "spec.minimum",
-    "high": "spec.maximum",
-    # functions of jax.random
-    "split": 'random.fold_in(stream, "name") for a further draw, no draw changes its stream',
-    "randint": "random.integers(stream, shape, low, high)",
-    "choice": "random.integers(stream, shape, low, high), or random.categorical(stream, weights=weights)",
-    "PRNGKey": "random.stream(jax.random.key(seed))",
-    **{
-        draw: f"jax.vmap(jax.random.{draw})(random.jax_keys(stream))"
-        for draw in ("gumbel", "truncated_normal", "beta", "gamma", "dirichlet", "laplace", "poisson")
-    },
-    # wrappers
-    **dict.fromkeys(("FrameStackObservation", "FrameStack4"), "FrameStack"),
-    **dict.fromkeys(("LogWrapper", "RecordEpisodeStatistics"), "EpisodeStatistics"),
-    **dict.fromkeys(("RepeatAction", "FrameSkip"), "ActionRepeat"),
-    "MaxAndSkipObservation": "MaxAndSkip",
-    "HistoryWrapper": "History",
-    "ActionClipWrapper": "ClipAction",
-    "ActionDiscretizeWrapper": "DiscretizeAction",
-    "ObservationFilterWrapper": "FilterObservation",
-}
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@functools.lru_cache(maxsize=1)
+def _text() -> str:
+    return pathlib.Path(__file__).with_name("names.toml").read_text(encoding="utf-8")
+
+
+@functools.lru_cache(maxsize=1)
+def table() -> dict[str, Any]:
+    """Returns the contents of `names.toml`: by library, what its names are here."""
+    import tomllib
+
+    return tomllib.loads(_text())
+
+
+@functools.lru_cache(maxsize=1)
+def _lines() -> dict[str, list[str]]:
+    """Returns the lines of each name, unparsed: many ask objects for what they lack, and parsing takes 50 ms."""
+    found: dict[str, list[str]] = {}
+    for line, name in re.findall(r"^(([\w-]+) = .*)", _text(), re.MULTILINE):
+        found.setdefault(name, []).append(line)
+    return found
+
+
+def meaning(name: str, pattern: str = "") -> str:
+    r"""Says what a name of another library is here, as the end of a sentence; empty if the table has no such name.
+
+    Args:
+        name: the name.
+        pattern: a regular expression; the first meaning in which it is found counts, and without one none does.
+
+    >>> meaning("low"), meaning("agent_num", r"env\."), meaning("low", "jaxenv")
+    ('use spec.minimum', 'use env.num_agents', '')
+    """
+    for line in _lines().get(name, ()):
+        import tomllib  # errors alone need it
+
+        uses = tomllib.loads(line)[name]
+        for use in [uses] if isinstance(uses, str) else uses:
+            text = use[2:] if use.startswith("- ") else f"use {use}"
+            if re.search(pattern, text):
+                return text
+    return ""
+
+
+def explained(message: str, name: str, *patterns: str) -> str:
+    """Adds to the message about an unknown name what it is here, by the first pattern of `meaning` that fits.
+
+    >>> explained("no field 'obs'", "obs", "")
+    "no field 'obs': use timestep.observation"
+    """
+    found = [text for pattern in patterns if (text := meaning(name, pattern))]
+    return f"{message}: {found[0]}" if found else message
+
+
+def ids_of_suites() -> list[str]:
+    """Returns ids of environments of other libraries, with their prefixes; none of the libraries is imported."""
+    return [f"{suite}:{id}" for suite, ids in table()["ids"].items() for id in ids]
 
 
 def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Returns the known names most like ``name``, best first; none if no name is close.
 
-    Case and a version at the end do not count. Names that contain ``name`` come after names of similar spelling.
+    `stem` says what counts. Names that contain ``name`` come after names of similar spelling.
 
     >>> closest("cartpole-v9", ["Taxi-v4", "CartPole-v1", "MaskedCartPole-v0"])
     ['CartPole-v1', 'MaskedCartPole-v0']
@@ -83,10 +82,10 @@ def closest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """
     by_stem: dict[str, list[str]] = {}
     for other in known:
-        by_stem.setdefault(_stem(other), []).append(other)
-    stem = _stem(name)
-    alike = difflib.get_close_matches(stem, by_stem, n=count, cutoff=0.65)
-    containing = sorted((other for other in by_stem if len(stem) > 2 and stem in other), key=len)
+        by_stem.setdefault(stem(other), []).append(other)
+    own = stem(name)
+    alike = difflib.get_close_matches(own, by_stem, n=count, cutoff=0.65)
+    containing = sorted((other for other in by_stem if len(own) > 3 and own in other), key=len)
     return [other for found in dict.fromkeys([*alike, *containing]) for other in by_stem[found]][:count]
 
 
@@ -111,22 +110,44 @@ def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) 
     """
     groups = {group: list(names) for group, names in groups.items()}
     known = [name for names in groups.values() for name in names]
-    word = WORDS.get(name, "")
-    is_here = word.startswith("env.reset(") or not {*known, *groups}.isdisjoint(re.findall(r"\w+", word))
-    hint = f"use {word};" if is_here else did_you_mean(name, known)
+    ways = [r"^use env\.reset\(", *(rf"\b{re.escape(x)}=" for x in known), *(f"^use the {group} " for group in groups)]
+    word = meaning(name, "|".join(ways))
+    hint = f", {word};" if word else f", {did_you_mean(name, known)}" if closest(name, known) else ";"
     listed = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items() if names)
-    return f"{owner}: unknown keyword {name!r}{f', {hint}' if hint else ';'} {listed or 'it takes none'}"
+    return f"{owner}: unknown keyword {name!r}{hint} {listed or 'it takes none'}"
 
 
-def missing_attribute(obj: Any, name: str) -> Any:
-    """Raises the ``AttributeError`` of a ``__getattr__``: Python's own, unless the name is in `WORDS`."""
-    if name in WORDS:
-        raise AttributeError(f"{type(obj).__name__} has no attribute {name!r}: use {WORDS[name]}", name=name, obj=obj)
+def explains_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a method, so that a keyword that it does not take is explained by `unknown_keyword`."""
+    _, *known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if unknown := kwargs.keys() - known:
+            raise TypeError(unknown_keyword(function.__name__, min(unknown), {"arguments": known}))
+        return function(*args, **kwargs)
+
+    return call
+
+
+def missing_attribute(obj: Any, name: str, pattern: str = "") -> Any:
+    """Raises the ``AttributeError`` of a ``__getattr__``: Python's own, unless the table explains the name.
+
+    Of several meanings the one with the pattern is preferred.
+    """
+    message = f"{type(obj).__name__} has no attribute {name!r}"
+    if (text := explained(message, name, pattern, "")) != message:
+        raise AttributeError(text, name=name, obj=obj)
     return object.__getattribute__(obj, name)  # the error of a property that failed must not be hidden
 
 
-def _stem(name: str) -> str:
-    return re.sub(r"-v\d+$", "", name.lower())
+def stem(name: str) -> str:
+    """Returns what of a name counts in a comparison.
+
+    >>> stem("MiniGrid-Empty-5x5-v0"), stem("ALE/Pong-v5"), stem("bsuite:deep_sea/3")
+    ('minigridempty5x5', 'pong', 'deepsea')
+    """
+    return re.sub(r"^(\w+:|ALE/)|[-_]v\d+$|/\d+$|[-_]", "", name).lower()
 
 
 def is_redefinition(old: Any, new: Any) -> bool:

@@ -7,12 +7,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from jaxenv._util import source
-from jaxenv._util.names import did_you_mean
-
-_SUCCESSORS = {
-    "--edit": "use --level FILE, which plays the level of a text that your editor edits",
-    "--run": "give the folder in place of ID",
-}
+from jaxenv._util.names import did_you_mean, meaning
 
 
 class Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -50,11 +45,19 @@ class Parser(argparse.ArgumentParser):
             self._module.add(self)
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            option = unknown[0].partition("=")[0]
-            hint = did_you_mean(option, self._option_string_actions) if option.startswith("-") else ""
-            hint = _SUCCESSORS.get(option, hint)
+            hint = self._hint(unknown[0].partition("=")[0])
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint and f', {hint}'}")
         return namespace, unknown
+
+    def _hint(self, option: str) -> str:
+        """Says what to write in place of an unknown option; ``explain_option(name)`` of the module may know."""
+        if not option.startswith("-"):
+            return ""
+        explain = getattr(self._module, "explain_option", lambda name: "")
+        every = "--env NAME=VALUE sets params and options of the environment"
+        every = every if "--env" in self._option_string_actions else ""
+        hint = meaning(option) or explain(option.lstrip("-").replace("-", "_"))
+        return hint or did_you_mean(option, self._option_string_actions, otherwise=every)
 
     def run(self, args: argparse.Namespace) -> None:
         """Runs the command; wrong input ends with exit code 2."""

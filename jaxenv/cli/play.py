@@ -1,15 +1,20 @@
 """Plays an environment with the keyboard, in the terminal. The keys are shown with the picture.
 
-example: jaxenv play FrozenLake-v1 --env is_slippery=false
+examples: jaxenv play FrozenLake-v1 --env is_slippery=false; jaxenv play ConnectFour-v0 --against runs/ConnectFour-v0
 """
 
 import argparse
+from typing import Any
 
 import jax
 
 import jaxenv
-from jaxenv.cli._arguments import add_options, integer, settings_of
+from jaxenv import tree
+from jaxenv.cli._arguments import add_options, integer, load_policy, settings_of
 from jaxenv.cli._parser import Parser
+from jaxenv.core.wrapper import Wrapper
+from jaxenv.training import Trained
+from jaxenv.wrappers import Opponent
 
 
 def add(command: Parser) -> None:
@@ -26,10 +31,35 @@ def add(command: Parser) -> None:
         metavar="FILE",
         help="play the level that FILE holds as text; a new file gets the level of the seed, for your editor",
     )
-    add_options(command, "--seed", "--env", "--max-episode-steps")
+    against = "in a game of turns, play against the policy of this run; each episode draws who begins"
+    add_options(command, "--against", metavar="DIR", help=against)
+    add_options(command, "--policy-seed", "--module", "--seed", "--env", "--max-episode-steps")
 
 
 def run(args: argparse.Namespace) -> None:
     """Plays until the user quits."""
-    env = jaxenv.load(args.id, **settings_of(args))
+    if args.against is None:
+        env = jaxenv.load(args.id, **settings_of(args))
+    else:
+        trained = load_policy(args.against, args.policy_seed, args.modules)
+        if args.id != trained.config.env_id:
+            raise ValueError(f"{args.against} is a run of {trained.config.env_id}, not of {args.id}")
+        env = against(trained.make_env(1, **settings_of(args)), trained)
     jaxenv.play(env, jax.random.key(args.seed), args.fps, args.level)
+
+
+def against(env: Any, trained: Trained) -> Any:
+    """Returns the stack of a run whose `Opponent` plays by the trained policy.
+
+    Raises:
+        ValueError: for a stack without an `Opponent`, and for a policy with a memory, which an opponent cannot have.
+    """
+    if isinstance(env, Opponent):
+
+        def policy(timestep: jaxenv.TimeStep, stream: jaxenv.random.Stream, weights: Any) -> Any:
+            return trained.policy(timestep, stream, weights).action
+
+        return tree.rebuild(env, policy=policy, weights=trained.memory, league=0)
+    if not isinstance(env, Wrapper):
+        raise ValueError(f"--against must name a run in a game of turns, got one of {trained.config.env_id}")
+    return tree.rebuild(env, env=against(env.env, trained))

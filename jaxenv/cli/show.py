@@ -25,6 +25,7 @@ from jaxenv.cli.listing import spec_text
 from jaxenv.core._describe import additions, described_layers, size, state_bytes
 from jaxenv.core.environment import Environment
 from jaxenv.rollout.play import action_names
+from jaxenv.training import _algorithms
 
 _WIDEST = 100  # columns of text
 _PICTURE = 48  # pixels
@@ -144,6 +145,9 @@ def _text(sheet: SpecSheet, env: Environment) -> Iterator[RenderableType]:
     yield Text("stack", "bold")
     yield _grid([(f"  {layer.title}", ", ".join(additions(layer))) for layer in described_layers(env)])
     yield f"  {size(env)}"
+    if learners := _algorithms.made_for(env):
+        yield from ("", Text("learners", "bold"))
+        yield _grid([(f"  jaxenv train {sheet.id} --algo {name}", summary) for name, summary in learners.items()])
 
 
 def _grid(rows: Sequence[tuple[Any, ...]]) -> Table:

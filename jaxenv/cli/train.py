@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import pathlib
 import re
 import shlex
@@ -26,7 +27,7 @@ import numpy as np
 import jaxenv
 from jaxenv import data
 from jaxenv._util.checks import INT32_MAX
-from jaxenv._util.names import did_you_mean
+from jaxenv._util.names import did_you_mean, meaning
 from jaxenv.cli._arguments import add_assignments, add_options, assignment, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import stops_at_once
@@ -126,6 +127,9 @@ def run(args: argparse.Namespace) -> None:
                 rate = (newest[0]["steps"] - before) * args.seeds / seconds
                 summary = _summary(newest, threshold)
                 advance(count, f"return {_number(summary['eval_return'])}, {rate:,.0f} steps/s")
+                left = _time_left(seconds, config.num_evaluations - done - 1)
+                if left and not args.json and int(progressed.iterations) == done + 1:
+                    print(f"{args.parser.prog}: {left} at this speed", file=sys.stderr)
                 for writer in writers if count else ():
                     writer(newest[0]["steps"], {**summary, "steps_per_second": rate, **_by_seed(newest)})
                 if not args.json:
@@ -173,7 +177,7 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     given = dict(_setting(text, cls, args.parser) for text in args.set)
     if unknown := sorted(given.keys() - settings.keys()):
         every = f"the settings of {algorithm} are {', '.join(sorted(settings))}"
-        hint = did_you_mean(unknown[0], settings, otherwise=every)
+        hint = did_you_mean(_named_here(unknown[0]), settings, otherwise=every)
         args.parser.error(f"argument --set: no setting {unknown[0]!r}, {hint}; --env sets the environment's")
     if given:
         origin += f", {', '.join(text for text in args.set)}"
@@ -185,6 +189,19 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     config = dataclasses.replace(base, **given, total_steps=INT32_MAX)
     counts = [config.num_evaluations] if "num_evaluations" in given else None
     return algorithm, _lasting(config, args.total_steps, counts), origin
+
+
+def _named_here(name: str) -> str:
+    """Returns the name here of a setting that other libraries call ``name``, else the name itself."""
+    found = re.search(r"\bConfig\((\w+)=", meaning(name, r"\bConfig\("))
+    return found[1] if found else name
+
+
+def explain_option(name: str) -> str:
+    """Says how to give a setting of a learner that was given as an option of the command."""
+    configs = (_algorithms.module("train", algorithm).Config for algorithm in ("ppo", "dqn", "sac"))
+    known = {field.name for config in configs for field in dataclasses.fields(config)}
+    return f"use --set {_named_here(name)}=VALUE" if _named_here(name) in known else ""
 
 
 def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
@@ -256,6 +273,20 @@ def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
     for item in runs:
         yield item, time.perf_counter() - before
         before = time.perf_counter()
+
+
+def _time_left(seconds: float, count: int) -> str:
+    """Says how long further evaluations will take, given the seconds up to the first one; empty below a minute.
+
+    Compilation is part of the first one, so the others take less.
+
+    >>> _time_left(35.0, 19), _time_left(600.0, 29), _time_left(2.0, 19)
+    ('at most 12 minutes left', 'at most 4.8 hours left', '')
+    """
+    minutes = seconds * count / 60
+    if minutes < 1:
+        return ""
+    return f"at most {math.ceil(minutes)} minutes left" if minutes < 100 else f"at most {minutes / 60:.1f} hours left"
 
 
 def _resumed(folder: pathlib.Path) -> tuple[str, int]:

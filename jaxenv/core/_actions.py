@@ -25,7 +25,9 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
     """
     leaf_specs, structure = tree.flatten_with_path(spec)
     if (fault := mismatch(spec, action, "action")) is not None:
-        raise ValueError(f"{owner}: {fault}, as in the action spec{_remedy(action)}")
+        remedy = ": actions of several agents are one array, [lanes, agents, ...]" if specs.is_spec(spec) else ""
+        remedy = remedy if isinstance(action, dict) else _remedy(action)
+        raise ValueError(f"{owner}: {fault}, as in the action spec{remedy}")
     leaves = []
     for (path, s), given in zip(leaf_specs, jax.tree.leaves(action), strict=True):
         name = f"{owner}: action {tree.path_name(path)}".rstrip()

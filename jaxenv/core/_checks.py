@@ -26,7 +26,7 @@ from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.core._reward import checked_reward
 from jaxenv.core.starts import Place
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Stream, note_on_streams
+from jaxenv.random import Stream
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import is_array, mismatch, type_mismatch
 
@@ -69,7 +69,6 @@ class explained:
         if isinstance(error, Exception):
             if self._start and (fault := start_fault(self._env, *self._start)) is not None:
                 raise ValueError(f"{self._call}: {fault}") from None
-            note_on_streams(error)
             for name, value in self._arguments.items():
                 check_arrays(self._call, name, value)
 
@@ -133,7 +132,7 @@ def reset_arguments(env: Any, key: Any, env_id: Any) -> tuple[jax.Array, jax.Arr
 
 def _is_called_by_jax() -> bool:
     """Returns whether JAX calls ``reset`` itself, as in ``jax.vmap(env.reset)``, and not a function around it."""
-    return sys._getframe(3).f_globals.get("__name__", "").partition(".")[0] == "jax"
+    return sys._getframe(4).f_globals.get("__name__", "").partition(".")[0] == "jax"
 
 
 def _refuse_lanes_of_vmap(key: jax.Array, num_envs: int) -> jax.Array:
@@ -267,6 +266,8 @@ def place_of_levels(call: str, env: Any, level: Tree) -> Place:
             kind = f"{shape.dtype}[{', '.join(['lanes', *map(str, shape.shape[1:])])}]"
             raise ValueError(f"{call}: {where} must be {kind}, got {jnp.result_type(x)}{list(jnp.shape(x))}")
         lanes = lanes or jnp.shape(x)[0]
+        if lanes == 0:
+            raise ValueError(f"{call}: {where} must hold at least one level, got 0")
         if jnp.shape(x)[0] != lanes:
             raise ValueError(f"{call}: {where} must have {lanes} lanes, as the other arrays, got {jnp.shape(x)[0]}")
         if is_concrete(x) and jnp.issubdtype(shape.dtype, jnp.floating) and not np.all(np.isfinite(np.asarray(x))):

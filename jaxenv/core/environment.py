@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX
-from jaxenv._util.names import missing_attribute
+from jaxenv._util.names import explains_keywords, missing_attribute
 from jaxenv.canvas import check_size
 from jaxenv.core import _calls, _checks, _shapes
 from jaxenv.core._declared import Declared, map_declared
@@ -45,6 +45,7 @@ class Environment(WithFacts, abc.ABC):
     # --- episodes: users call `reset` and `step`, layers implement `begin` and `proceed` -----------------------------
 
     @final
+    @explains_keywords
     def reset(
         self, key: jax.Array, env_id: jax.Array | None = None, *, level: Tree = None, from_state: Tree = None
     ) -> tuple[Tree, TimeStep]:
@@ -274,7 +275,7 @@ class Environment(WithFacts, abc.ABC):
     else:
 
         def __getattr__(self, name: str) -> Any:
-            return missing_attribute(self, name)
+            return missing_attribute(self, name, r"\benv\b")
 
         def __getitem__(self, index: Any) -> Any:  # unpacking and loops call it, too
             raise TypeError("an environment is not a sequence: make returns the environment, its params are env.params")

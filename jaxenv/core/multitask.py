@@ -187,7 +187,7 @@ class Multitask(Environment):
         if self.agent_chooses:
             return jnp.zeros(stream.shape, jnp.int32)
         drawn = random.integers(random.fold_in(stream, "Multitask/task"), (), 0, len(self.envs))
-        return jnp.where(self.task < 0, drawn, self.task)
+        return jnp.where(self.task < 0, drawn, jnp.minimum(self.task, np.int32(len(self.envs) - 1)))  # if traced
 
     def _starts(self, starts: Starts) -> list[Starts]:
         """Returns the starts of each task's episodes."""

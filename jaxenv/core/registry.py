@@ -4,14 +4,22 @@ import dataclasses
 import importlib
 import inspect
 import math
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxenv import tree
 from jaxenv._util.checks import check_bool, check_integer, check_real, is_integer
-from jaxenv._util.names import did_you_mean, is_redefinition, missing_attribute, unknown_keyword
+from jaxenv._util.names import (
+    closest,
+    did_you_mean,
+    ids_of_suites,
+    is_redefinition,
+    meaning,
+    missing_attribute,
+    stem,
+    unknown_keyword,
+)
 from jaxenv.core._checks import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import Wrapper
@@ -58,7 +66,7 @@ class EnvSpec:
         check_bool("EnvSpec", "limit_follows_params", self.limit_follows_params)
 
     def __getattr__(self, name: str) -> Any:
-        return missing_attribute(self, name)
+        return missing_attribute(self, name, r"^use jaxenv\.spec\(id\)")
 
     @property
     def environment(self) -> Callable[..., Environment]:
@@ -223,9 +231,8 @@ def import_module(name: str) -> None:
     except ModuleNotFoundError as missing:
         if not _is_absent(name, missing):
             raise
-        hint = did_you_mean(name, SUITES, otherwise=f"the suites are {', '.join(sorted(SUITES))}")
-        if name in ("dm_control", "dmc"):
-            hint = "use the ids of playground:, or jaxenv.load(function) with one that returns the dm_env environment"
+        every = f"the suites are {', '.join(sorted(SUITES))}"
+        hint = meaning(name, "^use the ids") or did_you_mean(name, SUITES, otherwise=every)
         message = f"no suite and no module {name!r} on Python's path"
         raise ValueError(f"{message}; ids of jaxenv itself have no prefix, {hint}") from None
 
@@ -273,29 +280,15 @@ def spec(id: str) -> EnvSpec:
     if name not in _registry:
         every = "`jaxenv list` and jaxenv.ids() list all ids"
         every += f", {module} registers no such one" if colon else "; 'module:ID' imports the module that registers it"
-        hint = _in_suite(name) or did_you_mean(name, reversed(ids()), otherwise=every)
+        if "/" in name:
+            every = "no id has a slash; `jaxenv watch`, `jaxenv eval` and `jaxenv render` take the folder of a run"
+        hint = did_you_mean(name, reversed(ids()))
+        theirs = [id for id in closest(name, ids_of_suites()) if stem(id) == stem(name)]
+        if theirs and stem(name) not in map(stem, ids()):
+            hint = f"jaxenv.load takes {' or '.join(map(repr, theirs))}{hint and ', or '}{hint}"
+        hint = hint or did_you_mean(name, ids_of_suites(), otherwise=every)
         raise ValueError(f"no environment {name!r}, {hint}")
     return _registry[name]
-
-
-# Brax's ids, which several libraries share, by name without underscores.
-_OF_BRAX = (
-    *("ant", "halfcheetah", "hopper", "humanoid", "humanoidstandup", "inverted_double_pendulum", "inverted_pendulum"),
-    *("pusher", "reacher", "swimmer", "walker2d"),
-)
-_BODIES = {name.replace("_", ""): name for name in _OF_BRAX}
-
-
-def _in_suite(id: str) -> str:
-    """Suggests how `load` finds an id of another library, as the end of a sentence; empty if that is not known."""
-    library, _, name = id.rpartition("/")
-    if library == "ALE":
-        return f"use jaxenv.load('envpool:{name}') or jaxenv.load('gymnasium:{id}')"
-    body = _BODIES.get(re.sub(r"-v\d+$", "", id).replace("_", "").lower())
-    if body is None:
-        return ""
-    also = f" or jaxenv.load('gymnasium:{id}')" if id[0].isupper() else ""
-    return f"use jaxenv.load('brax:{body}'){also}"
 
 
 def _is_absent(module: str, missing: ModuleNotFoundError) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import Range, check_array, check_arrays, described, is_integer
-from jaxenv._util.names import missing_attribute
+from jaxenv._util.names import explained, missing_attribute
 from jaxenv.canvas import _rows_html
 from jaxenv.tree import Tree
 
@@ -96,13 +96,12 @@ class TimeStep:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return missing_attribute(self, name)
+            return missing_attribute(self, name, r"\btimestep\b")
 
         def __getitem__(self, index: Any) -> Any:  # unpacking and loops call it, too
-            raise TypeError(
-                "a TimeStep is not a sequence: use its fields, such as timestep.observation, and "
-                "jax.tree.map(lambda x: x[i], timestep) for the row of one lane"
-            )
+            rule = "a TimeStep is not a sequence: use its fields, such as timestep.observation, and "
+            rule += "jax.tree.map(lambda x: x[i], timestep) for the row of one lane"
+            raise TypeError(explained(rule, str(index), r"\btimestep\b"))
 
     def __repr__(self) -> str:
         fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)

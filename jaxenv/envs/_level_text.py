@@ -24,6 +24,18 @@ class TextForm(NamedTuple):
     with_text: Callable[[Any, str], Any]
 
 
+def listed(texts: Any) -> list[str]:
+    """Returns the texts of several levels as a list; one text is one level.
+
+    Raises:
+        ValueError: for anything else than text or a sequence of texts, and for an empty one.
+    """
+    given = [texts] if isinstance(texts, str) else texts
+    if not isinstance(given, list | tuple) or not given or not all(isinstance(text, str) for text in given):
+        raise ValueError(f"parse_levels: texts must be one or several texts, got {texts!r}")
+    return list(given)
+
+
 def read_cells(owner: str, text: str, characters: str, columns: int | None = None, rows: int | None = None) -> Any:
     """Returns the characters of a text by row and column, ``str[rows, columns]``.
 

@@ -18,7 +18,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
 from jaxenv._util.library import import_library
-from jaxenv._util.names import missing_attribute
+from jaxenv._util.names import explained, missing_attribute
 from jaxenv._util.programs import programs_of
 from jaxenv._util.source import install_command
 from jaxenv.core._declared import Declared, check_number, declared_leaves
@@ -126,9 +126,7 @@ def __getattr__(name: str) -> Any:
         return ids()
     if name in ("environments", "wrappers"):
         return import_library(f"gymnax.{name}", install_command("gymnax"))
-    if name == "register":
-        raise AttributeError(f"module {__name__!r} has no attribute 'register': use jaxenv.register")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(explained(f"module {__name__!r} has no attribute {name!r}", name, r"^use jaxenv\."))
 
 
 @tree.struct
@@ -259,7 +257,7 @@ class GymnaxEnv(Fixed):
         return state.time >= _limits(self._with(params))[0].duration
 
     def __getattr__(self, name: str) -> Any:
-        return missing_attribute(self, name)
+        return missing_attribute(self, name, r"\benv\b")
 
     def __repr__(self) -> str:
         return f"<GymnaxEnv{self._env!r}>"

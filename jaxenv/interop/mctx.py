@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, rollout, specs, tree
+from jaxenv._util.checks import Range, check_array, check_callable, check_integer
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep, has_batch_state, layers
@@ -40,6 +41,8 @@ def to_mctx(env: Environment, predict: Predict, gamma: Any = 1.0) -> "SearchMode
         ValueError: for another kind of environment.
     """
     _mctx()  # now, not in the middle of a search
+    check_callable("to_mctx", "predict", predict, "params, key, state and timestep")
+    _check_gamma("to_mctx", gamma)
     return SearchModel(_stepped("to_mctx", env), predict, gamma)
 
 
@@ -125,6 +128,9 @@ def playouts(env: Environment, gamma: Any = 1.0, max_steps: int | None = None) -
         ValueError: for another kind of environment.
     """
     env = _stepped("playouts", env)
+    _check_gamma("playouts", gamma)
+    if max_steps is not None:
+        check_integer("playouts", "max_steps", max_steps, 1)
     policy, num_actions = rollout.random_policy(env), env.action_spec().num_values
     longest = np.int32(2**31 - 1 if max_steps is None else max_steps)
 
@@ -168,6 +174,7 @@ def mcts_policy(env: Environment, num_simulations: int = 800, gamma: Any = 1.0) 
     check_environment("mcts_policy", env)
     if not any(isinstance(layer, StateInInfo) for layer in layers(env)):
         raise ValueError(f"mcts_policy: env must have StateInInfo, which shows the state to the policy, got {env!r}")
+    check_integer("mcts_policy", "num_simulations", num_simulations, 1)
     model = to_mctx(env, playouts(env, gamma), gamma)
 
     def policy(timestep: TimeStep, stream: random.Stream) -> jax.Array:
@@ -182,6 +189,11 @@ def mcts_policy(env: Environment, num_simulations: int = 800, gamma: Any = 1.0) 
 
 def _mctx() -> Any:
     return import_library("mctx", install_command("mctx"))
+
+
+def _check_gamma(owner: str, gamma: Any) -> None:
+    check_array(owner, "gamma", gamma)
+    Range(0, 1).check(owner, "gamma", gamma)
 
 
 def _stepped(owner: str, env: Environment) -> Environment:

@@ -11,7 +11,7 @@ from jaxenv import specs, tree
 from jaxenv.core import _checks
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import KeyWords, Stream, note_on_streams
+from jaxenv.random import KeyWords, Stream
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import type_mismatch
 
@@ -114,11 +114,7 @@ def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> Non
 
 def act(policy: Policy, timestep: TimeStep, stream: Stream, memory: Any, recurrent: bool) -> PolicyStep:
     """Calls a policy with or without memory and returns a `PolicyStep` either way."""
-    try:
-        out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)
-    except TypeError as error:
-        note_on_streams(error)
-        raise
+    out = policy(timestep, stream, memory) if recurrent else policy(timestep, stream)
     if not isinstance(out, PolicyStep):
         out = PolicyStep(out)
     new = tree.strong(out.memory)

@@ -33,7 +33,7 @@ class Experience:
             if name in _OF_ROWS:
                 message = f"Experience has no attribute {name!r}: use experience.timestep.{name}"
                 raise AttributeError(message, name=name, obj=self)
-            return missing_attribute(self, name)
+            return missing_attribute(self, name, r"\btimestep\b")
 
     def __repr__(self) -> str:
         fields = ((name, _rows_html.short(getattr(self, name))) for name in self.__dataclass_fields__)

@@ -151,7 +151,7 @@ class Bounded(Array):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return missing_attribute(self, name)
+            return missing_attribute(self, name, r"\bspec\.")
 
     _minimum: tuple[Any, ...] = ()
     _maximum: tuple[Any, ...] = ()

@@ -1,6 +1,8 @@
 """Checks of environments and wrappers, and toy environments with predictable rows."""
 
-from jaxenv.testing._assert_max_traces import assert_max_traces as assert_max_traces
+from typing import TYPE_CHECKING, Any
+
+from jaxenv._util.names import explained as _explained
 from jaxenv.testing._check_env import check_env as check_env
 from jaxenv.testing._check_environments_match import check_environments_match as check_environments_match
 from jaxenv.testing._check_wrapper import check_wrapper as check_wrapper
@@ -15,3 +17,9 @@ from jaxenv.testing.counting import count_to_two as count_to_two
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS as ALLOWED_OPT_OUTS
 from jaxenv.testing.properties import PROPERTIES as PROPERTIES
 from jaxenv.testing.report import Report as Report
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(_explained(message, name, "^use (chex|jaxenv.testing)"), name=name)

@@ -1,16 +1,13 @@
 """Compare two environments row by row."""
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import specs
 from jaxenv._util.checks import check_integer, check_real
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_one
 from jaxenv.rollout import random_policy, unroll
-from jaxenv.testing._compare import first, location
 
 
 def check_environments_match(
@@ -23,12 +20,14 @@ def check_environments_match(
         b: an environment with equal specs and the same number of lanes.
         key: a typed key.
         num_steps: number of steps.
-        tolerance: largest absolute and relative difference of floats; integers and flags must be equal.
+        tolerance: largest absolute and relative difference of numbers; flags must be equal.
 
     Raises:
         ValueError: if the specs or the numbers of lanes differ, or an argument is out of range.
-        AssertionError: at the first difference, naming the field, the step, the lane and both values.
+        AssertionError: if rows differ; `chex.assert_trees_all_close` names the field, ``[step, lane]`` and both values.
     """
+    import chex  # 80 ms, which the other tools need not wait for
+
     owner = "check_environments_match"
     check_environment(owner, a)
     check_environment(owner, b)
@@ -46,12 +45,4 @@ def check_environments_match(
         return unroll(env, policy, state, timestep, num_steps + 1, key=policy_key)[1].timestep
 
     rows_a, rows_b = (jax.device_get(jax.jit(rollout)(env, key)) for env in (a, b))
-    for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(rows_a), jax.tree.leaves(rows_b), strict=True):
-        if jnp.issubdtype(x.dtype, jnp.inexact):
-            wide = x.astype(np.float64), y.astype(np.float64)  # NumPy cannot compare bfloat16 this way
-            same = np.isclose(*wide, rtol=tolerance, atol=tolerance, equal_nan=True)
-        else:
-            same = x == y
-        if not np.all(same):
-            at = first(~same)
-            raise AssertionError(f"{a} and {b} differ in {tree.path_name(path)}{location(at[:2])}: {x[at]} and {y[at]}")
+    chex.assert_trees_all_close(rows_a, rows_b, rtol=tolerance, atol=tolerance, custom_message=f"{a} and {b}")

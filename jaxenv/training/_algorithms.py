@@ -10,6 +10,7 @@ from typing import Any
 from jaxenv import specs
 from jaxenv._util import source
 from jaxenv._util.checks import check_choice
+from jaxenv.core import Environment, Task
 from jaxenv.training.config import RunConfig
 
 MODULES = {name: f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "ued", "self_play", "alphazero")}
@@ -32,6 +33,19 @@ def name_of(owner: str, config: Any) -> str:
         if isinstance(config, RunConfig) and type(config).__module__ == path:
             return name
     raise ValueError(f"{owner}: config must be a learner's config, such as ppo.Config(), got {config!r}")
+
+
+def made_for(env: Environment) -> dict[str, str]:
+    """Returns the learners that are made for the kind of task that ``env`` plays, with what they do."""
+    task = env.unwrapped
+    if env.turns:
+        return {
+            "self_play": "PPO against a league of its past selves",
+            "alphazero": "search, and a network that learns from it",
+        }
+    if isinstance(task, Task) and (isinstance(task.Level, type) or hasattr(type(task), "parse_levels")):
+        return {"ued": "PPO on levels that a curriculum chooses"}
+    return {}
 
 
 def suited(action_spec: Any) -> str:

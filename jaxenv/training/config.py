@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import check_text, described
-from jaxenv._util.names import did_you_mean
+from jaxenv._util.names import did_you_mean, unknown_keyword
 from jaxenv.core._declared import Declared, check_number, check_static
 from jaxenv.core.environment import Environment
 from jaxenv.wrappers.stack._make import load
@@ -68,6 +68,13 @@ class RunConfig:
             default = vars(cls).get(field.name, dataclasses.MISSING)
             if default is not dataclasses.MISSING and not isinstance(default, dataclasses.Field):
                 setattr(cls, field.name, dataclasses.field(default=default, metadata=field.metadata))
+
+    def __new__(cls, *_: Any, **settings: Any) -> Self:
+        names = [field.name for field in dataclasses.fields(cls)]
+        if unknown := settings.keys() - names:
+            owner = f"{learner_name(cls)}.{cls.__name__}"
+            raise TypeError(unknown_keyword(owner, min(unknown), {"settings": names}))
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

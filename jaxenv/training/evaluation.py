@@ -13,6 +13,7 @@ from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
+from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig, check_config
 from jaxenv.training.lanes import DeviceLanes, PerLane
 from jaxenv.tree._structure import mismatch
@@ -108,7 +109,8 @@ def environments(
         if made.num_agents > 1:
             wrapper = "Opponent" if made.turns else "AgentsAsLanes"
             rule = f"env must have one agent, {made} has {made.num_agents} agents: put {wrapper} in wrappers"
-            raise ValueError(f"{name}: {rule}")
+            others = " or ".join(f"--algo {learner}" for learner in _algorithms.made_for(made))
+            raise ValueError(f"{name}: {rule}{others and f', or train with {others}'}")
         if made.reward_spec().shape != ():
             raise ValueError(f"{name}: the reward must be one number per lane, got {made.reward_spec()} of {made}")
     for level in layers(eval_env):

@@ -16,14 +16,17 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import tree
+from jaxenv import random, tree
+from jaxenv._util.checks import Range, check_array, check_arrays, check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.training import distributions, evaluation, ppo
+from jaxenv.training.config import check_config
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, Train
 from jaxenv.training.ppo import Losses as Losses
 from jaxenv.training.ppo import make_policy as make_policy
+from jaxenv.tree._structure import mismatch
 from jaxenv.wrappers import Opponent
 
 
@@ -180,11 +183,25 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
         weights: their weights, arrays ``[N, ...]``, such as ``learner.league``.
         key: a typed key. Sides are drawn, so the matrix is antisymmetric up to chance if rewards of a game sum to 0.
         num_games: games of each pair.
+
+    Raises:
+        ValueError: for weights that are not N sets of those of the config's network.
     """
+    check_config(config, Config)
+    check_integer("cross_play", "num_games", num_games, 1)
     env = jaxenv.load(config.env_id, num_games, **dict(config.env_options), wrappers=config.wrappers, autoreset=None)
-    policy, _ = opponent(config, env)
+    policy, network = opponent(config, env)
+    random.check_one("cross_play", key)
+    shapes = jax.eval_shape(network, key, Opponent(env).start_shapes()[1])
+    check_arrays("cross_play", "weights", weights)
+    if (fault := mismatch(shapes, weights, "weights")) is not None:
+        raise ValueError(f"cross_play: {fault}, as the networks of this config have them")
     weights = jax.tree.map(jnp.asarray, weights)
-    count = len(jax.tree.leaves(weights)[0])
+    count = next(iter(jnp.shape(jax.tree.leaves(weights)[0])), 0)
+    for (path, one), given in zip(tree.flatten_with_path(shapes)[0], jax.tree.leaves(weights), strict=True):
+        if not count or jnp.shape(given) != (count, *one.shape):
+            rule = f"must lead with the players, [N, {', '.join(map(str, one.shape))}] for this config"
+            raise ValueError(f"cross_play: weights.{tree.path_name(path)} {rule}, got {list(jnp.shape(given))}")
 
     def score(pair: jax.Array) -> jax.Array:
         mine, theirs = (jax.tree.map(lambda x, i=i: x[i], weights) for i in pair)
@@ -202,8 +219,16 @@ def ratings(scores: Any) -> np.ndarray:
     They maximise the likelihood of the Bradley-Terry model, in which a difference of 400 is odds of ten to one (Hunter,
     2004, "MM algorithms for generalized Bradley-Terry models"). A drawn fiftieth of a game against a player of rating 0
     keeps them finite.
+
+    Raises:
+        ValueError: for another shape, and for numbers outside [-1, 1].
     """
-    wins = (np.asarray(scores, np.float64) + 1) / 2
+    check_array("ratings", "scores", scores)
+    scores = np.asarray(scores, np.float64)
+    if scores.ndim != 2 or len(scores) != scores.shape[1]:
+        raise ValueError(f"ratings: scores must be [N, N], got {list(scores.shape)}")
+    Range(-1, 1).check("ratings", "scores", scores, rank=2)
+    wins = (scores + 1) / 2
     np.fill_diagonal(wins, 0.0)
     count = len(wins)
     strength = np.ones(count)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxenv import data, specs, tree
 from jaxenv._util import version
 from jaxenv._util.checks import check_integer, check_path, is_integer
+from jaxenv._util.names import did_you_mean
 from jaxenv.core import registry
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
@@ -156,7 +157,9 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
     """
     folder = check_path("load", "folder", folder)
     if not folder.is_dir():
-        raise ValueError(f"load: there is no folder {str(folder)!r}")
+        runs = [path.parent.name for path in folder.parent.glob(f"*/{_CONFIG}")]
+        hint = did_you_mean(folder.name, runs, otherwise="`jaxenv train ID` writes a run to runs/ID")
+        raise ValueError(f"load: there is no folder {str(folder)!r}, {hint}")
     path = _checkpoints.newest(folder)
     if path is None:
         started = (folder / _CONFIG).exists()
@@ -217,5 +220,7 @@ def _restored(
 
 
 def _origin(path: pathlib.Path, info: data.CheckpointInfo) -> str:
-    """Returns the beginning of errors about a run that does not fit this version."""
+    """Returns the beginning of errors about a run that does not fit this version, or whose files were changed."""
+    if info.jaxenv_version == version.__version__:
+        return f"load: {path} is damaged, was changed, or is of another build of jaxenv {version.__version__}"
     return f"load: {path} was written by jaxenv {info.jaxenv_version}, this is {version.__version__}"

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from jaxenv._util.names import WORDS as _WORDS
+from jaxenv._util.names import explained as _explained
 from jaxenv.core._observation import map_observation as map_observation
 from jaxenv.core.bases import ActionWrapper as ActionWrapper
 from jaxenv.core.bases import BatchWrapper as BatchWrapper
@@ -99,5 +99,5 @@ _add_library(globals())
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        hint = f": use {_WORDS[name]}" if _WORDS.get(name) in globals() else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(_explained(message, name, r"^use jaxenv\.wrappers\."), name=name)

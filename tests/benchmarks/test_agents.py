@@ -24,10 +24,15 @@ def test_both_sides_play_the_same_steps(run, id, loop):
 
 
 @pytest.mark.parametrize(("peer", "id"), [("jaxmarl", "SimpleSpread-mpe"), ("jumanji", "Foraging-10x10-3p-3f-v3")])
-def test_without_the_peer_a_message_says_so(capsys, monkeypatch, peer, id):
+def test_without_the_peer_jaxenv_is_measured_and_a_note_says_so(run, capsys, monkeypatch, peer, id):
     monkeypatch.setitem(sys.modules, peer, None)
-    assert agents.main(["--ids", id, "--num-envs", str(LANES), "--num-steps", str(STEPS)]) == 1
-    assert f"{peer} cannot be imported" in capsys.readouterr().err
+    rows = run("agents", "--ids", id)["rows"]
+    assert [(row["loop"], [*row["contestants"]], row["ratios"]) for row in rows] == [
+        (loop, ["jaxenv"], {}) for loop in agents.LOOPS
+    ]
+    out, err = capsys.readouterr()
+    assert out.count("none") == 2
+    assert f"note: {id}: no comparison: {peer} cannot be imported" in err
 
 
 def test_other_ids_are_refused(capsys):

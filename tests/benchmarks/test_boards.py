@@ -27,10 +27,16 @@ def test_both_sides_search_before_each_move(run, capsys):
     assert "2 simulations" in capsys.readouterr().out
 
 
-def test_without_pgx_a_message_says_so(capsys, monkeypatch):
+def test_without_pgx_the_games_of_jaxenv_are_measured_and_a_note_says_so(run, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pgx", None)
-    assert boards.main(["--num-envs", str(LANES), "--num-steps", str(STEPS)]) == 1
-    assert "pgx cannot be imported" in capsys.readouterr().err
+    rows = run("boards", "--ids", "ConnectFour-v0", "2048-v0")["rows"]
+    assert [(row["id"], [*row["contestants"]], row["ratios"]) for row in rows] == [
+        ("ConnectFour-v0", ["jaxenv"], {}),
+        ("2048-v0", ["jaxenv"], {}),
+    ]
+    out, err = capsys.readouterr()
+    assert out.count(" - ") >= 4
+    assert "note: 2048-v0: no comparison: pgx cannot be imported" in err
 
 
 def test_without_mctx_a_message_says_so(capsys, monkeypatch):

@@ -94,7 +94,8 @@ def test_the_best_seed_is_evaluated_and_explores_if_the_option_or_the_run_says_s
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (("nowhere",), "load: there is no folder 'nowhere'"),
+        (("nowhere",), "load: there is no folder 'nowhere', `jaxenv train ID` writes a run to runs/ID"),
+        (("runs/nothing",), "load: there is no folder 'runs/nothing', `jaxenv train ID` writes a run to runs/ID"),
         (("RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
         (("RUN", "--policy-seed", "1", "--seeds", "all"), "argument --seeds: not allowed with argument --policy-seed"),
         (("RUN", "--seeds", "2"), "must be best or all, got '2'; --policy-seed 2 evaluates one seed"),

@@ -159,7 +159,7 @@ def test_nan_and_infinity_become_null_in_json():
             "jaxenv rollout: error: unrecognized arguments: --seeed=3, did you mean '--seed'",
         ),
         (["CartPole-v1", "3"], "unrecognized arguments: 3"),
-        (["Zaxxon-v4"], "no environment 'Zaxxon-v4', `jaxenv list` and"),
+        (["Unheard-v4"], "no environment 'Unheard-v4', `jaxenv list` and"),
         (
             ["CartPole-v1", "--env", "autoreset=x"],
             "argument --env: autoreset is an option of the command: --autoreset x",

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -35,6 +36,24 @@ def test_show_prints_the_sheet_params_options_and_stack(capsys):
         assert line in lines
     assert [line for line in lines if line.startswith("  TimeLimit")] == ["  TimeLimit(duration=500)"]
     assert "\x1b" not in out  # piped output has no colours
+
+
+@pytest.mark.parametrize(
+    ("id", "learners"),
+    [
+        ("AMaze-13x13-v0", ["ued"]),
+        ("MiniGrid-DoorKey-5x5-v0", ["ued"]),
+        ("LunarLander-v3", ["ued"]),
+        ("ConnectFour-v0", ["self_play", "alphazero"]),
+        ("CartPole-v1", []),
+        ("FrozenLake-v1", []),  # the text of its map is an option, not a level
+    ],
+)
+def test_the_learners_for_levels_and_for_games_of_turns_are_named(capsys, id, learners):
+    _, head, text = printed(capsys, id).partition("\nlearners\n")
+    commands = [re.split(r"\b  +", line)[0] for line in text.splitlines()]
+    assert commands == [f"  jaxenv train {id} --algo {name}" for name in learners]
+    assert bool(head) == bool(learners)
 
 
 def test_long_descriptions_are_indented_below_their_first_line(capsys):

@@ -341,6 +341,16 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_is_gone(capsys, tmp
     assert jaxenv.training.load(tmp_path / "run").steps == 100
 
 
+def test_a_long_run_says_after_its_first_evaluation_how_long_it_takes(capsys, tmp_path, monkeypatch):
+    def slow(runs):
+        for number, run in enumerate(runs):
+            yield run, 90.0 - number
+
+    monkeypatch.setattr(train, "_timed", slow)
+    assert cli.main(run(tmp_path)) == 0  # four evaluations
+    assert capsys.readouterr().err == "jaxenv train: at most 5 minutes left at this speed\n"
+
+
 def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{}")
@@ -378,6 +388,14 @@ def test_a_run_that_is_stopped_before_its_first_checkpoint_offers_no_resume(tmp_
             ["CartPole-v1", "--total-step", "1"],
             "jaxenv train: error: unrecognized arguments: --total-step 1, did you mean",
         ),
+        (["CartPole-v1", "--lr", "1e-3"], "unrecognized arguments: --lr 1e-3, use --set learning_rate=VALUE"),
+        (["CartPole-v1", "--ent-coef=0.1"], "arguments: --ent-coef=0.1, use --set entropy_cost=VALUE"),
+        (["CartPole-v1", "--num-envs", "8"], "unrecognized arguments: --num-envs 8, use --set num_envs=VALUE"),
+        (["CartPole-v1", "--set", "lr=1e-3"], "no setting 'lr', did you mean 'learning_rate'?"),
+        (["CartPole-v1", "--gravity", "5"], "--gravity 5, --env NAME=VALUE sets params and options of the environment"),
+        (["ConnectFour-v0"], "put Opponent in wrappers, or train with --algo self_play or --algo alphazero"),
+        (["SimpleSpread-mpe", "--no-preset"], "has 3 agents: put AgentsAsLanes in wrappers\n"),
+        (["runs/nothing"], "no id has a slash; `jaxenv watch`, `jaxenv eval` and `jaxenv render` take the folder of a"),
     ],
 )
 def test_wrong_input_to_train_is_reported_in_one_line_with_exit_code_2(capsys, argv, message):

@@ -181,5 +181,6 @@ def test_an_action_of_another_structure_or_shape_keeps_its_own_error():
     state, _ = env.reset(jax.random.key(0))
     with pytest.raises(ValueError, match=r"action .*got \(\)"):
         env.step(state, np.array(0))
-    with pytest.raises(ValueError, match="as in the action spec"):
+    rule = r"as in the action spec: actions of several agents are one array, \[lanes, agents, ...\]"
+    with pytest.raises(ValueError, match=rule):
         env.step(state, {"push": np.array([0, 0]), "pull": np.array([9, 9])})

@@ -201,6 +201,21 @@ def test_mutations_are_drawn_per_lane():
         jaxenv.mutate_level(cart, level, KEY)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda env, level: jaxenv.mutate_level(env, level, KEY),
+        lambda env, level: env.with_level(level),
+        lambda env, level: env.reset(KEY, level=level),
+    ],
+)
+def test_no_levels_at_all_are_refused(use):
+    env = ToGoal(num_envs=LANES)
+    level = jax.tree.map(lambda x: x[:0], jaxenv.sample_level(env, KEY))
+    with pytest.raises(ValueError, match=r": level\.at .*got 0$"):
+        use(env, level)
+
+
 def test_mutations_keep_drawn_params_and_the_task_of_a_lane():
     class Fixed(ToGoal):
         params: Speed = Speed()

@@ -1,15 +1,17 @@
 """Multitask: several tasks with equal specs in one batch."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
 import pytest
+from jax.experimental import checkify
 
 import jaxenv
 from jaxenv import Multitask, specs
 from jaxenv.canvas import GREY, ORANGE
-from jaxenv.testing import Chain, Counting
+from jaxenv.testing import Chain, Counting, checked
 from jaxenv.wrappers import AutoReset, DelayObservation, Discount, TimeLimit, TransformReward
 from tests.games import Nim
 from tests.rows import unrolled
@@ -44,6 +46,28 @@ def test_every_lane_plays_its_given_task(mode, kinds, observations, rewards):
     assert lanes(r.discount)[0] == [0 if kind == 2 else 1 for kind in kinds]
     assert lanes(r.env_info["task_id"]) == [[0] * 5, [1] * 5, [1] * 5]
     assert lanes(r.prev_action)[1] == [0, 5, 5, 5, 5]
+
+
+def test_a_traced_number_of_no_task_is_clipped_and_refused_by_checked():
+    env = AutoReset(Multitask(tasks(4), np.int32(0)))
+    level = jaxenv.sample_level(env, jax.random.key(0))
+    given = np.array([7, -1, 0, 1], np.int32)
+
+    def start(env, task_id):
+        return env.with_level({**level, "task_id": task_id}).reset(jax.random.key(1))[1].env_info["task_id"]
+
+    assert jax.jit(functools.partial(start, env))(given).tolist() == [1, 0, 0, 1]
+    with pytest.raises(ValueError, match=r"level.task_id .*2 tasks, got \[ ?7 "):
+        start(env, given)
+    error, _ = jax.jit(checkify.checkify(functools.partial(start, checked(env))))(given)
+    with pytest.raises(checkify.JaxRuntimeError, match="level at lane 0: check_level refuses it"):
+        error.throw()
+    assert jax.jit(checkify.checkify(functools.partial(start, checked(env))))(given % 2)[0].get() is None
+
+    def with_task(task):
+        return Multitask(tasks(4), task).reset(jax.random.key(1))[1].env_info["task_id"]
+
+    assert jax.jit(with_task)(np.array([7, 1, 0, 2], np.int32)).tolist() == [1, 1, 0, 1]
 
 
 class Purse(Counting):

@@ -55,7 +55,7 @@ def test_an_unknown_id_is_refused_with_the_closest_ones(use, id, first):
         use(id)
 
 
-@pytest.mark.parametrize("id", ["Zaxxon-v4", "Qbert-v4", "x"])
+@pytest.mark.parametrize("id", ["Unheard-v4", "Quux-v4", "x"])
 def test_an_id_far_from_all_others_is_refused_with_a_pointer_to_the_list(id):
     every = r"`jaxenv list` and jaxenv\.ids\(\) list all ids; 'module:ID' imports"
     with pytest.raises(ValueError, match=f"no environment '{id}', {every}"):
@@ -166,8 +166,10 @@ def test_an_entry_point_may_be_a_class_or_an_import_path(entry_point):
 
 def test_gyms_name_of_the_limit_is_refused_with_the_word_of_this_library():
     spec = jaxenv.spec("MountainCar-v0")
-    with pytest.raises(AttributeError, match=r"EnvSpec has no attribute 'timestep_limit': use .*max_episode_steps="):
+    with pytest.raises(AttributeError, match=r"'timestep_limit': use jaxenv.spec\(id\).max_episode_steps$"):
         spec.timestep_limit
+    with pytest.raises(ValueError, match=r"'timestep_limit', use jaxenv.make\(..., max_episode_steps=...\);"):
+        jaxenv.make("MountainCar-v0", timestep_limit=5)
     assert copy.deepcopy(spec) == spec
     assert pickle.loads(pickle.dumps(spec)) == spec
 
@@ -255,10 +257,16 @@ def test_an_invalid_param_is_refused(value, message):
 @pytest.mark.parametrize(
     ("id", "hint"),
     [
-        ("ant", r"use jaxenv.load\('brax:ant'\)$"),
-        ("HalfCheetah-v4", r"use jaxenv.load\('brax:halfcheetah'\) or jaxenv.load\('gymnasium:HalfCheetah-v4'\)$"),
+        ("ant", "jaxenv.load takes 'brax:ant' or 'gymnasium:Ant-v4' or 'gymnasium:Ant-v5'$"),
+        ("HalfCheetah-v4", "'brax:halfcheetah' or 'gymnasium:HalfCheetah-v4' or 'gymnasium:HalfCheetah-v5'$"),
         ("InvertedPendulum-v5", "brax:inverted_pendulum"),
-        ("ALE/Pong-v5", r"use jaxenv.load\('envpool:Pong-v5'\) or jaxenv.load\('gymnasium:ALE/Pong-v5'\)$"),
+        ("ALE/Pong-v5", "jaxenv.load takes 'envpool:Pong-v5'"),
+        ("Snake-v1", "jaxenv.load takes 'jumanji:Snake-v1'$"),
+        ("snak", r"did you mean 'jumanji:Snake-v1'\?$"),
+        ("FrozenLake-misc", "jaxenv.load takes 'gymnax:FrozenLake-misc'"),
+        ("MPE_simple_spread_v3", r"'jaxmarl:MPE_simple_spread_v3', or did you mean 'SimpleSpread-mpe'\?$"),
+        ("connect_four", r"did you mean 'ConnectFour-v0'\?$"),  # the game itself, which pgx has as well
+        ("runs/nothing", "take the folder of a run$"),
         ("Unheard-v3", "`jaxenv list` and"),
     ],
 )

@@ -269,6 +269,7 @@ def test_timesteps_compare_by_identity():
         ("done", r"timestep.is_last\(\)"),
         ("info", "env_info"),
         ("last", r"is_last\(\)"),
+        ("_replace", r"dataclasses.replace\(timestep, ...\)"),
     ],
 )
 def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, word):
@@ -282,6 +283,11 @@ def test_any_other_missing_name_is_an_ordinary_error():
         TABLE.observatio
     for copied in (copy.copy(TABLE), copy.deepcopy(TABLE), pickle.loads(pickle.dumps(TABLE))):
         np.testing.assert_array_equal(copied.step_type, TABLE.step_type)
+
+
+def test_the_name_of_an_agent_is_answered_with_the_axis_of_agents():
+    with pytest.raises(TypeError, match=r"use timestep\.observation\[:, 1\]: the agents are the second axis"):
+        TABLE["agent_1"]
 
 
 def test_a_timestep_taken_for_a_sequence_is_refused_with_the_fields_to_use():

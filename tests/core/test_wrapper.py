@@ -87,7 +87,9 @@ def test_params_are_those_of_the_task_through_wrappers():
         ("state", "the state that reset and step return"),
         ("np_random", r"env.reset\(jax.random.key\(seed\)\)"),
         ("render_mode", r"env.render\(state\)"),
-        ("_max_episode_steps", r"jaxenv.make\(..., max_episode_steps=...\)"),
+        ("_max_episode_steps", r"jaxenv.spec\(id\).max_episode_steps"),
+        # names of this library elsewhere
+        ("unroll", r"jaxenv.unroll\(env, policy,"),
         # TF-Agents
         ("current_time_step", "the timestep that reset and step return"),
         ("get_info", "timestep.env_info"),
@@ -95,7 +97,7 @@ def test_params_are_those_of_the_task_through_wrappers():
         ("set_state", r"env.step\(state, action\)"),
         # DI-engine
         ("info", "timestep.env_info"),
-        ("agent_num", "num_envs"),
+        ("agent_num", "env.num_agents$"),
         ("obs_space", r"env.observation_spec\(\)"),
         ("act_space", r"env.action_spec\(\)"),
         ("rew_space", r"env.reward_spec\(\)"),
@@ -106,6 +108,13 @@ def test_a_name_of_another_library_is_refused_with_the_word_of_this_one(name, wo
     with pytest.raises(AttributeError, match=f"{type(env).__name__} has no attribute '{name}': use {word}"):
         getattr(env, name)
     assert not hasattr(env, name)
+
+
+def test_a_method_that_only_the_task_has_is_answered_with_the_function_for_stacks():
+    with pytest.raises(
+        AttributeError, match=r"AutoReset has no attribute 'sample_level': use jaxenv.sample_level\(env"
+    ):
+        AutoReset(Counting([3])).sample_level
 
 
 def test_a_place_that_no_stack_has_is_refused():

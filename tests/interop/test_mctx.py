@@ -227,6 +227,23 @@ def test_environments_that_a_search_cannot_step_are_refused(make, message):
         interop.to_mctx(make(), known)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda game: interop.to_mctx(game, known, gamma=2.0), r"to_mctx: gamma must be in \[0, 1\], got 2.0"),
+        (lambda game: interop.to_mctx(game, known, gamma="1"), r"to_mctx: gamma .*got '1'"),
+        (lambda game: interop.to_mctx(game, 3), r"to_mctx: predict must be a function .*got 3"),
+        (lambda game: interop.playouts(game, gamma=-0.5), r"playouts: gamma .*got -0.5"),
+        (lambda game: interop.playouts(game, max_steps=0), r"playouts: max_steps .*got 0"),
+        (lambda game: interop.mcts_policy(game, gamma=1.5), r"playouts: gamma .*got 1.5"),
+        (lambda game: interop.mcts_policy(game, num_simulations=0), r"mcts_policy: num_simulations .*got 0"),
+    ],
+)
+def test_numbers_without_a_meaning_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(StateInInfo(Nim(num_envs=2)))
+
+
 @pytest.mark.parametrize("make", [Nim, lambda num_envs: AutoReset(Opponent(Nim(num_envs=num_envs)))])
 def test_a_policy_needs_the_state(make):
     with pytest.raises(ValueError, match=r"mcts_policy: env .*StateInInfo.*got .*Nim"):

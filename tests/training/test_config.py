@@ -48,6 +48,20 @@ def test_a_wrong_setting_is_refused_by_name(options, message):
         ppo.Config(**options)
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("lr", r", use Config\(learning_rate=...\); settings: env_id, "),
+        ("NUM_ENVS", r", use Config\(num_envs=...\); "),
+        ("gama", r", did you mean 'gamma'\? "),
+        ("colour", "; settings: env_id, "),
+    ],
+)
+def test_a_setting_that_a_learner_does_not_have_is_explained(name, hint):
+    with pytest.raises(TypeError, match=f"^ppo.Config: unknown keyword '{name}'{hint}"):
+        ppo.Config(**{name: 1})
+
+
 def test_settings_may_be_lists_and_are_hashable():
     assert hash(ppo.Config(hidden=[8, 8])) == hash(ppo.Config(hidden=(8, 8)))
 

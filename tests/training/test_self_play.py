@@ -91,6 +91,39 @@ def test_a_difference_of_400_is_odds_of_ten_to_one():
 
 
 @pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (np.full((2, 2), np.nan), r"ratings: scores must be in \[-1, 1\], got nan"),
+        ([[0, 3], [-3, 0]], r"ratings: scores must be in \[-1, 1\], got 3.0"),
+        (np.zeros((3, 2)), r"ratings: scores must be \[N, N\], got \[3, 2\]"),
+        (0.5, r"ratings: scores must be \[N, N\], got \[\]"),
+        ("level", r"ratings: scores .*got 'level'"),
+    ],
+)
+def test_scores_without_ratings_are_refused(scores, message):
+    with pytest.raises(ValueError, match=message):
+        self_play.ratings(scores)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda league: jax.tree.map(lambda x: x[0], league),
+            r"weights\.params\.actor.*\[N, \d+\] for this",
+        ),
+        (lambda league: jax.tree.map(lambda x: x[:0], league), r"weights\.params\.actor.* got \[0, "),
+        (lambda league: jax.tree.map(lambda x: x[..., :5], league), r"weights\.params\.actor.*got \[3, "),
+        (lambda league: {"actor": league["params"]}, "weights must be a dict with 'params', got a dict with 'actor'"),
+        (lambda league: "best", "weights must be an array of numbers, got 'best'"),
+    ],
+)
+def test_weights_of_other_players_are_refused(run, change, message):
+    with pytest.raises(ValueError, match=f"cross_play: {message}"):
+        self_play.cross_play(CONFIG, change(jax.device_get(run[-1].league)), jax.random.key(0))
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"recurrent": 8}, r"self_play\.Config: recurrent .*got 8"),

@@ -14,6 +14,7 @@ from rich.console import Console
 
 import jaxenv
 from jaxenv import cli, data, specs
+from jaxenv._util import version
 from jaxenv.cli import watch
 from jaxenv.core import registry
 from jaxenv.rollout._frames import Reel
@@ -174,6 +175,16 @@ def test_a_folder_without_a_policy_is_refused(tmp_path, files, seed, message):
         jaxenv.training.load(folder, seed)
 
 
+def test_a_folder_that_is_not_there_is_answered_with_a_run_of_a_similar_name(tmp_path):
+    for name in ("CartPole-v1", "Catch-bsuite"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "CartPole-v1" / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"no folder '.*cartpole', did you mean 'CartPole-v1'"):
+        jaxenv.training.load(tmp_path / "cartpole")
+    with pytest.raises(ValueError, match=r"no folder '.*nothing-like-it', `jaxenv train ID` writes"):
+        jaxenv.training.load(tmp_path / "nothing-like-it")
+
+
 @pytest.mark.parametrize("seed", [3, -1, 1.0, True])
 def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
     with pytest.raises(ValueError, match=r"load: seed .*got "):
@@ -185,16 +196,23 @@ def test_a_seed_that_the_run_does_not_have_is_refused(run, seed):
     [
         (
             {"algorithm": None},
-            r"was written by.*: its config .*got None",
+            r"is damaged, was changed, or .*: its config .*got None",
         ),
         ({"algorithm": "a2c"}, r"its config .*got 'a2c'"),
-        ({"temperature": 1.0}, r"was written by.*: there is no.* 'temperature'"),
-        ({"hidden": [8]}, r"this is .* holds learner.params.*\[3, 4\] where the tree.*\[3, 8\]"),
+        ({"temperature": 1.0}, r"is damaged, was changed, or .*: there is no.* 'temperature'"),
+        ({"hidden": [8]}, r"is damaged, .* holds learner.params.*\[3, 4\] where the tree.*\[3, 8\]"),
     ],
 )
-def test_a_run_of_another_version_is_refused(tmp_path, changed, message):
+def test_a_run_that_does_not_fit_its_settings_is_refused(tmp_path, changed, message):
     write(tmp_path, {**SETTINGS, **changed})
     with pytest.raises(ValueError, match=message):
+        jaxenv.training.load(tmp_path)
+
+
+def test_the_version_that_wrote_a_run_is_named_where_it_is_another_one(tmp_path, monkeypatch):
+    write(tmp_path, {**SETTINGS, "temperature": 1.0})
+    monkeypatch.setattr(version, "__version__", "9.8")
+    with pytest.raises(ValueError, match=rf"was written by jaxenv {jaxenv.__version__}, this is 9\.8: there is no"):
         jaxenv.training.load(tmp_path)
 
 

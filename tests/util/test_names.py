@@ -1,8 +1,32 @@
-"""Suggestions for names that were not found."""
+"""Suggestions for names that were not found, and the table of other libraries' names."""
 
+import dataclasses
+import importlib
+import importlib.util
+import pathlib
+import re
+import tomllib
+
+import jax
 import pytest
 
-from jaxenv._util.names import closest, did_you_mean, unknown_keyword
+import jaxenv
+from jaxenv._util.names import closest, did_you_mean, meaning, table, unknown_keyword
+from jaxenv.core.registry import SUITES
+from jaxenv.training import dqn, ppo, sac
+from jaxenv.wrappers.stack._make import OPTIONS
+from jaxenv.wrappers.stack._wrapper_data import _library as wrappers
+
+LIBRARIES = {library: names for library, names in table().items() if library != "ids"}
+USES = sorted(
+    {
+        (name, use)
+        for names in LIBRARIES.values()
+        for name, uses in names.items()
+        for use in ([uses] if isinstance(uses, str) else uses)
+        if not use.startswith("- ")
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +37,8 @@ from jaxenv._util.names import closest, did_you_mean, unknown_keyword
         ("max_steps", ["mode", "max_episode_steps"], ["max_episode_steps"]),
         ("steps", ["mode", "max_episode_steps"], ["max_episode_steps"]),
         ("Ant-v4", ["Taxi-v4", "Pendulum-v4"], []),
+        ("ant", ["AsymmAdvantages", "brax:ant"], ["brax:ant"]),
+        ("tic_tac_toe", ["Hex", "TicTacToe-v0"], ["TicTacToe-v0"]),
         ("n", ["num", "name"], []),
         ("", ["num", "name"], []),
     ],
@@ -32,3 +58,121 @@ def test_without_a_close_name_the_hint_is_the_alternative():
 def test_the_message_about_a_keyword_leaves_out_empty_groups():
     message = unknown_keyword("A", "x", {"params": [], "arguments": ["length"]})
     assert message == "A: unknown keyword 'x'; arguments: length"
+
+
+def test_a_keyword_of_another_library_is_explained_where_what_takes_its_place_exists():
+    assert "'agent_num', use jaxenv.make(..., num_agents=...);" in unknown_keyword(
+        "A", "agent_num", {"a": ["num_agents"]}
+    )
+    assert unknown_keyword("A", "agent_num", {"a": ["width"]}) == "A: unknown keyword 'agent_num'; a: width"
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def owners():
+    env = jaxenv.make("CartPole-v1")
+    return {
+        "env": env,
+        "timestep": env.reset(jax.random.key(0))[1],
+        "spec": jaxenv.specs.Bounded((), int, 0, 1),
+        "random": jaxenv.random,
+        "jaxenv": jaxenv,
+    }
+
+
+@pytest.mark.parametrize(("name", "use"), USES)
+def test_what_takes_the_place_of_a_name_exists(owners, name, use):
+    for first, path in re.findall(r"(?<![\w.])(env|timestep|spec|random|jaxenv)((?:\.\w+)+)", use):
+        found = owners[first]
+        for part in path[1:].split(".")[:2] if first != "jaxenv" else path[1:].split("."):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                found = importlib.import_module(f"{found.__name__}.{part}")
+            if first != "jaxenv":
+                break
+    if keyword := re.match(r"jaxenv\.make\(\.\.\., (\w+)=", use):
+        assert keyword[1] in [*OPTIONS, "num_envs", "num_agents"]
+    for setting in re.findall(r"Config\((\w+)=", use):
+        assert any(setting in [f.name for f in dataclasses.fields(x.Config)] for x in (ppo, dqn, sac)), setting
+    if argument := re.match(r"([A-Z]\w+)\(env, (\w+)=", use):
+        assert argument[2] in [f.name for f in dataclasses.fields(wrappers[argument[1]])]
+
+
+def test_a_name_without_a_counterpart_has_one_reason_and_no_other_meaning():
+    reasons = [
+        (name, uses) for names in LIBRARIES.values() for name, uses in names.items() if str(uses).startswith("- ")
+    ]
+    assert len(reasons) > 30
+    assert not {name for name, _ in reasons} & {name for name, _ in USES}
+
+
+@pytest.mark.parametrize("names", LIBRARIES.values(), ids=LIBRARIES)
+def test_every_row_is_found_by_its_name(names):
+    for name, uses in names.items():
+        for use in [uses] if isinstance(uses, str) else uses:
+            text = use[2:] if use.startswith("- ") else f"use {use}"
+            assert meaning(name, f"^{re.escape(text)}$") == text
+
+
+def test_the_wrappers_of_other_libraries_in_the_documentation_lead_to_ours():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "wrappers.md").read_text()
+    found: dict[str, set[str]] = {}
+    for here, row in re.findall(r"^\| ([A-Z]\w+) \|(.*)\|$", page, re.MULTILINE):
+        for theirs in re.findall(r"(?<![\w`'])([A-Z][a-z]+[A-Z]\w*)", "".join(row.split("|")[1:5])):
+            if here in wrappers and theirs not in wrappers and theirs not in ("SuperSuit", "JaxMARL"):
+                found.setdefault(theirs, set()).add(here)
+    assert len(found) > 40
+    words = {name: re.findall(r"\w+", " ".join(use for x, use in USES if x == name)) for name in found}
+    assert not [name for name in found if found[name].isdisjoint(words[name])]
+
+
+@pytest.mark.parametrize("suite", [*SUITES])
+def test_the_ids_of_a_suite_are_those_that_it_has(suite):
+    listed = table()["ids"][suite]
+    assert len(listed) == len(set(listed))
+    assert not set(listed) & set(jaxenv.ids())
+    try:
+        known = importlib.import_module(SUITES[suite]).ids()
+    except ImportError:
+        pytest.skip(f"{suite} is not installed")
+    assert set(listed) <= set(known)
+    others = set(known) - set(listed) - set(jaxenv.ids())
+    assert suite in ("bsuite", "envpool", "gymnasium") or others <= {"fast"}  # Brax's environment for tests
+
+
+def test_the_table_is_read_for_errors_alone(monkeypatch):
+    read, loads = [], tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: read.append(text) or loads(text))
+    env = jaxenv.make("CartPole-v1", 2)
+    state, timestep = env.reset(jax.random.key(0))
+    jaxenv.unroll(env, jaxenv.rollout.random_policy(env), state, timestep, 2)
+    assert env.describe()
+    assert read == []
+    assert not hasattr(env, "obs")
+    assert set(read) == {'obs = "timestep.observation"'}
+
+
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("RewardWrapper", "jaxenv.wrappers.RewardWrapper"),
+        ("FrameStack", "jaxenv.wrappers.FrameStack"),
+        ("AlfEnvironment", "jaxenv.Environment"),
+        ("ArraySpec", "jaxenv.specs.Array"),
+        ("batchify", "jaxenv.wrappers.AgentsAsLanes"),
+    ],
+)
+def test_a_name_that_is_elsewhere_in_the_package_is_answered_with_its_place(name, use):
+    with pytest.raises(AttributeError, match=f"^module 'jaxenv' has no attribute '{name}': use {use}"):
+        getattr(jaxenv, name)
+    with pytest.raises(AttributeError, match=r"^module 'jaxenv' has no attribute 'low'$"):
+        jaxenv.low
+
+
+def test_a_reason_stands_in_place_of_a_name():
+    assert meaning("TFPyEnvironment") == "use an environment of jaxenv as it is: its steps are compiled"
+    with pytest.raises(AttributeError, match=r"'shared_memory': lanes are rows of one array, so no process has to"):
+        jaxenv.make("CartPole-v1").shared_memory

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core import check_integer
-from jaxenv.envs._level_text import AGENTS, as_text, place_of, read_cells
+from jaxenv.envs._level_text import AGENTS, as_text, listed, place_of, read_cells
 
 LARGEST = 24  # a row of cells is a word of 32 bits, and the view extends 4 cells beyond the grid on either side
 
@@ -42,10 +42,7 @@ def parse_levels(texts: str | Sequence[str], size: int = 13) -> MazeLevel:
         ValueError: for a text that is not a maze; it names text, line, column, rule and character.
     """
     check_integer("parse_levels", "size", size, 2, LARGEST)
-    texts = [texts] if isinstance(texts, str) else list(texts)
-    if not texts:
-        raise ValueError("parse_levels: texts must hold at least one maze, got none")
-    parsed = [_parsed(text, size, f"parse_levels: text {i}") for i, text in enumerate(texts)]
+    parsed = [_parsed(text, size, f"parse_levels: text {i}") for i, text in enumerate(listed(texts))]
     return jax.tree.map(lambda *fields: np.stack(fields), *parsed)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.core.levels import sample_level
-from jaxenv.envs._level_text import AGENTS, TextForm, as_text, place_of, read_cells
+from jaxenv.envs._level_text import AGENTS, TextForm, as_text, listed, place_of, read_cells
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 
@@ -38,11 +38,8 @@ def _shapes(task: Any) -> Any:
 def parse_levels(task: Any, texts: str | Sequence[str]) -> Any:
     """Reads start states of a task from texts, one per lane; `GridWorld.parse_levels` describes it."""
     known = characters(task)
-    texts = [texts] if isinstance(texts, str) else list(texts)
-    if not texts:
-        raise ValueError("parse_levels: texts must hold at least one grid, got none")
     size, parsed = task.max_size, []
-    for i, text in enumerate(texts):
+    for i, text in enumerate(listed(texts)):
         owner = f"parse_levels: text {i}"
         cells = read_cells(owner, text, known, size, size)
         _check_border(owner, cells)

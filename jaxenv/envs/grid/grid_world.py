@@ -124,20 +124,19 @@ class GridWorld(Task):
     @property
     def size(self) -> jax.Array:
         """Size of the grid, int32 ``()`` or ``[B]``."""
-        size = jnp.where(self.params.size > 0, self.params.size, np.int32(self.max_size))
-        # A traced size cannot be checked, so it is clipped to the valid range.
-        size = jnp.clip(size, np.int32(self.smallest), np.int32(self.max_size))
+        size = _or_default(self.params.size, np.int32(self.max_size))
+        if not is_concrete(size):  # and could not be checked
+            size = jnp.clip(size, np.int32(self.smallest), np.int32(self.max_size))
         return size - (1 - size % 2) if self.odd else size
 
     @property
     def max_steps(self) -> jax.Array:
         """Number of steps over which the reward decreases, int32 ``()`` or ``[B]``."""
-        return jnp.where(self.params.max_steps > 0, self.params.max_steps, self._default_max_steps())
+        return _or_default(self.params.max_steps, self._default_max_steps())
 
     @property
     def time_limit(self) -> jax.Array:
-        with jax.ensure_compile_time_eval():  # known even if a stack is made in traced code
-            return self.max_steps
+        return self.max_steps
 
     def _default_max_steps(self) -> jax.Array:
         return self.steps_per_cell * self.size**2
@@ -261,6 +260,13 @@ class GridWorld(Task):
         clear = _transparent(state, _view.in_view(state.floor, state.agent))
         seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
         return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
+
+
+def _or_default(number: Any, default: Any) -> Any:
+    """Returns ``default`` in place of 0; by NumPy where both are known, as making an environment must use no device."""
+    if is_concrete(number) and is_concrete(default):
+        return np.where(np.asarray(number) > 0, number, default)
+    return jnp.where(number > 0, number, default)
 
 
 def cell(x: Any, y: Any) -> Any:

@@ -82,8 +82,8 @@ class MultiRoom(ObjectWorld):
     def num_doors(self) -> int:
         return self.num_rooms - 1
 
-    def _default_max_steps(self) -> jax.Array:
-        return jnp.asarray(20 * self.num_rooms, jnp.int32)
+    def _default_max_steps(self) -> Any:
+        return np.int32(20 * self.num_rooms)
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

@@ -1,14 +1,14 @@
 """Replace actions that the action mask forbids."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core import Environment, LaneWrapper, TimeStep, check_choice
+from jaxenv.core import LaneWrapper, TimeStep, check_choice
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
@@ -58,7 +58,7 @@ class MaskedActions(LaneWrapper):
         spec = self.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu" and spec.shape == ()):
             raise ValueError(f"MaskedActions: the action must be one bounded integer, got {spec}")
-        info = specs.unbatched(jax.eval_shape(_env_info_of, self.env, jax.random.key(0)))
+        info = specs.unbatched(jax.eval_shape(lambda state: self.env.env_info_of(state), self.env.start_shapes()[0]))
         mask = specs.Array((spec.num_values,), np.bool_)
         if info.get("action_mask") != mask:
             raise ValueError(f"MaskedActions: state_info must hold an action_mask {mask}, got {info}")
@@ -82,7 +82,3 @@ class MaskedActions(LaneWrapper):
         env_info = {**timestep.env_info, "action_was_illegal": own.illegal}
         own = Masked(timestep.env_info["action_mask"], own.illegal)
         return own, dataclasses.replace(timestep, env_info=env_info)
-
-
-def _env_info_of(env: Environment, key: jax.Array) -> dict[str, Any]:
-    return env.env_info_of(env.reset(key)[0])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jaxenv._util.checks import is_concrete
-from jaxenv._util.names import WORDS, did_you_mean, is_redefinition, unknown_keyword
+from jaxenv._util.names import did_you_mean, is_redefinition, meaning, unknown_keyword
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.tree._typed_keys import is_key
@@ -124,11 +124,10 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
     known = _known()
     if not isinstance(name, str):
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
-    if name not in known and WORDS.get(name) in known:
-        raise ValueError(f"{owner}: no wrapper {name!r}, use {WORDS[name]!r}")
     if name not in known:
-        hint = did_you_mean(name, known, otherwise=f"the wrappers are {', '.join(sorted(known))}")
-        raise ValueError(f"{owner}: no wrapper {name!r}, {hint} jaxenv.wrappers.register adds one of your own")
+        hint = did_you_mean(name, known, otherwise=f"the wrappers are {', '.join(sorted(known))};")
+        hint += " jaxenv.wrappers.register adds one of your own"
+        raise ValueError(f"{owner}: no wrapper {name!r}, {meaning(name, r'^use jaxenv.wrappers.') or hint}")
     return known[name]
 
 

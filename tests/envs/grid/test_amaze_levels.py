@@ -156,7 +156,10 @@ def test_levels_become_text_and_back():
         ("G>" + 12 * ".", "parse_levels: text 0, line 1 ...at most 13, got 14"),
         ("G\n>" + 12 * "\n.", "parse_levels: text 0 ...1 to 13 lines, got 14"),
         ("", "parse_levels: text 0 ...got 0"),
-        ([], "parse_levels: texts ...got none"),
+        ([], "parse_levels: texts ...got []"),
+        (3, "parse_levels: texts ...got 3"),
+        (["G>", 3], "parse_levels: texts ...got ['G>', 3]"),
+        (b"G>", "parse_levels: texts ...got b'G>'"),
     ],
 )
 def test_a_text_that_is_not_a_maze_raises(texts, message):

@@ -68,7 +68,8 @@ def test_smaller_grids_have_walls_on_the_right_and_below():
         ("Empty-5x5", "#####\n#>..#\n#..G.\n#####", "line 3, column 5 ...wall, #, ...got '.'"),
         ("Empty-5x5", ">.G", "line 1, column 1 ...wall, #, ...got '>'"),
         ("Empty-5x5", "#####\n#...#\n#..G#\n#####", "one agent, > v < ^, got none"),
-        ("Empty-5x5", [], "texts ...got none"),
+        ("Empty-5x5", [], "texts ...got []"),
+        ("Empty-5x5", 3, "texts ...got 3"),
         ("Fetch-5x5-N2", "###", "MiniGrid-Fetch-5x5-N2-v0: its levels have no text form"),
     ],
 )

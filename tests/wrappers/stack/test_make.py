@@ -1,6 +1,7 @@
 """``make`` and ``load``: limits, modes, evaluation, fixed starts and suites."""
 
 import importlib
+import subprocess
 import sys
 
 import jax
@@ -58,7 +59,10 @@ def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
         ({"id": ["A-v0"]}, r"id .*got \['A-v0'\]: jaxenv\.load takes several ids"),
         ({"id": Chain}, r"id .*Chain.*EnvSpec.*"),
         ({"params": 3}, r"MountainCar-v0: unknown keyword 'params', use the params.*; params.*"),
-        ({"batch_size": 3}, r"MountainCar-v0: unknown keyword 'batch_size', use num_envs; params.*"),
+        (
+            {"batch_size": 3},
+            r"MountainCar-v0: unknown keyword 'batch_size', use jaxenv.make\(..., num_envs=...\); params.*",
+        ),
         ({"mode": "test"}, r"make: mode .*got 'test'"),
     ],
 )
@@ -246,7 +250,9 @@ def test_modules_that_do_not_register_the_id_or_cannot_be_imported_are_errors(ho
 
 
 def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names_by_group():
-    with pytest.raises(ValueError, match=r"CartPole-v1: unknown keyword 'auto_reset'.*'autoreset'") as error:
+    with pytest.raises(
+        ValueError, match=r"CartPole-v1: unknown keyword 'auto_reset', use jaxenv.make\(..., autoreset=...\); "
+    ) as error:
         jaxenv.make("CartPole-v1", 4, auto_reset="same_step")
     for group in (
         "params: gravity, ",
@@ -260,8 +266,11 @@ def test_a_misspelt_option_of_make_is_refused_with_the_closest_one_and_all_names
     ("wrapper", "message"),
     [
         ("FrameStak", r"make: wrappers\[0\]: no wrapper 'FrameStak'.*'FrameStack'"),
-        ("FrameStackObservation", r"no wrapper 'FrameStackObservation', use 'FrameStack'$"),
-        ("LogWrapper", r"no wrapper 'LogWrapper', use 'EpisodeStatistics'$"),
+        ("FrameStackObservation", r"no wrapper 'FrameStackObservation', use jaxenv.wrappers.FrameStack$"),
+        ("LogWrapper", r"no wrapper 'LogWrapper', use jaxenv.wrappers.EpisodeStatistics$"),
+        ("RewardClip", r"no wrapper 'RewardClip', use jaxenv.wrappers.ClipReward$"),
+        ("RewardWrapper", r"no wrapper 'RewardWrapper', use jaxenv.wrappers.RewardWrapper, a base to subclass$"),
+        (("TimeLimit", {"max_episode_steps": 9}), r"'max_episode_steps', use TimeLimit\(env, duration=...\); its"),
         ("Nothing", r"wrappers\[0\]: no wrapper 'Nothing', the wrappers are ActionDelay"),
         (("FrameStack", {"n": 4}), r"wrappers\[0\]: FrameStack: unknown keyword 'n'; its arguments: num"),
         (("FrameStack", {"paddin": 4}), r"unknown keyword 'paddin'.*'padding'"),
@@ -378,3 +387,33 @@ def test_several_tasks_are_guarded_once_each():
 def test_tasks_that_do_not_fit_together_are_refused(ids, kwargs, message):
     with pytest.raises(ValueError, match=message):
         jaxenv.load(ids, 2, **kwargs)
+
+
+# --- devices ---------------------------------------------------------------------------------------------------------
+
+# After JAX has started its devices, the number of the CPU's can no longer be set, nor can processes be connected.
+MAKE_ALL = """
+import subprocess
+import sys
+import jax, jaxenv
+from tests.wrappers.catalogue import WRAPPERS
+
+made = {id: lambda id=id: jaxenv.make(id, 2) for id in jaxenv.ids()}
+made |= {name: lambda entry=entry: entry.wrapper(entry.env()) for name, entry in WRAPPERS.items()}
+for number, (name, make) in enumerate(made.items()):
+    make()
+    try:
+        jax.config.update("jax_num_cpu_devices", 3 + number % 2)
+    except RuntimeError:
+        sys.exit(f"{name} starts JAX's devices")
+jax.config.update("jax_num_cpu_devices", 3)
+print(len(made), jax.device_count("cpu"))
+"""
+
+
+def test_making_an_environment_or_a_wrapper_starts_no_device():
+    done = subprocess.run([sys.executable, "-c", MAKE_ALL], capture_output=True, text=True)
+    assert done.stderr == ""
+    count, devices = map(int, done.stdout.split())
+    assert count > len(jaxenv.ids()) + 60
+    assert devices == 3

@@ -117,7 +117,7 @@ def test_a_wrapper_may_be_given_by_name():
         ("Rescale", "did you mean 'RescaleAction'"),
         ("frame_stack", "did you mean 'FrameStack'"),
         ("specs", "the wrappers are .*ClipAction.*RescaleAction"),
-        ("RewardWrapper", "did you mean|the wrappers are"),
+        ("Wrapper", "did you mean|the wrappers are"),
     ],
 )
 def test_an_unknown_or_abstract_wrapper_is_refused_with_the_known_ones(name, hint):
