@@ -334,6 +334,10 @@ def _warn_of_long_episodes(owner: str, config: Config, env: jaxenv.Environment) 
 
 def _check_levels(config: Config, env: jaxenv.Environment) -> None:
     """Raises a ``ValueError`` unless ``env`` has the levels that the curriculum asks for; nothing is computed."""
+    owner = f"{config.owner}: curriculum {config.curriculum!r}"
+    if env.lanes_per_game > 1:
+        rule = "a level must belong to one lane, which its returns score"
+        raise ValueError(f"{owner}: {rule}, {env.lanes_per_game} lanes of {env} play one: use curriculum 'dr'")
 
     def make(key: jax.Array) -> Any:
         if config.curriculum == "paired":
@@ -345,4 +349,4 @@ def _check_levels(config: Config, env: jaxenv.Environment) -> None:
     try:
         jax.eval_shape(make, jax.random.key(0))
     except ValueError as fault:
-        raise ValueError(f"{config.owner}: curriculum {config.curriculum!r}: {fault}") from None
+        raise ValueError(f"{owner}: {fault}") from None

@@ -340,6 +340,14 @@ def test_an_update_that_is_shorter_than_the_time_limit_is_warned_of_with_both_nu
     ued.make_train(dataclasses.replace(config, curriculum="dr"), limited(11), eval_env)
 
 
+def test_levels_of_games_whose_agents_are_lanes_are_refused():
+    config, _, _ = make(curriculum="plr")
+    env, eval_env = (jaxenv.make("CoinGame-v0", lanes, wrappers=["AgentsAsLanes"]) for lanes in (LANES, 4))
+    with pytest.raises(ValueError, match=r"ued.Config: curriculum 'plr': a level .*2 lanes of .*AgentsAsLanes.*'dr'"):
+        ued.make_train(config, env, eval_env)
+    ued.make_train(dataclasses.replace(config, curriculum="dr"), env, eval_env)
+
+
 def test_a_task_without_mutations_is_refused_by_accel():
     config, _, _ = make(curriculum="accel")
     env, eval_env = (jaxenv.make("FrozenLake-v1", num_envs=lanes) for lanes in (LANES, 4))
