@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv._util.checks import check_integer, check_names
-from jaxenv._util.names import did_you_mean
+from jaxenv._util.names import did_you_mean, meaning
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout._policy import Policy
@@ -112,7 +112,7 @@ def _full_path(field: str) -> str:
     short, full = ([f.name for f in dataclasses.fields(cls)] for cls in (TimeStep, Experience))
     if head not in short + full:
         known = short + full[1:]
-        hint = did_you_mean(head, known, otherwise=f"the fields are {', '.join(known)}")
+        hint = meaning(head, r"timestep\.") or did_you_mean(head, known, f"the fields are {', '.join(known)}")
         raise ValueError(f"unroll: no field {field!r}, {hint}")
     return f"timestep.{field}" if head in short else field
 

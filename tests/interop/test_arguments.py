@@ -115,7 +115,7 @@ def test_a_game_is_refused_where_one_agent_is_exported_and_the_error_says_what_t
     export, fold = ONE_AGENT[name]
     for package in {"to_gymnax": ["gymnax"], "to_dm_env": ["dm_env"]}.get(name, []):
         imported(package)
-    monkeypatch.setattr(stable_baselines3, "_vec_env_class", lambda: None)
+    monkeypatch.setattr(stable_baselines3, "joined", lambda cls: cls)
     with pytest.raises(ValueError, match=rf"^{name}: env .*CoinGame.* has 2: {fold}use to_jaxmarl or to_pettingzoo$"):
         export("CoinGame-v0")
     with pytest.raises(ValueError, match=rf"^{name}: env .*ConnectFour.* has 2: put Opponent .*or use to_pettingzoo$"):

@@ -316,7 +316,7 @@ def test_all_fields_are_kept_by_default_and_none_for_an_empty_list():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (["obs"], r"no field 'obs'.*'observation'"),
+        (["obs"], r"no field 'obs', use timestep\.observation"),
         (["x"], "no field 'x', the fields are step_type, .*observation, .*env_info, action, policy_info"),
         ([""], "no field ''"),
         (["observation.sonar"], r"no 'sonar' here, the fields.* \['camera', 'speed'\]"),
