@@ -402,6 +402,16 @@ def check(choice: Choice) -> str:
                     f"{name} is that of the level", np.array_equal(shown, np.asarray(getattr(level_of(level), name)))
                 )
 
+    # Lanes without an assigned level start where they would without LevelReplay.
+    if choice.start.startswith("LevelReplay") and not BATCH & set(choice.wrappers):
+        wrappers = tuple(name for name in choice.wrappers if name != choice.start)
+        plain = stack(dataclasses.replace(choice, start="new levels", wrappers=wrappers))
+        free = np.repeat(~MASK, choice.lanes_per_game)
+        expected = _played(plain, plain.reset(key, number), actions, restarts)
+        _equal("lanes without a level", *(jax.tree.map(lambda x: x[:, free], found) for found in (expected, rows)))
+
+    _check_order(choice, jax.device_get(rows))
+
     # Returns are those of a model of one lane.
     if "RandomFirstEpisodeLength" not in choice.wrappers and (restarts or choice.mode):
         _check_returns(choice, env, jax.device_get(rows))
@@ -487,6 +497,33 @@ def _begins(choice: Choice, rows: Any) -> np.ndarray:
     kinds = np.asarray(rows.step_type).reshape(STEPS + 1, GAMES, -1)
     first = (kinds == 0).all(axis=2) & np.concatenate([np.ones((1, GAMES), bool), (kinds[:-1] != 0).any(axis=2)])
     return first | ((kinds == 2).all(axis=2) if choice.mode == "same_step" else False)
+
+
+def _check_order(choice: Choice, rows: Any) -> None:
+    """Checks that step types follow each other, that agents wait from their end on, and that games begin before theirs."""
+    before, kinds = rows.step_type[:-1], rows.step_type[1:]
+    if choice.mode == "same_step":
+        _require("no row is FIRST after a start", not np.any(kinds == 0) and not np.any(before[1:] == 0))
+    elif choice.mode or choice.lanes_per_game == 1:
+        _require("FIRST follows LAST", np.all(kinds[before == 2] == 0))
+        if choice.lanes_per_game == 1:
+            _require("only LAST is followed by FIRST", np.all(before[kinds == 0] == 2))
+        else:
+            gone = ~rows.env_info["agent_alive"]
+            _require("agents that left wait", not np.any(gone & (rows.step_type == 1)))
+            _require("agents that wait earn nothing", not np.any(rows.reward[gone & (rows.step_type == 0)]))
+    if choice.start in ("new levels", "level", "with_level"):
+        first = rows.step_type == 0
+        if choice.mode == "same_step":
+            first |= rows.step_type == 2
+        length, step = (rows.env_info[name].reshape(*first.shape, -1)[..., 0] for name in ("length", "step"))
+        _require("games begin before their end", np.all(step[first & ~_waiting(rows)] < length[first & ~_waiting(rows)]))
+
+
+def _waiting(rows: Any) -> np.ndarray:
+    """The rows of agents that left, bool [T, B]."""
+    alive = rows.env_info.get("agent_alive")
+    return ~alive if alive is not None and alive.ndim == 2 else np.zeros(rows.step_type.shape, bool)
 
 
 def _check_returns(choice: Choice, env: Any, rows: Any) -> None:
