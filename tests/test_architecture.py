@@ -1,6 +1,7 @@
 """Levels of imports, light imports, code over the whole batch, and docstrings of the public API."""
 
 import ast
+import collections
 import functools
 import inspect
 import pathlib
@@ -82,6 +83,18 @@ def test_modules_import_only_from_rooms_below():
                 if room != own and FLOOR[room] >= FLOOR[own]:
                     wrong.append(f"{'/'.join(parts(path))} imports {name}")
     assert not wrong
+
+
+# The lines of the package, comments and docstrings included. Whoever raises it says in the commit what that bought.
+BUDGET = 65_700
+
+
+def test_the_package_stays_within_its_budget_of_lines():
+    lines = collections.Counter()
+    for path, _ in sources():
+        lines[parts(path)[0]] += len(path.read_text().splitlines())
+    print(*(f"{count:6d} {room}" for room, count in lines.most_common()), sep="\n")
+    assert lines.total() <= BUDGET, f"{lines.total()} lines of {BUDGET}: {dict(lines.most_common())}"
 
 
 # Files of environments and wrappers that import private modules of other rooms, which no author needs.

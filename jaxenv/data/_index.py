@@ -19,11 +19,7 @@ Leaf = list[Any]
 
 
 def index_of(state: Any, config: Any) -> dict[str, Any]:
-    """Returns the index of a tree.
-
-    Raises:
-        ValueError: for a leaf that is not an array, or a config that JSON cannot hold.
-    """
+    """Returns the index of a tree."""
     if state is None:
         raise ValueError("save: state must be a tree of arrays, got None")
     check_arrays("save", "state", state)
@@ -48,11 +44,7 @@ def checked(index: Any) -> dict[str, Any]:
 
 
 def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, partial: bool) -> list[tuple[int, Leaf]]:
-    """Returns the leaves of the index that ``like`` asks for, each with its number in the checkpoint.
-
-    Raises:
-        ValueError: for the first leaf that differs, or a leaf of 64 bits that JAX would shorten.
-    """
+    """Returns the leaves of the index that ``like`` asks for, each with its number in the checkpoint."""
     targets = tree.flatten_with_path(like)[0]
     expected = [_describe(key_path, x) for key_path, x in targets]
     numbered = list(enumerate(index["leaves"]))

@@ -25,11 +25,7 @@ class TextForm(NamedTuple):
 
 
 def listed(texts: Any) -> list[str]:
-    """Returns the texts of several levels as a list; one text is one level.
-
-    Raises:
-        ValueError: for anything else than text or a sequence of texts, and for an empty one.
-    """
+    """Returns the texts of several levels as a list; one text is one level."""
     given = [texts] if isinstance(texts, str) else texts
     if not isinstance(given, list | tuple) or not given or not all(isinstance(text, str) for text in given):
         raise ValueError(f"parse_levels: texts must be one or several texts, got {texts!r}")
@@ -45,9 +41,6 @@ def read_cells(owner: str, text: str, characters: str, columns: int | None = Non
         characters: those that a text may have.
         columns: the most characters per line; ``None`` for no limit.
         rows: the most lines.
-
-    Raises:
-        ValueError: naming line, column, rule and character.
     """
     lines = text.strip().splitlines()
     if not lines or (rows is not None and len(lines) > rows):

@@ -11,11 +11,7 @@ from jaxenv.tree import Tree
 
 
 def field_paths(owner: str, fields: Any) -> tuple[str, ...]:
-    """Returns the dotted paths in ``fields``: one path, a sequence of them, or ``None`` for the whole tree (``("",)``).
-
-    Raises:
-        ValueError: for anything else, an empty sequence included; the message starts with ``owner``.
-    """
+    """Returns the dotted paths in ``fields``: one path, several, or ``None`` for the whole tree (``("",)``)."""
     if fields is None:
         return ("",)
     paths = (fields,) if isinstance(fields, str) else fields
@@ -40,9 +36,6 @@ def select(
         fields: see `field_paths`.
         kind: a noun phrase for the leaves that ``applies`` accepts, used in error messages.
         applies: whether a leaf is of the ``kind``.
-
-    Raises:
-        ValueError: for an invalid ``fields``, an unknown path, a path to a leaf of another kind, or no leaf at all.
     """
     leaves, structure = tree.flatten_with_path(values)
     numbers = structure.unflatten(range(len(leaves)))

@@ -29,11 +29,7 @@ _AT_START = (
 
 
 def lane_of(env: Any, owner: str, max_episode_steps: int | None) -> Any:
-    """Returns an environment of Gymnasium, dm_env or PettingZoo as one of Gymnasium, with a time limit around it.
-
-    Raises:
-        ValueError: for another object, or an environment whose spaces are not arrays of one shape.
-    """
+    """Returns an environment of Gymnasium, dm_env or PettingZoo as one of Gymnasium, with a time limit around it."""
     library = library_of(env)
     if library is None:
         kinds = "a gymnasium.Env, a dm_env.Environment or a game of PettingZoo"

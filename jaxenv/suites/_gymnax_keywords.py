@@ -17,9 +17,6 @@ def split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], 
     Returns:
         The options, constructor arguments and params that determine a spec, as sorted pairs of name and value; and the
         values of the other params.
-
-    Raises:
-        ValueError: for an unknown keyword, listing the valid ones, or an invalid value.
     """
     check_id(id)
     owner, spec_params = f"gymnax:{id}", _gymnax_tasks.SPEC_PARAMS.get(id, ())

@@ -25,12 +25,7 @@ _DPI = 100
 
 
 def picture(owner: str, env: Any, env_state: Tree, observation: Tree, params: Tree, size: tuple[int, int]) -> jax.Array:
-    """Renders all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host.
-
-    Raises:
-        ImportError: without pygame, for the environments that Gymnasium draws.
-        ValueError: if gymnax does not draw the environment.
-    """
+    """Renders all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host."""
     if env.name not in _DRAWINGS:
         raise ValueError(
             f"render: {owner} has no picture: gymnax draws {', '.join(sorted(_DRAWINGS))}; "

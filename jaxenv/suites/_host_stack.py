@@ -35,11 +35,7 @@ class Options(NamedTuple):
 
 
 def split_keywords(owner: str, num_envs: Any, keywords: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
-    """Splits the options off the keywords of ``load``; the rest is for the other library.
-
-    Raises:
-        ValueError: for an option that an engine cannot follow.
-    """
+    """Splits the options off the keywords of ``load``; the rest is for the other library."""
     for name, why in _OWN.items():
         if keywords.get(name) is not None:
             raise ValueError(f"{owner}: {name} must be left out, {why}, got {keywords[name]!r}")
@@ -61,11 +57,7 @@ def split_keywords(owner: str, num_envs: Any, keywords: Mapping[str, Any]) -> tu
 def process_engine(
     owner: str, num_envs: int | None, limit: int | None, make: Callable[..., Any], mode: Any, timeout: Any, context: Any
 ) -> GymnasiumEngine:
-    """Makes the engine of lanes that ``make`` makes, in processes if ``mode``, its vectorization, is ``"async"``.
-
-    Raises:
-        ValueError: for an option of worker processes that they cannot follow.
-    """
+    """Makes the engine of lanes that ``make`` makes, in processes if ``mode``, its vectorization, is ``"async"``."""
     check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
     if not (is_real(timeout) and 0 < timeout < math.inf):
         raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")

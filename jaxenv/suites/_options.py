@@ -34,11 +34,7 @@ def arguments_of(function: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
 
 
 def checked_option(owner: str, name: str, value: Any, default: Any) -> Any:
-    """Checks a constructor argument against the type of its default; returns it in hashable form.
-
-    Raises:
-        ValueError: if it cannot be hashed or has another type than a default that is a number, a bool or text.
-    """
+    """Checks a constructor argument against the type of its default; returns it in hashable form."""
     frozen = freeze(value)
     try:
         hash(frozen)

@@ -25,9 +25,6 @@ class Game(gymnasium.Env):  # type: ignore[name-defined]
 
     Attributes:
         jaxenv_agents: the ``possible_agents``, and whether they move in turns; an engine knows a game by it.
-
-    Raises:
-        ValueError: for a game whose agents or spaces are not arrays of one shape.
     """
 
     turns = False

@@ -132,9 +132,6 @@ def load_task(
 
     ``single`` builds one configuration from the suite's id and options, the same object for equal arguments.
     ``constructor`` has the arguments of the suite's constructor by name, with their defaults.
-
-    Raises:
-        ValueError: for an unknown keyword, listing the valid ones, or an invalid value.
     """
     owner = f"{suite}:{name}"
     of_stack = {key: value for key, value in kwargs.items() if key in OPTIONS}

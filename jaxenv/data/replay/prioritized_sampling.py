@@ -41,9 +41,6 @@ class PrioritizedSampling(Sampling):
         exponent: alpha in the paper, at least 0; 0 makes all windows equally likely.
         length: L, rows in a window.
         epsilon: at least 0; above 0 a window whose error is 0 can be drawn again.
-
-    Raises:
-        ValueError: for an argument out of range.
     """
 
     exponent: float

@@ -37,9 +37,6 @@ def parse_levels(texts: str | Sequence[str], size: int = 13) -> MazeLevel:
     Args:
         texts: one or several mazes. White space around a text is left out.
         size: N, the number of cells per side.
-
-    Raises:
-        ValueError: for a text that is not a maze; it names text, line, column, rule and character.
     """
     check_integer("parse_levels", "size", size, 2, LARGEST)
     parsed = [_parsed(text, size, f"parse_levels: text {i}") for i, text in enumerate(listed(texts))]

@@ -70,12 +70,7 @@ class Layout:
 
 @functools.lru_cache(maxsize=64)
 def parse(layout: str) -> Layout:
-    """Returns the kitchen of a name in `LAYOUTS`, or of a text with a line per row.
-
-    Raises:
-        ValueError: for an unknown name or symbol, rows of different length, more than 64 cells, a border that is not
-            closed, and anything but one cook 0 and one cook 1.
-    """
+    """Returns the kitchen of a name in `LAYOUTS`, or of a text with a line per row."""
 
     def check(valid: bool, rule: str) -> None:
         if not valid:
