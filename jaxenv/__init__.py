@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from jaxenv._util.version import __version__ as __version__
 
 if TYPE_CHECKING:  # the public names: type checkers read this block, and so does `_homes`
+    from jaxenv import canvas as canvas
+    from jaxenv import core as core
     from jaxenv import data as data
     from jaxenv import envs as envs
+    from jaxenv import interop as interop
     from jaxenv import random as random
     from jaxenv import rollout as rollout
     from jaxenv import specs as specs
@@ -71,7 +74,7 @@ else:
         raise AttributeError(explained(message, name, r"\bjaxenv\."), name=name)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_homes()})
+        return sorted({*_homes(), "__version__"})
 
     @functools.cache
     def _homes() -> dict[str, str]:

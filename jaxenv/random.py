@@ -37,6 +37,12 @@ from jaxenv._util.names import explained
 from jaxenv._util.xla import in_one_kernel, separate_if_one_lane
 from jaxenv.tree._typed_keys import is_key
 
+__all__ = [
+    "Clock", "KeyWords", "Shape", "Stream", "bernoulli", "bits", "categorical", "check_lane_keys", "check_one",
+    "check_typed", "exponential", "fold_in", "high_product", "integers", "jax_keys", "lane_words", "normal",
+    "permutation", "reseed", "separate_bits", "separate_uniforms", "stream", "threefry2x32", "uniform", "unit",
+]  # fmt: skip
+
 Shape: TypeAlias = tuple[int, ...]
 KeyWords: TypeAlias = tuple[jax.Array, jax.Array]
 
@@ -530,3 +536,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(explained(message, name, r"\brandom\."), name=name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -500,7 +500,7 @@ def _begins(choice: Choice, rows: Any) -> np.ndarray:
 
 
 def _check_order(choice: Choice, rows: Any) -> None:
-    """Checks that step types follow each other, that agents wait from their end on, and that games begin before theirs."""
+    """Checks that step types follow each other, that agents who left wait, and that games begin before their end."""
     before, kinds = rows.step_type[:-1], rows.step_type[1:]
     if choice.mode == "same_step":
         _require("no row is FIRST after a start", not np.any(kinds == 0) and not np.any(before[1:] == 0))
@@ -517,7 +517,8 @@ def _check_order(choice: Choice, rows: Any) -> None:
         if choice.mode == "same_step":
             first |= rows.step_type == 2
         length, step = (rows.env_info[name].reshape(*first.shape, -1)[..., 0] for name in ("length", "step"))
-        _require("games begin before their end", np.all(step[first & ~_waiting(rows)] < length[first & ~_waiting(rows)]))
+        first &= ~_waiting(rows)
+        _require("games begin before their end", np.all(step[first] < length[first]))
 
 
 def _waiting(rows: Any) -> np.ndarray:

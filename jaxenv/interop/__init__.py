@@ -46,10 +46,12 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
+        if f"{__name__}.{name}" in _MODULES.values() and not name.startswith("_"):
+            return importlib.import_module(f"{__name__}.{name}")
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}, it has {', '.join(__all__)}")
         return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *(module.rpartition(".")[2] for module in _MODULES.values())})
+    return __all__

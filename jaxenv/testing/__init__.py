@@ -1,6 +1,6 @@
 """Checks of environments and wrappers, and toy environments with predictable rows."""
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from jaxenv._util.names import explained as _explained
 from jaxenv.testing._check_env import check_env as check_env
@@ -18,8 +18,8 @@ from jaxenv.testing.properties import ALLOWED_OPT_OUTS as ALLOWED_OPT_OUTS
 from jaxenv.testing.properties import PROPERTIES as PROPERTIES
 from jaxenv.testing.report import Report as Report
 
-if not TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> _typing.Any:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(_explained(message, name, "^use (chex|jaxenv.testing)"), name=name)

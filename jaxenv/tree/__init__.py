@@ -28,6 +28,13 @@ from jaxenv._util.checks import (
 from jaxenv._util.names import missing_attribute
 from jaxenv.tree import _export
 
+__all__ = [
+    "Grouped", "Shared", "Static", "Tree", "child_names", "detach", "expand", "flatten", "flatten_with_path",
+    "gather", "get_field", "is_shared", "key_leaf", "lanes_leaf", "leaf", "number_dtype", "path_name",
+    "rebuild", "register_unchecked", "select_fields", "set_field", "shared_leaf", "static", "strong", "struct",
+    "structure", "transform_field", "vary_like", "where", "zeros",
+]  # fmt: skip
+
 Tree: TypeAlias = Any
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -442,3 +449,7 @@ def _select(node: Any, paths: list[list[str]], what: str) -> Any:
 def path_name(path: tuple[Any, ...]) -> str:
     """Formats a key path from ``jax.tree_util`` as dotted text: ``observation.camera``."""
     return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,6 @@
 """Wrappers, which change the behaviour of the environment inside them, and the bases to write them with."""
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from jaxenv._util.names import explained as _explained
 from jaxenv.core._observation import map_observation as map_observation
@@ -96,8 +96,8 @@ from jaxenv.wrappers.stack._wrapper_data import to_data as to_data
 
 _add_library(globals())
 
-if not TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> _typing.Any:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(_explained(message, name, r"^use jaxenv\.wrappers\."), name=name)
