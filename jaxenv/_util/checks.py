@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Sequence
 from typing import Any
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 

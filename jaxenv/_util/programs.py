@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
-import jax
+import jax.core
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive

@@ -69,7 +69,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def add_options(command: argparse._ActionsContainer, *names: str, **changes: Any) -> None:
     """Adds options; ``changes`` are arguments of ``add_argument`` that differ from those that commands share."""
     for name in names:
-        options = _OPTIONS.get(name, {}) | changes
+        options: dict[str, Any] = _OPTIONS.get(name, {}) | changes
         if "action" not in options and (kind := _TYPES.get(options.get("metavar", ""))):
             options = {"type": kind} | options
         command.add_argument(name, **options)

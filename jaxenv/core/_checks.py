@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import is_dataclass
 from typing import Any
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, dataclass_transform
 
-import jax
+import jax.core
 import jax.numpy as jnp
 
 from jaxenv import tree

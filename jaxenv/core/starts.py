@@ -87,7 +87,8 @@ def next_episodes(clock: Clock) -> Starts:
 
 def shapes_of_starts(num_lanes: int) -> Starts:
     """Returns the shapes of the starts of ``num_lanes`` episodes, for ``jax.eval_shape``."""
-    word, number = (jax.ShapeDtypeStruct((num_lanes,), dtype) for dtype in (np.uint32, np.int32))  # type: Any, Any
+    word: Any = jax.ShapeDtypeStruct((num_lanes,), np.uint32)
+    number: Any = jax.ShapeDtypeStruct((num_lanes,), np.int32)
     return Starts((word, word), number, number)
 
 

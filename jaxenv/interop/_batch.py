@@ -246,6 +246,6 @@ def _has_dtype(x: Any, kind: Any) -> bool:
 
 def _shown(x: Any) -> str:
     if hasattr(x, "dtype") or isinstance(x, bool | int | float):
-        dtype = x.dtype if hasattr(x, "dtype") else jnp.result_type(x)
+        dtype: Any = x.dtype if hasattr(x, "dtype") else jnp.result_type(x)
         return f"{dtype}{list(jnp.shape(x))}"
     return f"a {type(x).__name__}"

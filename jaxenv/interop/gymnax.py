@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 

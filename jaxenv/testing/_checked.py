@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any, ClassVar
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import checkify

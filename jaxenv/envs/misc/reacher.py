@@ -104,9 +104,10 @@ class Reacher(Task):
         n, size = self.num_joints, 0.08 * self.num_joints
         canvas = canvas.view((-n, n), (-n, n), margin=0.07)
         canvas = canvas.disc(*state.goal, 0.6 * size, GREEN).ring(*state.goal, 1.4 * size, 0.4 * size, GREEN)
-        points = [(jnp.zeros_like(state.goal[0]),) * 2]
+        points = [(jnp.zeros_like(state.goal[0]), jnp.zeros_like(state.goal[0]))]
         for angle in state.angles:
-            points.append(tuple(x + step for x, step in zip(points[-1], turn(1.0, 0.0, angle), strict=True)))
+            (x, y), (right, up) = points[-1], turn(1.0, 0.0, angle)
+            points.append((x + right, y + up))
         canvas = canvas.disc(0, 0, size, INK).path(points, 1.3 * size, INK)
         for point, angle, rate in zip(points, state.angles, state.rates, strict=False):
             canvas = canvas.disc(*point, 0.4 * size, PAPER)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
