@@ -14,7 +14,8 @@ _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(_CACHE)))
+# Processes that tests start read the variable, so no command writes to the user's cache folder.
+jax.config.update("jax_compilation_cache_dir", os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE)))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jaxenv
+from jaxenv.cli._cache import keep_programs
 from jaxenv.cli._parser import Parser
 from jaxenv.cli._signals import quit_process
 
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         signal.signal(signal.SIGINT, quit_process)
         sys.path.append("")  # finds the caller's environments: `jaxenv show my_module:Hover-v0`
+        keep_programs()
     try:
         try:
             args = make_parser().parse_args(argv)

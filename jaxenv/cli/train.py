@@ -68,6 +68,8 @@ def add(command: Parser) -> None:
         "background (default: the folder's, npz for a new one)"
     )
     command.add_argument("--checkpoint-format", choices=_checkpoints.FORMATS, help=checkpoint_format)
+    no_cache = "compile again, and keep no compiled programs for later runs"
+    command.add_argument("--no-cache", action="store_true", help=no_cache)
     films = "write a film of the policy after every N evaluations, to films/ in the folder"
     add_options(command, "--film-every", metavar="N", help=films)
     command.add_argument("--tensorboard", action="store_true", help="write metrics to tensorboard/ in the folder")
@@ -88,6 +90,8 @@ def run(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     curve: list[dict[str, Any]] = []
     simulate_devices(args.devices)
+    if args.no_cache:
+        jax.config.update("jax_enable_compilation_cache", False)
     try:
         from jaxenv.training import seeds
 
