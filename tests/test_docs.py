@@ -13,6 +13,7 @@ import pathlib
 import re
 import shlex
 import sys
+import tomllib
 import types
 from typing import NamedTuple
 
@@ -122,6 +123,12 @@ def test_code_that_is_shown_only_compiles_and_has_a_reason(page):
         compile(code, page, "exec")
     count, reason = SHOWN_ONLY.get(page, (0, "all of its code runs"))
     assert len(shown) == count, reason
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_no_page_depends_on_the_address_of_the_repository(file):
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert not [url for url in urls.values() if url.rstrip("/") in FILES[file].read_text()]
 
 
 @pytest.mark.parametrize("file", sorted(FILES.keys() - {"CHANGELOG.md"}))
