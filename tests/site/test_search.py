@@ -23,15 +23,11 @@ FIRST = {
     "glossary": "glossary.html",
     "nan": "howto/debug-nan.html",
     "license": "faq.html#what-is-the-license",
-    "world models": "scope.html",
     "offline": "scope.html",
     "imitation": "scope.html",
-    "language environments": "scope.html",
     "robotics": "scope.html",
     "populations": "scope.html",
-    "several GPUs": "scope.html",
     "transformer policies": "scope.html#transformer-policies",
-    "checkpoints in the middle of a jit": "scope.html#checkpoints-in-the-middle-of-a-jit",
 }
 
 

@@ -130,6 +130,35 @@ def test_the_wrappers_of_other_libraries_in_the_documentation_lead_to_ours():
     assert not [name for name in found if found[name].isdisjoint(words[name])]
 
 
+MIGRATION = sorted((pathlib.Path(__file__).parents[2] / "docs" / "migrate").glob("*.md"))
+PAGE_OF = {
+    "ALF": "alf", "TF-Agents": "tf-agents", "DI-engine": "di-engine", "Gym": "gym-wrappers", "JaxMARL": "jaxmarl",
+    "jaxued": "jaxued",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", MIGRATION, ids=lambda page: page.stem)
+def test_the_names_of_jaxenv_in_a_migration_page_exist(page):
+    for name in sorted(set(re.findall(r"`[^`\n]*?\b(jaxenv(?:\.\w+)+)", page.read_text()))):
+        assert _found(jaxenv, name.split(".")[1:]) is not None
+
+
+@pytest.mark.parametrize("library", PAGE_OF)
+def test_a_migration_page_has_the_names_of_its_library(library):
+    rows = re.findall(r"^\| (.*?) \|", (MIGRATION[0].parent / f"{PAGE_OF[library]}.md").read_text(), re.MULTILINE)
+    shown = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert shown >= LIBRARIES[library].keys()
+
+
+def _found(found, parts):
+    for part in parts:
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            found = importlib.import_module(f"{found.__name__}.{part}")
+    return found
+
+
 @pytest.mark.parametrize("suite", [*SUITES])
 def test_the_ids_of_a_suite_are_those_that_it_has(suite):
     listed = table()["ids"][suite]
