@@ -69,7 +69,7 @@ def test_a_learner_of_one_agent_refuses_a_game_of_two():
 
 def test_evaluations_of_half_a_game_are_refused_by_the_name_of_the_setting():
     config = ppo.Config(env_id="SimpleReference-mpe", wrappers=("AgentsAsLanes",), num_eval_episodes=9)
-    with pytest.raises(ValueError, match=r"AgentsAsLanes: .*got 9 lanes.*ppo: .*num_eval_episodes = 9"):
+    with pytest.raises(ValueError, match=r"AgentsAsLanes.*got 9 lanes.*ppo: .*num_eval_episodes = 9"):
         ppo.make_train(config)
 
 

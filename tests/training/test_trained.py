@@ -262,7 +262,7 @@ def test_render_films_the_policy_of_a_run(run, tmp_path, capsys):
     [
         ((), "the following arguments are required: ID"),
         (("CartPole-v1", "--policy-seed", "1"), "argument --policy-seed: it is for the folder of a run, got CartPole"),
-        (("Pendulum-v1", "--run", "RUN"), ", give the folder in place of ID"),
+        (("Pendulum-v1", "--run", "RUN"), ", use the folder in place of ID"),
         (("RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
     ],
 )
