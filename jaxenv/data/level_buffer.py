@@ -48,9 +48,6 @@ class LevelBuffer:
         temperature: above 0; the lower, the more often the highest scores are drawn.
         staleness: the staleness coefficient, in [0, 1].
 
-    Raises:
-        ValueError: for an argument out of range.
-
     >>> import jax, jax.numpy as jnp
     >>> buffer = LevelBuffer(capacity=2)
     >>> levels = {"goal": jnp.array([[0, 1], [3, 2], [5, 5]])}

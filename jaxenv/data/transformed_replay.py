@@ -23,9 +23,6 @@ class TransformedReplay:
         replay: the buffer.
         transformer: a data transformer, or a list of them for `transformers.create`.
 
-    Raises:
-        ValueError: if one of the two is something else, or for transformers in an invalid order.
-
     >>> import jax, jaxenv
     >>> from jaxenv.data import Replay, transformers
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.Counting([9], num_envs=2))

@@ -9,6 +9,9 @@ A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks
 - ``_options``: constructor arguments as keywords of ``load``;
 - ``_params`` and ``_spaces``: structs of params, calls with params per lane, and specs from spaces;
 - ``_host``, ``_engine`` and ``_host_stack``: the environment, its engine and its stack outside JAX.
+
+``load`` raises an ``ImportError`` if the library is not installed, and a ``ValueError`` for an unknown name or keyword,
+listing the valid ones, or for an invalid value.
 """
 
 from jaxenv.suites import brax as brax

@@ -49,10 +49,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
         num_envs: the number of lanes that ``reset(key)`` makes.
         **kwargs: keywords of `jaxenv.make`; arguments of Brax's constructor, such as ``backend="generalized"``.
             ``max_episode_steps``, 1000 by default, is Brax's ``episode_length``.
-
-    Raises:
-        ImportError: if Brax is not installed.
-        ValueError: for an unknown name or keyword, listing the valid ones, or for an invalid value.
     """
     check_known("brax", name, _brax()._envs)
     if "episode_length" in kwargs:

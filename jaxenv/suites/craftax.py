@@ -60,10 +60,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
         **kwargs: keywords of `jaxenv.make`; fields of Craftax's ``EnvParams``, which are params; fields of its
             ``StaticEnvParams`` and ``fractal_noise_angles``, which are options. ``max_episode_steps`` is Craftax's
             ``max_timesteps``.
-
-    Raises:
-        ImportError: if Craftax is not installed.
-        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
     """
     check_known("craftax", name, ids())
     if "max_timesteps" in kwargs:

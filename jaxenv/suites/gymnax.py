@@ -62,10 +62,6 @@ def load(
             the id's own.
         **kwargs: keywords of `jaxenv.make`; arguments of gymnax's constructor; fields of gymnax's ``EnvParams``, one
             number or ``[num_envs]`` for one per lane. ``max_episode_steps`` is gymnax's ``max_steps_in_episode``.
-
-    Raises:
-        ImportError: if gymnax is not installed.
-        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
     """
     owner = f"gymnax:{name}"
     stack_kwargs = {key: value for key, value in kwargs.items() if key in OPTIONS}

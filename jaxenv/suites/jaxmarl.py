@@ -83,10 +83,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
         **kwargs: keywords of `jaxenv.make`; arguments of JaxMARL's constructor, such as ``num_agents``. A ``layout`` of
             overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the time limit unless
             ``max_episode_steps`` is given.
-
-    Raises:
-        ImportError: if JaxMARL is not installed.
-        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
     """
     return load_task("jaxmarl", single, name, num_envs, _constructor(name), kwargs)
 

@@ -87,10 +87,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
         num_envs: the number of lanes that ``reset(key)`` makes; by default those of one game.
         **kwargs: keywords of `jaxenv.make`; arguments of Jumanji's constructor, such as ``generator`` and
             ``reward_fn``. ``max_episode_steps`` is Jumanji's ``time_limit``.
-
-    Raises:
-        ImportError: if Jumanji is not installed.
-        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
     """
     if "time_limit" in kwargs and name not in _TERMINAL_HORIZON:
         rule = "time_limit is the time limit, pass max_episode_steps to load"

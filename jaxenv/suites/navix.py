@@ -60,10 +60,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
         num_envs: the number of lanes that ``reset(key)`` makes.
         **kwargs: keywords of `jaxenv.make`; keywords of ``navix.make``, such as ``observation_fn``. ``max_steps``, 100
             by default, is the time limit unless ``max_episode_steps`` is given.
-
-    Raises:
-        ImportError: if NAVIX is not installed.
-        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
     """
     check_known("navix", name, _navix().registry())
     return load_task("navix", single, name, num_envs, _ARGUMENTS, kwargs)

@@ -57,10 +57,6 @@ def load(name: str, /, num_envs: int | None = None, *, opponent: Any = "self", *
             ``opponent(observation, mask, key)`` of one lane returns an action, one integer, given the player's
             observation and legal actions, bool ``[n]``.
         **kwargs: keywords of `jaxenv.make`.
-
-    Raises:
-        ImportError: if Pgx is not installed.
-        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid opponent.
     """
     if opponent not in ("random", "self") and not callable(opponent):
         rule = "opponent must be 'random', 'self' or a function (observation, mask, key)"

@@ -57,10 +57,6 @@ def load(name: str, /, num_envs: int | None = None, *, ruleset: Any = None, **kw
             ruleset per lane. They become the params ``goal``, ``rules`` and ``init_tiles``.
         **kwargs: keywords of `jaxenv.make`; fields of the suite's ``EnvParams``. ``max_steps`` scales rewards, and is
             the time limit unless ``max_episode_steps`` is given.
-
-    Raises:
-        ImportError: if XLand-MiniGrid is not installed.
-        ValueError: for an unknown id or keyword, listing the valid ones, or for an invalid value.
     """
     built = single(name, ())
     fields = {f.name: getattr(built.env_params, f.name) for f in dataclasses.fields(built.env_params)}

@@ -1,4 +1,8 @@
-"""Wrappers, which change the behaviour of the environment inside them, and the bases to write them with."""
+"""Wrappers, which change the behaviour of the environment inside them, and the bases to write them with.
+
+Constructors raise a ``ValueError`` that names wrapper, argument, rule and value. A wrapper lists under
+``Raises`` only what its description and arguments do not tell.
+"""
 
 import typing as _typing
 

@@ -46,9 +46,6 @@ class Replay:
             the memory. Rows are added and read as before.
         sampling: how to choose windows: `UniformSampling` or `PrioritizedSampling`.
 
-    Raises:
-        ValueError: for an argument out of range.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two(num_envs=4))
     >>> policy, replay = jaxenv.rollout.random_policy(env), Replay(capacity=100, num_envs=4)
@@ -162,9 +159,6 @@ class Replay:
 
         With ``keep=1`` the last row before the call is followed by the next row added, so that no transition between
         two unrolls is lost.
-
-        Raises:
-            ValueError: if ``keep`` is not in 0 .. ``capacity``.
         """
         span = self._span("clear", state)
         check_integer("Replay.clear", "keep", keep, 0, self.capacity)

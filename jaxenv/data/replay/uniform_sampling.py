@@ -26,10 +26,7 @@ class UniformSampling(Sampling):
         recent_fraction: fraction of the batch that is drawn from the newest windows only. These windows come first in
             the batch. While a lane has at most ``recent_rows / recent_fraction`` windows, all are drawn alike, which
             includes the newest often enough.
-        recent_rows: the number of newest windows of each lane that this fraction is drawn from.
-
-    Raises:
-        ValueError: for an argument out of range, or one of the two without the other.
+        recent_rows: the number of newest windows of each lane that this fraction is drawn from. Both are 0 or neither.
     """
 
     recent_fraction: float = 0.0

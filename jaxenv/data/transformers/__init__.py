@@ -1,4 +1,7 @@
-"""Data transformers change the rows that policies and learners see; the stored rows stay raw."""
+"""Data transformers change the rows that policies and learners see; the stored rows stay raw.
+
+Constructors raise a ``ValueError`` that names transformer, argument, rule and value.
+"""
 
 from jaxenv.data.transformers.frame_stacker import FrameStacker as FrameStacker
 from jaxenv.data.transformers.hindsight import Hindsight as Hindsight

@@ -29,9 +29,6 @@ class ImageScale(RowTransformer):
         low: the value of 0, finite.
         high: the value of 255, greater than ``low``.
         fields: dotted paths of the uint8 parts of the observation to map; ``None`` for every uint8 array.
-
-    Raises:
-        ValueError: for other limits, an unknown field, one that is not uint8, or an observation without a uint8 array.
     """
 
     low: float = -1.0
@@ -80,9 +77,6 @@ class ObservationNormalizer(Normalizer):
         mode: ``"adaptive"``, ``"window"`` or ``"exponential"``: see `Normalizer`, also for the other options.
         update: ``"rollout"``, ``"replay"`` or ``"never"``.
         fields: dotted paths of the float parts of the observation to normalise; ``None`` for all float arrays.
-
-    Raises:
-        ValueError: for an option out of range, an unknown field, or an observation without a float array.
     """
 
     fields: str | tuple[str, ...] | None = None

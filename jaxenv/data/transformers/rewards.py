@@ -80,9 +80,6 @@ class RewardClipping(RewardTransformer):
         low: a finite number, or for a vector reward one per component.
         high: a finite number, or one per component; at least ``low``.
 
-    Raises:
-        ValueError: for limits that are not finite, out of order, or of another shape than the reward.
-
     >>> import numpy as np
     >>> RewardClipping(-1, 1).reward(np.array([-3, 0.5, 5], np.float32)).tolist()
     [-1.0, 0.5, 1.0]
@@ -114,9 +111,6 @@ class RewardScaling(RewardTransformer):
 
     Args:
         scale: a finite number other than 0 in float32, or for a vector reward one per component.
-
-    Raises:
-        ValueError: for a ``scale`` that is 0, not finite, or of another shape than the reward.
     """
 
     scale: Any
@@ -143,9 +137,6 @@ class RewardShifting(RewardTransformer):
 
     Args:
         bias: a finite number, or for a vector reward one per component.
-
-    Raises:
-        ValueError: for a ``bias`` that is not finite, or of another shape than the reward.
     """
 
     bias: Any
@@ -171,9 +162,6 @@ class RewardFunction(RewardTransformer):
         fn: a function of a batch of rewards, ``[B]`` or ``[B, R]``, that treats lanes independently. Its result, of
             one of these shapes, is cast to float32.
         spec: float32 spec of one lane's result, to declare bounds. They must include 0, the reward of FIRST rows.
-
-    Raises:
-        ValueError: if the result does not lead with the lanes, or ``spec`` does not fit it.
     """
 
     fn: Callable[[jax.Array], Any]
@@ -206,9 +194,6 @@ class RewardNormalizer(Normalizer):
         mode: ``"adaptive"``, ``"window"`` or ``"exponential"``: see `Normalizer`, also for the other options.
         update: ``"rollout"``, ``"replay"`` or ``"never"``.
         centre: whether to subtract the mean.
-
-    Raises:
-        ValueError: for an option out of range, or rows without reward.
     """
 
     centre: bool = False

@@ -19,9 +19,6 @@ class Untransformed(RowTransformer):
         fields: fields to keep: dotted paths in a TimeStep, such as ``("reward", "observation.camera")``; ``None``
             for the whole row.
 
-    Raises:
-        ValueError: for an unknown field.
-
     >>> from jaxenv import TimeStep
     >>> state, row = Untransformed(("reward",)).transform_timestep((), TimeStep(step_type=1, reward=5.0))
     >>> row

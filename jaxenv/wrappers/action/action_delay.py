@@ -24,9 +24,6 @@ class ActionDelay(LaneWrapper):
         env: any environment.
         delay: number of steps, at least 0. The queue, ``[B, delay, ...]`` for every leaf, is part of the state.
 
-    Raises:
-        ValueError: if ``delay`` is below 0.
-
     >>> import jaxenv
     >>> env = ActionDelay(jaxenv.spec("CartPole-v1").make(), 2)
     >>> env.reset(jax.random.key(0))[0].own.tolist()

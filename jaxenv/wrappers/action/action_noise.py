@@ -26,9 +26,6 @@ class ActionNoise(LaneWrapper):
         sigma: standard deviation of a draw, in units of the action: one number, or one per lane.
         past_weight: weight of the previous draw, at least 0; with 0 the noise of every step is independent.
 
-    Raises:
-        ValueError: if ``sigma`` or ``past_weight`` is negative, or if no leaf of the action is continuous.
-
     >>> import jaxenv
     >>> env = ActionNoise(jaxenv.spec("Pendulum-v1").make(), 0.1)
     >>> env.action_spec()

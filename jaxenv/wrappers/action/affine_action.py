@@ -22,9 +22,6 @@ class AffineAction(ActionWrapper):
         minimum: the agent's lower bound for every leaf: a number, or a nested tuple that broadcasts to the leaf.
         maximum: the agent's upper bound, above ``minimum`` everywhere.
 
-    Raises:
-        ValueError: if no leaf is continuous, if one has infinite bounds, or if ``minimum`` is not below ``maximum``.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AffineAction(jaxenv.spec("Pendulum-v1").make(), 0, 4)
     >>> env.action(np.array([[0.0], [1.0], [5.0]], np.float32)).tolist()

@@ -17,9 +17,6 @@ class NormalizeAction(AffineAction):
         env: an environment whose action has continuous leaves, all with finite bounds.
         clip: clip to [-1, 1] first; otherwise values out of range map out of range.
 
-    Raises:
-        ValueError: if no leaf is continuous, or if one has infinite bounds.
-
     >>> import jaxenv, numpy as np
     >>> env = jaxenv.wrappers.NormalizeAction(jaxenv.spec("Pendulum-v1").make())
     >>> env.action(np.array([[-1.0], [0.5], [2.0]], np.float32)).tolist()

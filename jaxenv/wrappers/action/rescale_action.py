@@ -16,9 +16,6 @@ class RescaleAction(AffineAction):
         minimum: the agent's lower bound: a number, or a nested tuple in the action's shape.
         maximum: the agent's upper bound, above ``minimum`` everywhere.
 
-    Raises:
-        ValueError: if the action is not one bounded continuous array, or if ``minimum`` is not below ``maximum``.
-
     >>> import jaxenv, numpy as np
     >>> env = jaxenv.wrappers.RescaleAction(jaxenv.spec("Pendulum-v1").make(), 0, 1)
     >>> env.action_spec()

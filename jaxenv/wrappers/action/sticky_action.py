@@ -34,9 +34,6 @@ class StickyAction(LaneWrapper):
         probability: probability of a repetition in [0, 1): one number, or one per lane.
         duration: steps per repetition: a number, or (least, most) to draw from uniformly, both included.
 
-    Raises:
-        ValueError: for a probability outside [0, 1), or durations below 1 or out of order.
-
     >>> import jaxenv
     >>> env = StickyAction(jaxenv.spec("CartPole-v1").make(), 0.25)
     >>> repr(env)

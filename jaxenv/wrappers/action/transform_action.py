@@ -20,9 +20,6 @@ class TransformAction(ActionWrapper):
             batch of the environment's. Functions compare by identity: a new function object triggers a recompilation.
         spec: spec of the agent's action, or a tree of specs; by default the environment's.
 
-    Raises:
-        ValueError: at trace time, if the result is not an action of ``env``.
-
     >>> import jaxenv, numpy as np
     >>> env = TransformAction(jaxenv.spec("Pendulum-v1").make(), lambda action: -action)
     >>> env.action(np.array([[2.0]])).tolist()

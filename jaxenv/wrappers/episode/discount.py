@@ -20,9 +20,6 @@ class Discount(Wrapper):
         env: any environment.
         value: above 0 and at most 1: one number, or float32 ``[B]`` with one per lane.
 
-    Raises:
-        ValueError: if ``value`` is out of range.
-
     >>> import jax, jaxenv, numpy as np
     >>> env = Discount(jaxenv.testing.Counting(np.array([2])), 0.5)
     >>> state, timestep = env.reset(jax.random.key(0))

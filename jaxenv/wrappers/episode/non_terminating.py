@@ -21,9 +21,6 @@ class NonTerminating(Wrapper):
         env: any environment.
         discount: discount of LAST rows, above 0 and at most 1: one number, or float32 ``[B]``.
 
-    Raises:
-        ValueError: if ``discount`` is out of range.
-
     >>> import jax, jax.numpy as jnp, jaxenv, numpy as np
     >>> env = NonTerminating(jaxenv.testing.Counting(np.array([1])))
     >>> state, timestep = env.reset(jax.random.key(0))

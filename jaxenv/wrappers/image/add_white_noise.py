@@ -23,9 +23,6 @@ class AddWhiteNoise(ImageNoise):
         grayscale: the channels of a pixel show the same noise.
         fields: dotted paths of the images; all by default.
 
-    Raises:
-        ValueError: if ``probability`` is not in [0, 1].
-
     >>> import jax, jaxenv
     >>> inside = jaxenv.spec("BouncingSquares-v0").make()
     >>> image, noisy = (e.reset(jax.random.key(0))[1].observation for e in (inside, AddWhiteNoise(inside, 0.25)))

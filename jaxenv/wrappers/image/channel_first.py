@@ -19,9 +19,6 @@ class ChannelFirst(LeafObservationWrapper):
         env: an environment with at least one leaf with three axes.
         fields: dotted paths of the leaves to transpose; all with three axes by default.
 
-    Raises:
-        ValueError: if there is no such leaf, or a named leaf has another rank.
-
     >>> import jaxenv
     >>> env = jaxenv.spec("Breakout-MinAtar").make()
     >>> env.observation_spec().shape, ChannelFirst(env).observation_spec().shape

@@ -24,9 +24,6 @@ class GrayscaleObservation(LeafObservationWrapper):
         env: an environment with at least one image: a numeric leaf with three axes, the last of length 3.
         keep_dim: return ``[H, W, 1]``, which other image wrappers accept; ``False`` returns ``[H, W]``.
         fields: dotted paths of the images to convert; all by default.
-
-    Raises:
-        ValueError: if there is no image, or one does not have 3 channels.
     """
 
     keep_dim: bool = tree.static(default=False)

@@ -27,9 +27,6 @@ class ObstructView(ImageNoise):
         grayscale: the channels of a pixel show the same noise.
         fields: dotted paths of the images; all by default.
 
-    Raises:
-        ValueError: if ``ratio`` is not in [0, 1] or ``width`` is below 1.
-
     >>> import jax, jaxenv
     >>> inside = jaxenv.spec("BouncingSquares-v0").make()
     >>> image, covered = (e.reset(jax.random.key(0))[1].observation for e in (inside, ObstructView(inside, 0.25, 8)))

@@ -22,9 +22,6 @@ class ResizeObservation(LeafObservationWrapper):
         shape: new height and width.
         fields: dotted paths of the images to resize; all by default.
 
-    Raises:
-        ValueError: if ``shape`` is not two positive integers, or there is no image.
-
     >>> import jaxenv
     >>> inside = jaxenv.wrappers.DtypeObservation(jaxenv.spec("Breakout-MinAtar").make(), "float32")
     >>> ResizeObservation(inside, (20, 20)).observation_spec().shape

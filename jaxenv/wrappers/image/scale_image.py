@@ -22,9 +22,6 @@ class ScaleImage(LeafObservationWrapper):
         maximum: result for 255, above ``minimum``.
         fields: dotted paths of the leaves to map.
 
-    Raises:
-        ValueError: if ``minimum`` and ``maximum`` are not finite and in order, or if a named leaf is not uint8.
-
     >>> from jaxenv import testing
     >>> env = ScaleImage(testing.random_environment(specs.Bounded((2,), np.uint8, 0, 51), specs.discrete(2)), 0, 5)
     >>> env.observation_spec()

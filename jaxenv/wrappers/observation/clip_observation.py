@@ -23,9 +23,6 @@ class ClipObservation(LeafObservationWrapper):
         maximum: upper limit, at least ``minimum``.
         fields: dotted paths of the leaves to clip.
 
-    Raises:
-        ValueError: if ``minimum`` exceeds ``maximum`` or one is NaN, or if no value of an integer leaf is between them.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.ClipObservation(jaxenv.spec("Pendulum-v1").make(), -2, 5)
     >>> env.observation_spec()

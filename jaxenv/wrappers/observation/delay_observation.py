@@ -27,9 +27,6 @@ class DelayObservation(LaneWrapper):
         env: any environment without a ``same_step`` ``AutoReset``.
         delay: number of steps, at least 0.
 
-    Raises:
-        ValueError: if ``delay`` is negative.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.DelayObservation(jaxenv.testing.Chain(num_envs=1), 1)
     >>> state, timestep = env.step(env.reset(jax.random.key(0))[0], np.array([1]))

@@ -23,9 +23,6 @@ class FilterObservation(ObservationWrapper):
         keys: the parts to keep: keys of a dict; numbers of items or elements, negative ones counting from the end; or
             dotted paths such as ``"robot.camera"``, which leave ``()`` for dropped items inside a tuple or struct.
 
-    Raises:
-        ValueError: if ``keys`` is empty, repeats a part, or names one that does not exist.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.FilterObservation(jaxenv.spec("Pendulum-v1").make(), (0, -1))
     >>> env.observation_spec()

@@ -24,9 +24,6 @@ class FlattenObservation(ObservationWrapper):
         one_hot: encode a bounded integer of shape ``()`` with n values as a one-hot vector; ``False`` uses the number
             itself.
 
-    Raises:
-        ValueError: for an unknown path, or an observation without arrays.
-
     >>> import jaxenv, numpy as np
     >>> env = jaxenv.wrappers.FlattenObservation(jaxenv.testing.Chain(length=3))
     >>> env.observation_spec()

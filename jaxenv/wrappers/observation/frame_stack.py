@@ -32,9 +32,6 @@ class FrameStack(LaneWrapper):
         padding: observations before the first: ``"reset"`` repeats the first, ``"zero"`` uses zeros.
         fields: dotted paths of the parts to stack; other parts pass through. ``None`` stacks all.
 
-    Raises:
-        ValueError: if ``num`` is below 1, ``padding`` is unknown, or ``axis`` or a field does not exist.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.FrameStack(jaxenv.testing.Chain(num_envs=1), 3)
     >>> state, timestep = env.reset(jax.random.key(0))

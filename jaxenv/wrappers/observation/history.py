@@ -30,9 +30,6 @@ class History(LaneWrapper):
         include_actions: show the actions, too.
         padding: observations before the first: ``"zero"`` uses zeros, ``"reset"`` repeats the first.
 
-    Raises:
-        ValueError: if ``num`` is below 1 or ``padding`` is unknown.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.History(jaxenv.testing.Chain(num_envs=1), 3, include_actions=True)
     >>> state, timestep = env.reset(jax.random.key(0))

@@ -26,9 +26,6 @@ class NoisyObservation(LaneWrapper):
         scale: standard deviation in units of the observation, at least 0: one number, or one per lane.
         fields: dotted paths of the parts, each of float arrays; ``None`` for all float arrays.
 
-    Raises:
-        ValueError: if ``scale`` is negative, or if there is no float array.
-
     >>> import jaxenv
     >>> jaxenv.wrappers.NoisyObservation(jaxenv.spec("Pendulum-v1").make(), 0.1).observation_spec()
     Array((3,), float32, name='observation')

@@ -35,9 +35,6 @@ class NormalizeObservation(BatchWrapper):
         frozen: stop updating the statistics.
         axis_name: a mesh axis over whose shards the statistics are computed.
 
-    Raises:
-        ValueError: if ``epsilon`` is negative, ``clip`` is not positive, or there is no float array.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.NormalizeObservation(jaxenv.make("Pendulum-v1", num_envs=4))
     >>> state, timestep = env.reset(jax.random.key(0))

@@ -27,9 +27,6 @@ class PreviousActionAndReward(LaneWrapper):
         action: show the action.
         reward: show the reward.
 
-    Raises:
-        ValueError: if both ``action`` and ``reward`` are False.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.PreviousActionAndReward(jaxenv.testing.Chain(2, num_envs=1))
     >>> state, timestep = env.reset(jax.random.key(0))

@@ -23,9 +23,6 @@ class RescaleObservation(LeafObservationWrapper):
         maximum: new upper bound, above ``minimum`` everywhere.
         fields: dotted paths of the leaves to map.
 
-    Raises:
-        ValueError: if a leaf's bounds, or the new ones, are not finite and in order.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.RescaleObservation(jaxenv.spec("Pendulum-v1").make(), 0, 1)
     >>> env.observation_spec()

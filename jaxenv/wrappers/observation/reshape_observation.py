@@ -20,9 +20,6 @@ class ReshapeObservation(LeafObservationWrapper):
         shape: the new shape of one lane's leaf.
         fields: dotted paths of the leaves to reshape.
 
-    Raises:
-        ValueError: if ``shape`` is not a tuple of non-negative integers, or a leaf has another number of elements.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.ReshapeObservation(jaxenv.spec("Pendulum-v1").make(), (3, 1))
     >>> env.observation_spec()

@@ -19,10 +19,6 @@ class TransformObservation(ObservationWrapper):
         fn: maps a tree of observations ``[B, ...]`` to a tree of arrays ``[B, ...]``. It must not mix lanes.
         spec: specs of the result for one lane; by default the shapes and dtypes that ``fn`` returns, without bounds.
 
-    Raises:
-        ValueError: if a leaf of the result does not lead with the lanes, or if ``spec`` differs from the result of
-            ``fn``.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TransformObservation(jaxenv.spec("Pendulum-v1").make(), lambda o: o[:, :2])
     >>> env.observation_spec()

@@ -71,9 +71,6 @@ class RunStats(Wrapper):
         env: any environment.
         num_recent: number of episodes to keep per lane.
 
-    Raises:
-        ValueError: if ``num_recent`` is not an integer of at least 0.
-
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.RunStats(jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two()), num_recent=2)
     >>> state, _ = env.reset(jax.random.key(0))

@@ -20,9 +20,6 @@ class ClipReward(RewardWrapper):
         minimum: lower limit, ``None`` for none: a number, or for a vector reward one per component.
         maximum: upper limit, ``None`` for none, at least ``minimum``.
 
-    Raises:
-        ValueError: if both are ``None``, if one does not fit the reward, or if ``minimum`` exceeds ``maximum``.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.ClipReward(jaxenv.spec("Pendulum-v1").make(), -1, 0)
     >>> env.reward_spec()

@@ -31,9 +31,6 @@ class DelayReward(LaneWrapper):
         env: any environment.
         num: number of steps per payment, at least 1: one number, or int32 ``[B]`` with one per lane.
 
-    Raises:
-        ValueError: if ``num`` is below 1 or not an integer.
-
     >>> import jaxenv
     >>> env = DelayReward(jaxenv.testing.Counting(np.array([9])), 2)
     >>> state, timestep = env.reset(jax.random.key(0))

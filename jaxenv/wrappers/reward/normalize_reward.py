@@ -33,9 +33,6 @@ class NormalizeReward(BatchWrapper):
         frozen: stop updating the statistics.
         axis_name: a mesh axis over whose shards the statistics are computed.
 
-    Raises:
-        ValueError: if ``gamma`` is outside [0, 1], ``epsilon`` is negative, or ``clip`` is not positive.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.NormalizeReward(jaxenv.make("Pendulum-v1", num_envs=4), clip=10.0)
     >>> env.reward_spec()

@@ -22,9 +22,6 @@ class RewardNoise(LaneWrapper):
         env: any environment.
         scale: the standard deviation, at least 0, in units of the reward: one number, or one per lane.
 
-    Raises:
-        ValueError: if ``scale`` is negative.
-
     >>> import jaxenv
     >>> env = RewardNoise(jaxenv.spec("Catch-bsuite").make(), 0.1)
     >>> env.reward_spec()

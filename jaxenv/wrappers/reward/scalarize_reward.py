@@ -17,9 +17,6 @@ class ScalarizeReward(RewardWrapper):
         env: an environment with a vector reward float32 ``[B, R]``.
         weights: float32 ``[R]``, or ``[B, R]`` for weights per lane; by default only the first component counts.
 
-    Raises:
-        ValueError: if the reward is not a vector, or if there is not one weight per component.
-
     >>> import jax.numpy as jnp, jaxenv
     >>> from jaxenv import specs, testing
     >>> pair = specs.Array((2,), np.float32)

@@ -20,9 +20,6 @@ class TransformReward(RewardWrapper):
         fn: an elementwise function of a batch of rewards, ``[B]`` or ``[B, R]``; the result is cast to float32.
         spec: float32 spec of one lane's result, if its bounds are known; they must include 0, the reward of FIRST rows.
 
-    Raises:
-        ValueError: if the result does not lead with the lanes, or if ``spec`` does not fit it.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.TransformReward(jaxenv.spec("Pendulum-v1").make(), lambda r: 0.1 * r)
     >>> env.reward_spec()

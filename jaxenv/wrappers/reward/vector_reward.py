@@ -21,10 +21,6 @@ class VectorReward(RowRewardWrapper):
         names: entries of ``env_info`` with one number or flag per lane.
         weights: factors of the components, float32 ``[n]``, or ``[B, n]`` for weights per lane; 1 by default.
 
-    Raises:
-        ValueError: for an entry that does not exist or is not a single number, or if there is not one weight per
-            component.
-
     >>> import jax, jaxenv
     >>> inside = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(), 1)
     >>> env = VectorReward(inside, ("time_limit_reached",), [0, 1])
