@@ -9,6 +9,7 @@ from jaxenv.rollout._fold import Fold as Fold
 from jaxenv.rollout._fold import fold as fold
 from jaxenv.rollout._fold import fold_episodes as fold_episodes
 from jaxenv.rollout._fold import fold_steps as fold_steps
+from jaxenv.rollout._iteration import steps_per_iteration as steps_per_iteration
 from jaxenv.rollout._policy import Policy as Policy
 from jaxenv.rollout._policy import PolicyStep as PolicyStep
 from jaxenv.rollout._policy import policy_stream as policy_stream

@@ -12,6 +12,7 @@ from jaxenv._util.checks import check_arrays, check_callable, check_integer
 from jaxenv.core._count import Count
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
+from jaxenv.rollout._iteration import chosen
 from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.tree import Tree
@@ -53,7 +54,7 @@ def fold(
     key: jax.Array | None = None,
     initial_memory: Any = (),
     memory: Any = None,
-    steps_per_iteration: int = 1,
+    steps_per_iteration: int | None = None,
 ) -> Fold:
     """Steps all lanes ``[B]`` ``num_steps`` times, as `jaxenv.unroll` does, and keeps only a value.
 
@@ -90,10 +91,10 @@ def fold(
     (6, 3, [2])
     """
     check_integer("fold", "num_steps", num_steps, 0)
-    check_integer("fold", "steps_per_iteration", steps_per_iteration, 1)
     init, body = _make_loop("fold", env, policy, fn, value, state, timestep, key, initial_memory, memory)
-    steps = jax.lax.scan(lambda carry, _: (body(carry), None), init, length=num_steps, unroll=steps_per_iteration)
-    return _as_fold(steps[0])
+    step = lambda carry, _: (body(carry), None)  # noqa: E731
+    steps = chosen("fold", steps_per_iteration, step, init, timestep.step_type.shape[0])
+    return _as_fold(jax.lax.scan(step, init, length=num_steps, unroll=steps)[0])
 
 
 def fold_steps(

@@ -12,6 +12,7 @@ from jaxenv._util.checks import check_integer, check_names
 from jaxenv._util.names import did_you_mean, meaning
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
+from jaxenv.rollout._iteration import chosen
 from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.experience import Experience
@@ -28,7 +29,7 @@ def unroll(
     initial_memory: Any = (),
     memory: Any = None,
     fields: Sequence[str] | None = None,
-    steps_per_iteration: int = 1,
+    steps_per_iteration: int | None = None,
 ) -> tuple[tuple[Any, TimeStep, Any], Experience]:
     """Steps all lanes ``num_steps`` times in a ``jax.lax.scan``.
 
@@ -49,9 +50,9 @@ def unroll(
         fields: fields to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
             such as ``"observation.camera"``. Everything by default. In ``same_step`` mode ``"observation"`` needs
             ``"env_info.final_observation"`` too, the only place of an episode's last observation.
-        steps_per_iteration: steps in one iteration of the compiled loop, the ``unroll`` of ``jax.lax.scan``. On a GPU
-            4 or 8 save launches where a step takes less time than its launches; the loop compiles for longer. Results
-            are the same up to the compiler's rounding.
+        steps_per_iteration: steps in one iteration of the compiled loop, the ``unroll`` of ``jax.lax.scan``. By
+            default `jaxenv.rollout.steps_per_iteration` chooses: 1 on a CPU, 4 on a GPU where these save launches. The
+            loop compiles for longer. Results are the same up to the compiler's rounding.
 
     Returns:
         ``(state, timestep, memory)`` to continue from, and an `Experience`.
@@ -62,7 +63,6 @@ def unroll(
             policy changes the structure of its memory.
     """
     check_integer("unroll", "num_steps", num_steps, 0)
-    check_integer("unroll", "steps_per_iteration", steps_per_iteration, 1)
     if fields is not None:
         check_names("unroll", "fields", fields)
     paths = None if fields is None else [_full_path(field) for field in fields]
@@ -75,7 +75,8 @@ def unroll(
         return carry, jax.tree.map(_flat, row if paths is None else tree.select_fields(row, paths))
 
     carry = state, timestep, loop.memory
-    carry, rows = jax.lax.scan(one_step, carry, length=num_steps, unroll=steps_per_iteration)
+    steps = chosen("unroll", steps_per_iteration, one_step, carry, timestep.step_type.shape[0])
+    carry, rows = jax.lax.scan(one_step, carry, length=num_steps, unroll=steps)
     return carry, jax.tree.map(_restored, rows, is_leaf=lambda x: isinstance(x, _Flat))
 
 

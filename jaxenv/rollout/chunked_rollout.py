@@ -21,6 +21,7 @@ from jaxenv.core.environment import Environment, check_devices, check_environmen
 from jaxenv.core.lanes import partition_specs
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_typed
+from jaxenv.rollout._iteration import chosen
 from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout._progress import progress
@@ -272,7 +273,8 @@ class _Program:
 
         def block(carry: Any, _: Any, size: int) -> Any:
             carry, measured = carry
-            carry, rows = jax.lax.scan(step, carry, length=size)
+            steps = chosen("ChunkedRollout", None, step, carry, timestep.step_type.shape[0])
+            carry, rows = jax.lax.scan(step, carry, length=size, unroll=steps)
             return (carry, self.metrics.update_rows(measured, rows)), None
 
         size, rest = block_lengths(num_steps)
