@@ -6,7 +6,7 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
 
-The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+The file reads from top to bottom. To change it, copy it: it imports the rest from jaxenv. The config, the state of a
 run, `make_train` with its two stages (collect, learn), the policy, the network. An environment is given by its id or as
 two stacks.
 """

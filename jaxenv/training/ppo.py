@@ -7,7 +7,7 @@ reads the ends of episodes from the TimeStep: a time limit is not a failure, and
 the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it over the unroll, with the same
 restarts.
 
-The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+The file reads from top to bottom. To change it, copy it: it imports the rest from jaxenv. The config, the state of a
 run, `make_train`, the three stages of an update (collect, advantages, optimise), the policy, the network. An
 environment is given by its id or as two stacks.
 """

@@ -7,7 +7,7 @@ from the TimeStep: a time limit is not a failure, and invalid transitions are ma
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
 
-The file reads from top to bottom and stands alone: copy it to your project and change it. The config, the state of a
+The file reads from top to bottom. To change it, copy it: it imports the rest from jaxenv. The config, the state of a
 run, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is given by
 its id or as two stacks.
 
