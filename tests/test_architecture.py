@@ -86,7 +86,7 @@ def test_modules_import_only_from_rooms_below():
 
 
 # The lines of the package, comments and docstrings included. Whoever raises it says in the commit what that bought.
-BUDGET = 65_430
+BUDGET = 65_520
 
 
 def test_the_package_stays_within_its_budget_of_lines():
