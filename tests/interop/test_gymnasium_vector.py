@@ -1,5 +1,7 @@
 """`to_gymnasium_vector`: batches behind Gymnasium's vector interface, compared with its own ``SyncVectorEnv``."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -473,3 +475,12 @@ def test_wrappers_that_convert_arrays_work_around_arrays_of_jax(mode):
             assert isinstance(mine, np.ndarray)
             np.testing.assert_allclose(mine, expected, rtol=1e-6)
     assert row[4]["time_limit_reached"].tolist() == other[4]["time_limit_reached"].tolist()
+
+
+def test_each_lane_has_its_own_action_mask():
+    envs = to_gymnasium_vector("TicTacToe-v0", 2, opponent="random")  # MaskablePPO reads masks by this adapter
+    envs.reset(seed=0)
+    masks = np.arange(18).reshape(2, 9) % 2 == 0
+    envs._keep_masks(types.SimpleNamespace(info={"action_mask": masks}))
+    for lane in range(2):
+        np.testing.assert_array_equal(envs._masks_of(lane), masks[lane])

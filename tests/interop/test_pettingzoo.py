@@ -316,3 +316,12 @@ def test_bad_input_is_refused_by_name(case):
     use, message = REFUSED[case]
     with pytest.raises(ValueError, match=like(message)):
         use()
+
+
+def test_a_seed_starts_its_game_at_any_reset():
+    env = to_pettingzoo("SimpleSpread-mpe")
+    starts = [env.reset(seed=seed)[0]["agent_0"] for seed in (3, 4, 3, None)]
+    np.testing.assert_array_equal(starts[0], starts[2])
+    assert not np.array_equal(starts[0], starts[1])
+    later = [env.reset(seed=3), env.reset()][1][0]["agent_0"]
+    np.testing.assert_array_equal(starts[3], later)

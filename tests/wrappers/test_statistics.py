@@ -257,3 +257,16 @@ def test_an_infinite_reward_makes_an_infinite_return():
     for reward in (np.float32(np.inf), np.float32(1)):
         total = total.add(reward)
     assert float(total.value) == np.inf
+
+
+@pytest.mark.parametrize("build", [lambda env: RunStats(AutoReset(env)), lambda env: AutoReset(RunStats(env))])
+def test_run_counters_count_an_episode_that_was_truncated(build):
+    # Lane 0 is only ever truncated (at its limit of 2), lane 1 only ever terminates (after 2 steps).
+    env = build(TimeLimit(Counting(np.array([[0], [2]]), num_envs=2), np.array([2, 9])))
+    state, row = env.reset(jax.random.key(0))
+    for _ in range(5):  # F M L F M L
+        state, row = env.step(state, np.zeros(2, np.int32))
+    assert row.truncated.tolist() == [True, False]
+    counters = state if isinstance(env, RunStats) else state.inner
+    assert np.asarray(counters.episodes).tolist() == [2, 2]
+    assert np.asarray(counters.total_steps).tolist() == [4, 4]
