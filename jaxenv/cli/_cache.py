@@ -30,11 +30,11 @@ def keep_programs() -> None:
 
 
 def _delete_oldest(folder: pathlib.Path) -> None:
-    left = _MOST_BYTES
-    for program in sorted(folder.iterdir(), key=lambda file: file.stat().st_atime, reverse=True):
-        left -= program.stat().st_size
+    left, found = _MOST_BYTES, {program: program.stat() for program in folder.iterdir()}
+    for program, status in sorted(found.items(), key=lambda item: item[1].st_atime, reverse=True):
+        left -= status.st_size
         if left < 0:
-            program.unlink()
+            program.unlink(missing_ok=True)  # another command may have deleted it
 
 
 def _user_folder() -> pathlib.Path:

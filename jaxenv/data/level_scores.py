@@ -53,7 +53,7 @@ def positive_value_loss(
 ) -> LevelScores:
     """Scores levels by the mean of ``max(advantage, 0)``: where returns exceed the critic's expectation.
 
-    The advantages are those of `gae`, float32 ``[T, B]``. The module describes the other arguments.
+    `gae` computes the advantages, float32 ``[T, B]``. The module describes the other arguments.
     """
     owner = "positive_value_loss"
     advantages = _per_row(owner, "advantages", advantages, timestep)
@@ -82,7 +82,7 @@ def max_monte_carlo(
 
 
 def max_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
-    """Returns the highest undiscounted return of the complete episodes, float32 ``[B]``; -inf where there is none."""
+    """Returns the highest undiscounted return of the complete episodes, float32 ``[B]``; -inf without one."""
     return _episodes("max_return", timestep, last, None, mode).greatest
 
 

@@ -69,7 +69,7 @@ class TransformedReplay:
         """Transforms `Replay.get`: returns leaves ``[*S, ...]`` of a field of any rows.
 
         Rows are read as a rollout sees them: statistics do not change, and goals come from the environment. ``path`` is
-        one of the transformed `Experience`; all other arguments and errors are those of `Replay.get`.
+        one of the transformed `Experience`; `Replay.get` describes all other arguments and the errors.
         """
         rows = self.replay.get(stored, "", env_id, position)
         shape = rows.timestep.step_type.shape

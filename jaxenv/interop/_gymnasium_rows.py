@@ -64,7 +64,7 @@ class Rows:
 
 
 class RowAdapter(Adapter):
-    """An environment of Gymnasium, or a vector of them; without ``num_lanes`` an action is that of one lane."""
+    """An environment of Gymnasium, or a vector of them; without ``num_lanes``, actions have no lane axis."""
 
     def __init__(
         self, env: Environment, render_mode: str | None, num_lanes: int | None, rows: Rows = Rows(), numpy: bool = True

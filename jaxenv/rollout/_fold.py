@@ -114,7 +114,7 @@ def fold_steps(
 
     All lanes are stepped until the end, so the sum may exceed ``num_steps`` by less than ``B``. ``num_steps`` is an
     integer or int32 ``()``, which may be traced; a negative traced number counts as 0. The loop is a
-    ``jax.lax.while_loop``. All other arguments and errors are those of `fold`.
+    ``jax.lax.while_loop``. `fold` describes all other arguments and the errors.
     """
     init, body = _make_loop("fold_steps", env, policy, fn, value, state, timestep, key, initial_memory, memory)
     limit = _limit("fold_steps", "num_steps", num_steps)
@@ -143,8 +143,8 @@ def fold_episodes(
     good a policy is, use `jaxenv.rollout.evaluate`, which plays the same number of episodes in every lane.
 
     With ``max_steps``, a number of steps of all lanes together, the loop stops after these even if fewer episodes
-    ended; without, it does not terminate if episodes never end. Both numbers are like ``num_steps`` of `fold_steps`,
-    all other arguments and errors are those of `fold`.
+    ended; without, it does not terminate if episodes never end. Both numbers are like ``num_steps`` of `fold_steps`.
+    `fold` describes all other arguments and the errors.
     """
     init, body = _make_loop("fold_episodes", env, policy, fn, value, state, timestep, key, initial_memory, memory)
     limit = _limit("fold_episodes", "num_episodes", num_episodes)

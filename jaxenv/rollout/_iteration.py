@@ -25,7 +25,7 @@ def steps_per_iteration(
         step: the body of the scan, ``step(carry, None)``; on a GPU it is traced once more.
         carry: the initial carry, arrays or their shapes.
         num_envs: the number of lanes.
-        platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; by default that of JAX's default device.
+        platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; by default the platform of JAX's default device.
 
     Raises:
         ValueError: if ``platform`` is another one, or ``num_envs`` is not an integer of at least 1.

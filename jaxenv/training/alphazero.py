@@ -7,7 +7,7 @@ search's distribution over actions, the value the outcome of the episode, or lam
 Stochastic tasks are planned with random numbers of their own, so the search does not foresee chance; tasks of one agent
 work as well.
 
-The file reads from top to bottom and stands alone: the config, the state of a run, `make_train`, the policy, the
+The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the
 network. `mctx` searches.
 """
 

@@ -273,7 +273,7 @@ class Replay:
         """Samples windows of n + 1 rows and makes each a transition over up to ``n`` steps: leaves ``[N, ...]``.
 
         ``Transitions.valid`` marks the transitions among them. ``Batch`` holds the importance weights;
-        `update_priorities` takes it. Arguments and errors are those of `sample` and `to_n_step_transitions`; more than
+        `update_priorities` takes it. `sample` and `to_n_step_transitions` describe the arguments and errors; more than
         one step requires ``gamma``, one number.
         """
         check_integer("Replay.sample_transitions", "n", n, 1)
