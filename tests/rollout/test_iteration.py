@@ -4,7 +4,8 @@ import jax
 import pytest
 
 import jaxenv
-from jaxenv.rollout import policy_stream, random_policy, steps_per_iteration
+from jaxenv.rollout import Metrics, policy_stream, random_policy, steps_per_iteration
+from jaxenv.rollout.chunked_rollout import _Program
 
 
 def plain(x, _):
@@ -41,3 +42,51 @@ def test_cart_pole_has_several_steps_in_an_iteration_on_a_gpu():
 def test_an_impossible_choice_is_named(lanes, platform):
     with pytest.raises(ValueError, match=r"steps_per_iteration: (num_envs|platform) must be"):
         steps_per_iteration(plain, 3, lanes, platform=platform)
+
+
+def unrolls(jaxpr):
+    """Yields the steps in an iteration of every loop over steps, also of loops inside others."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "scan":
+            yield equation.params["unroll"]
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
+            if hasattr(inner, "eqns"):
+                yield from unrolls(getattr(inner, "jaxpr", inner))
+
+
+def unroll(env, policy, start, **options):
+    return jaxenv.unroll(env, policy, *start, 13, **options)
+
+
+def fold(env, policy, start, **options):
+    rewards = lambda total, _, following: total + following.reward.sum()  # noqa: E731
+    return jaxenv.rollout.fold(env, policy, rewards, 0.0, *start, 13, **options)
+
+
+def chunks(env, policy, start):
+    program = _Program(policy, Metrics(), None)
+    return program.advance(env, (), program.start(env, (), jax.random.key(0), None), num_steps=13)
+
+
+@pytest.mark.parametrize(
+    ("loop", "platform", "options", "expected"),
+    [
+        (unroll, "gpu", {}, 4),
+        (unroll, "cpu", {}, 1),
+        (unroll, "gpu", {"steps_per_iteration": 3}, 3),
+        (fold, "gpu", {}, 4),
+        (fold, "cpu", {}, 1),
+        (fold, "gpu", {"steps_per_iteration": 3}, 3),
+        (chunks, "gpu", {}, 4),
+        (chunks, "cpu", {}, 1),
+    ],
+)
+def test_loops_take_the_steps_that_are_chosen_unless_the_user_gives_them(
+    loop, platform, options, expected, monkeypatch
+):
+    env = jaxenv.make("CartPole-v1", num_envs=3)
+    policy, start = random_policy(env), env.reset(jax.random.key(0))
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    jaxpr = jax.make_jaxpr(lambda start: loop(env, policy, start, **options))(start)
+    found = set(unrolls(jaxpr.jaxpr)) - {8}  # of metrics over the rows of a chunk
+    assert max(found) == expected
