@@ -4,6 +4,7 @@ import functools
 import itertools
 import pathlib
 
+import jax
 import pytest
 
 from tests import compositions
@@ -15,6 +16,13 @@ COUNT, PART = 400, 8  # a test for each part, since single tests would take long
 def _registered():
     with compositions.registered():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _without_programs_of_earlier_stacks():
+    """Frees compiled programs: those of all stacks take more memory maps than Linux allows a process by default."""
+    yield
+    jax.clear_caches()
 
 
 @functools.cache
