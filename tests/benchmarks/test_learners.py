@@ -34,7 +34,8 @@ def test_curricula_are_trained_and_every_held_out_maze_is_played(tmp_path, monke
     monkeypatch.setattr(mazes, "_SHORT", small)
     files = {"--json": tmp_path / "mazes.json", "--film": tmp_path / "mazes.gif", "--plot": tmp_path / "mazes.png"}
     settings = ["--total-steps", "1024", "--num-evaluations", "2", "--attempts", "2", "--curricula", "dr", "accel"]
-    assert mazes.main([*settings, *(str(x) for pair in files.items() for x in pair)]) == 0
+    with pytest.warns(UserWarning, match="curriculum 'accel': num_steps must be at least 250"):
+        assert mazes.main([*settings, *(str(x) for pair in files.items() for x in pair)]) == 0
     rows = json.loads(files["--json"].read_text())["rows"]
     assert [row["curriculum"] for row in rows] == ["dr", "accel"]
     assert [point["steps"] for point in rows[0]["curve"]] == [512, 1024]

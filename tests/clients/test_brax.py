@@ -288,7 +288,10 @@ def test_brax_randomizes_params_per_lane():
         (lambda: to_brax(5), r"env .*got 5"),
         (lambda: to_brax(with_action(specs.Array((2,), np.float32))), r"floats, all with.* Array"),
         (lambda: to_brax(with_action(specs.discrete(3).replace(shape=(2,)))), "single integers and of floats, all"),
-        (lambda: to_brax(with_reward(specs.Array((2,), np.float32))), r"the reward .*got Array"),
+        (
+            lambda: to_brax(with_reward(specs.Array((2,), np.float32))),
+            "a reward must be one number, .* has 2: wrap it in ScalarizeReward",
+        ),
         (lambda: to_brax("CartPole-v1").reset(3), r"rng .*got an int"),
         (lambda: stepped(jnp.array(1)), r"action .*got int32\[\]"),
         (lambda: stepped(jnp.zeros(3)), r"action .*got float32\[3\]"),
