@@ -66,7 +66,7 @@ CALLS = {
         "restart: reward_shape ...got 2",
     ),
     "key of lanes": (
-        lambda: env.lane_words(jax.random.PRNGKey(0), jnp.arange(2)),
+        lambda: random.lane_words(jax.random.PRNGKey(0), jnp.arange(2)),
         "lane_words: key ...got uint32[2]",
     ),
     "lanes of floats": (

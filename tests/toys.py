@@ -8,7 +8,8 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.core import registry
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import BatchWrapper, LaneWrapper, RewardWrapper

@@ -25,17 +25,17 @@ from jaxenv._util.xla import take_rows as take_rows
 from jaxenv._util.xla import unshare as unshare
 from jaxenv.core import _describe, _describe_html, levels
 from jaxenv.core import _moments as moments  # noqa: F401
-from jaxenv.core._actions import clip_discrete as clip_discrete
-from jaxenv.core._actions import conform as conform
-from jaxenv.core._actions import toward as toward
-from jaxenv.core._checks import check_no_turns as check_no_turns
-from jaxenv.core._checks import reporting as reporting
+from jaxenv.core._checks.actions import clip_discrete as clip_discrete
+from jaxenv.core._checks.actions import conform as conform
+from jaxenv.core._checks.actions import toward as toward
+from jaxenv.core._checks.given import reporting as reporting
+from jaxenv.core._checks.returned import check_no_turns as check_no_turns
+from jaxenv.core._checks.rows import bounded_reward as bounded_reward
+from jaxenv.core._checks.rows import check_reward_spec as check_reward_spec
+from jaxenv.core._checks.rows import checked_observation as checked_observation
+from jaxenv.core._checks.rows import checked_reward as checked_reward
+from jaxenv.core._checks.rows import map_observation as map_observation
 from jaxenv.core._count import Count as Count
-from jaxenv.core._observation import checked_observation as checked_observation
-from jaxenv.core._observation import map_observation as map_observation
-from jaxenv.core._reward import bounded_reward as bounded_reward
-from jaxenv.core._reward import check_reward_spec as check_reward_spec
-from jaxenv.core._reward import checked_reward as checked_reward
 from jaxenv.core._sum import Sum as Sum
 from jaxenv.core.bases import ActionWrapper as ActionWrapper
 from jaxenv.core.bases import BatchWrapper as BatchWrapper
@@ -64,10 +64,10 @@ from jaxenv.core.starts import Place as Place
 from jaxenv.core.starts import Starts as Starts
 from jaxenv.core.starts import next_episodes as next_episodes
 from jaxenv.core.task import Task as Task
-from jaxenv.core.task import Transition as Transition
 from jaxenv.core.timestep import StepType as StepType
 from jaxenv.core.timestep import TimeStep as TimeStep
 from jaxenv.core.timestep import end_abnormal as end_abnormal
+from jaxenv.core.transition import Transition as Transition
 from jaxenv.core.wrapper import Wrapper as Wrapper
 from jaxenv.core.wrapper import layers as layers
 

@@ -11,7 +11,8 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv._util.programs import programs_of
-from jaxenv.core import _actions, _checks
+from jaxenv.core._checks import actions as _actions
+from jaxenv.core._checks import given as _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core.starts import Place, Starts
 from jaxenv.core.timestep import TimeStep
@@ -31,7 +32,7 @@ def starts_at(env: Any, key: jax.Array, env_id: jax.Array | None) -> Starts:
     """Returns the first episodes of the lanes, in new levels."""
     if env_id is None:
         env_id = jnp.arange(key.shape[0] if key.ndim else env.num_envs, dtype=jnp.int32)
-    words = env.lane_words(key, env_id)
+    words = env._lane_words(key, env_id)
     env_id = tree.vary_like(words[0], env_id)  # seeds over a mesh: each shard has all lane numbers, and its own keys
     return Starts(words, env_id, jnp.zeros_like(env_id))
 

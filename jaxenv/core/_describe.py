@@ -174,7 +174,7 @@ def state_bytes(env: Environment) -> tuple[int, int]:
     nodes = jax.tree.leaves(state, is_leaf=tree.is_shared)
     shared = [x for x in nodes if tree.is_shared(x) and not isinstance(x, tree.Grouped)]
     total, together = (sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(t)) for t in (state, shared))
-    return (total - together) // env.spec_lanes, together
+    return (total - together) // env._spec_lanes, together
 
 
 def _short_specs(env: Environment) -> dict[str, str]:

@@ -16,7 +16,8 @@ def describe_html(env: Environment) -> str:
     lanes, limit = f"{env.num_envs} lane{'s' * (env.num_envs > 1)}", _describe.time_limit(env)
     facts = (lanes, f"autoreset {env.autoreset}", limit and f"time limit {limit}", _describe.size(env))
     stack = [(layer.title, ", ".join(_describe.additions(layer))) for layer in _describe.described_layers(env)]
-    named = {name: getattr(env, f"{name}_spec")() for name in ("observation", "action", "reward", "discount")}
+    row = env.time_step_spec()
+    named = {"observation": row.observation, "action": row.prev_action, "reward": row.reward, "discount": row.discount}
     leaves = jax.tree_util.tree_leaves_with_path(named)
     rows = [(tree.path_name(path), spec.dtype, spec.shape, _values(spec)) for path, spec in leaves]
     params = [(p.name, p.value + " per lane" * p.per_lane, p.unit, p.range) for p in _describe.params(env)]

@@ -18,10 +18,11 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
 from jaxenv.canvas import Canvas
-from jaxenv.core._actions import clip_discrete, conform
+from jaxenv.core._checks.actions import clip_discrete, conform
 from jaxenv.core._declared import Declared, check_number
 from jaxenv.core.facts import Facts
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

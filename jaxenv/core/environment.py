@@ -5,8 +5,8 @@ Use `Environment` in annotations. Subclass `jaxenv.Task` to write an environment
 
 import abc
 import reprlib
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, final
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,9 @@ from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import explains_keywords, missing_attribute
 from jaxenv.canvas import check_size
-from jaxenv.core import _calls, _checks, _shapes
+from jaxenv.core import _calls, _shapes
+from jaxenv.core._checks import declared
+from jaxenv.core._checks import given as _checks
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.facts import WithFacts
 from jaxenv.core.starts import Levels, Starts
@@ -33,13 +35,8 @@ class Environment(WithFacts, abc.ABC):
     as compiled programs; ``jax.disable_jit()`` runs them operation by operation.
     """
 
-    batched: ClassVar[bool] = True
-
-    opt_outs: ClassVar[Mapping[str, str]] = {}
-    """Properties of ``jaxenv.testing.PROPERTIES`` that the class does not have, each with its reason."""
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        _checks.refuse_overrides_of_final(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
+        declared.refuse_overrides_of_final(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
         super().__init_subclass__(**kwargs)
 
     # --- episodes: users call `reset` and `step`, layers implement `begin` and `proceed` -----------------------------
@@ -177,11 +174,6 @@ class Environment(WithFacts, abc.ABC):
         return specs.Array(reward.shape[1:], reward.dtype, "reward")
 
     @final
-    def discount_spec(self) -> specs.Bounded:
-        """Returns the spec of the discount: float32 in [0, 1]."""
-        return specs.Bounded((), np.float32, 0.0, 1.0, "discount")
-
-    @final
     def env_info_spec(self) -> dict[str, Tree]:
         """Returns the specs of the ``env_info`` entries, derived from ``begin``."""
         return specs.unbatched(self.start_shapes()[1].env_info)
@@ -192,7 +184,7 @@ class Environment(WithFacts, abc.ABC):
         fields: dict[str, Any] = {  # specs in place of arrays
             "step_type": specs.Array((), np.int32, "step_type"),
             "reward": self.reward_spec(),
-            "discount": self.discount_spec(),
+            "discount": specs.Bounded((), np.float32, 0.0, 1.0, "discount"),
             "observation": self.observation_spec(),
             "prev_action": self.action_spec(),
             "env_id": specs.Array((), np.int32, "env_id"),
@@ -202,7 +194,7 @@ class Environment(WithFacts, abc.ABC):
 
     @property
     @final
-    def spec_lanes(self) -> int:
+    def _spec_lanes(self) -> int:
         """The number of lanes for which specs are derived: that of per-lane leaves (in a shard), else ``num_envs``."""
         return next(_checks.lanes_of_leaves(self), ("", self.num_envs))[1]
 
@@ -210,7 +202,7 @@ class Environment(WithFacts, abc.ABC):
     def start_shapes(self) -> tuple[Tree, TimeStep]:
         """Returns the results of ``reset`` as ``jax.ShapeDtypeStruct``; nothing is computed, the result is cached."""
         with _checks.explained("start_shapes", self):
-            return _shapes.shapes_of(_shapes.begun, self, self.spec_lanes)
+            return _shapes.shapes_of(_shapes.begun, self, self._spec_lanes)
 
     @property
     def _longest_episode(self) -> Any:
@@ -286,11 +278,8 @@ class Environment(WithFacts, abc.ABC):
         return self
 
     @final
-    def lane_words(self, key: jax.Array, env_id: jax.Array) -> KeyWords:
-        """Derives the lanes' key words from a key, two ``uint32[B]``.
-
-        They depend on the name of the environment, so different environments draw different numbers from one key.
-        """
+    def _lane_words(self, key: jax.Array, env_id: jax.Array) -> KeyWords:
+        """Derives the lanes' key words from a key, two ``uint32[B]``; environments of another name draw other ones."""
         return random.lane_words(key, env_id, salt=self.facts.salt)
 
     def close(self) -> None:
@@ -312,9 +301,3 @@ def check_environment(owner: str, env: Any, name: str = "env") -> None:
     got = f"the class {env.__name__}: call it" if isinstance(env, type) else reprlib.repr(env)
     got += f": pass jaxenv.make({env!r})" if isinstance(env, str) else ""
     raise ValueError(f"{owner}: {name} must be an environment, got {got}")
-
-
-def check_devices(owner: str, env: Environment, devices: int) -> None:
-    """Raises a ``ValueError`` if several devices would share the lanes of an engine."""
-    if devices > 1 and env.facts.outside_jax:
-        raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")

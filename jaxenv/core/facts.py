@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, final
+from typing import ClassVar, Literal, TypeAlias, final
 
 from jaxenv.core._module import Module
 
@@ -37,6 +37,8 @@ class Facts:
 
 class WithFacts(Module):
     """Has the facts of a stack as properties."""
+
+    batched: ClassVar[bool] = True
 
     @property
     def facts(self) -> Facts:

@@ -8,7 +8,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_arrays, check_mask, check_text
-from jaxenv.core import _checks
+from jaxenv.core._checks import given as _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core.bases import BatchWrapper
@@ -64,7 +64,7 @@ def _restarted(
         raise ValueError(f"reset_where: {rule}, got {env}")
     starts = next_episodes(clock)
     if key is not None:
-        starts = Starts(env.lane_words(key, clock.env_id), clock.env_id, jnp.zeros_like(clock.episode))
+        starts = Starts(env._lane_words(key, clock.env_id), clock.env_id, jnp.zeros_like(clock.episode))
     fresh = tree.detach(env.begin(starts.at(place), state))
     if (fault := _checks.difference(env, fresh, state, timestep)) is not None:
         raise ValueError(f"reset_where: {fault}")
@@ -135,7 +135,7 @@ def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
     >>> specs = partition_specs(env)
     >>> specs.params.length == P("lanes"), specs.params.gravity == P()
     (True, True)
-    >>> state, timestep = partition_specs(env.start_shapes())  # of the results of `reset`
+    >>> state, timestep = partition_specs(env.start_shapes())
     >>> timestep.observation == P("lanes")
     True
     """

@@ -11,13 +11,13 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
-from jaxenv.core import _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.core.bases import has_batch_state
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Levels, Starts
-from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import TimeStep
+from jaxenv.core.transition import TaskState
 from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 

@@ -20,7 +20,7 @@ from jaxenv._util.names import (
     stem,
     unknown_keyword,
 )
-from jaxenv.core._checks import check_lanes
+from jaxenv.core._checks.given import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import Wrapper
 

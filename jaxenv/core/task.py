@@ -1,8 +1,6 @@
 """The base class that authors of environments subclass."""
 
 import abc
-import dataclasses
-import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,44 +10,17 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util import xla
-from jaxenv._util.checks import is_concrete
-from jaxenv._util.names import did_you_mean
 from jaxenv.canvas import Canvas
-from jaxenv.core import _actions, _checks
-from jaxenv.core._declared import check_number, declared_leaves, map_declared
+from jaxenv.core._checks import actions as _actions
+from jaxenv.core._checks import declared, returned
+from jaxenv.core._declared import check_number, map_declared
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts, ResetStrategy
 from jaxenv.core.starts import Levels, Starts
 from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
+from jaxenv.core.transition import TaskState, Transition
 from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
-
-
-@tree.struct
-class Transition:
-    """The result of one step of a task: the part of a TimeStep that its author computes.
-
-    Attributes:
-        state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
-        reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward; ``[B, A]`` for a task of A agents.
-        terminated: bool ``[B]``, whether the task itself ended. A task does not implement time limits.
-        env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
-            ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its
-            state, and learners mask the row out.
-    """
-
-    state: Tree
-    reward: jax.Array
-    terminated: jax.Array
-    env_info: dict[str, Tree] = dataclasses.field(default_factory=dict)
-
-
-@tree.struct
-class TaskState:
-    """State of a task: the lanes' clock and the author's own state, every leaf leading with ``[B]``."""
-
-    clock: Clock
-    task: Tree
 
 
 class Task(Environment):
@@ -70,14 +41,7 @@ class Task(Environment):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if isinstance(cls.Level, type) and cls.initial is not Task.initial:
-            signature = inspect.signature(cls.initial)
-            try:
-                signature.bind("self", "stream", "level")
-            except TypeError:
-                rule = f"as the class declares {cls.Level.__name__} as its Level"
-                raise TypeError(
-                    f"{cls.__name__}: initial must take (self, stream, level), {rule}, got {signature}"
-                ) from None
+            declared.check_takes_level(cls, cls.initial)
 
     # --- methods that an author writes -------------------------------------------------------------------------------
 
@@ -148,22 +112,16 @@ class Task(Environment):
     """How `AutoReset` restarts lanes fastest: one strategy, or one per platform with a ``"default"`` entry."""
 
     Level: ClassVar[type | None] = None
-    """The class of the levels in which episodes start, a `tree.struct` whose leaves lead with ``[B]``.
-
-    With ``None`` a level is the state in which an episode starts.
-    """
+    """The class of the levels in which episodes start, a `tree.struct`; with ``None`` a level is an initial state."""
 
     summed_entries: ClassVar[frozenset[str]] = frozenset()
-    """Names of the entries of a transition's ``env_info`` that add up over the steps that one action takes.
+    """Entries of a transition's ``env_info`` of which wrappers such as `ActionRepeat` show the sum, not the last."""
 
-    Wrappers such as `ActionRepeat` show their sum, and of other entries the last one.
-    """
+    opt_outs: ClassVar[Mapping[str, str]] = {}
+    """Properties of ``jaxenv.testing.PROPERTIES`` that the class does not have, each with its reason."""
 
     action_names: ClassVar[tuple[str, ...]] = ()
-    """Names of the values of a discrete action, or of the numbers of a continuous one; empty for no names.
-
-    ``jaxenv show`` prints them and ``jaxenv play`` chooses keys by them: ``"left"`` is the left arrow.
-    """
+    """Names of the values of a discrete action, by which ``jaxenv play`` chooses keys, or of a continuous one."""
 
     play_fps: ClassVar[int] = 0
     """Steps per second at which a person plays the task; 0 if the task waits for each action."""
@@ -175,17 +133,13 @@ class Task(Environment):
     """Whether a finite state always gives a finite observation, so that a guard need not check it."""
 
     rounding: ClassVar[float] = 1e-5
-    """The largest difference of floats, absolute and relative, between two compilations of one step.
+    """The largest difference of floats, absolute and relative, between two compilations of a step, for conformance.
 
-    The conformance kit compares with it. Declare a larger one for a step that amplifies rounding errors, such as a
-    solver that stops before it has converged. Bytes of an image may differ by this fraction of 255.
+    Declare a larger one for a step that amplifies rounding errors. Bytes of an image may differ by its share of 255.
     """
 
     time_limit: ClassVar[Any] = None
-    """Steps of an episode, one number or int32 ``[B]``, where they follow from params or options.
-
-    Ids that are registered with ``limit_follows_params`` have this limit.
-    """
+    """Steps of an episode, one or int32 ``[B]``, which ids registered with ``limit_follows_params`` have as limit."""
 
     smooth: ClassVar[bool] = False
     """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
@@ -204,8 +158,8 @@ class Task(Environment):
         task = self._begun(starts, clock.stream())
         if previous is not None:
             task = self.carry(previous.task, task)
-        _checks.check_leading(self, "initial", task, batch)
-        shapes = _checks.transition_shapes(self, task, batch)
+        returned.check_leading(self, "initial", task, batch)
+        shapes = returned.transition_shapes(self, task, batch)
         timestep = restart(
             self._observation(task, clock),
             batch_shape=batch,
@@ -215,7 +169,7 @@ class Task(Environment):
             env_info=self._env_info(tree.zeros(shapes.env_info), task),
         )
         if self.num_agents > 1:
-            _checks.check_agents(self, timestep)
+            returned.check_agents(self, timestep)
         return TaskState(clock, task), timestep
 
     def _begun(self, starts: Starts, stream: Stream) -> Tree:
@@ -226,18 +180,14 @@ class Task(Environment):
 
     def _sampled(self, stream: Stream) -> Tree:
         level = self.sample_level(stream)
-        if self.Level is not None and not isinstance(level, self.Level):
-            kinds = f"a {self.Level.__name__}, its Level, got a {type(level).__name__}"
-            raise ValueError(f"{self}.sample_level: must return {kinds}")
-        method, what = ("initial", "the state") if self.Level is None else ("sample_level", "the level")
-        _checks.check_returned(self, method, what, level)
+        returned.check_sampled(self, level)
         return tree.strong(level)
 
     def _in_level(self, level: Tree, stream: Stream) -> Tree:
         if self.Level is None:
             return level
         task = self.initial(stream, level)
-        _checks.check_returned(self, "initial", "the state", task)
+        returned.check_returned(self, "initial", "the state", task)
         return tree.strong(task)
 
     def levels(self) -> Levels:
@@ -253,8 +203,8 @@ class Task(Environment):
         clock = state.clock.tick()
         action = _actions.conform(spec, action, clock.step.shape[0], str(self))
         out = self.transition(state.task, _actions.clip_discrete(spec, action), clock.stream())
-        task = _checks.checked_state(self, state.task, out.state)
-        _checks.check_transition(self, out, clock.step.shape)
+        task = returned.checked_state(self, state.task, out.state)
+        returned.check_transition(self, out, clock.step.shape)
         abnormal = out.env_info.get("abnormal")
         if abnormal is not None:
             task = tree.where(abnormal, state.task, task)
@@ -273,14 +223,11 @@ class Task(Environment):
 
     def _observation(self, task: Tree, clock: Clock) -> Tree:
         num_lanes = clock.env_id.shape[0]
-        return _checks.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
+        return returned.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
 
     def _env_info(self, of_transition: dict[str, Tree], task: Tree) -> dict[str, Tree]:
         of_state = tree.strong(self.state_info(task))
-        if both := of_transition.keys() & of_state.keys():
-            raise ValueError(f"{self}: env_info entries {sorted(both)} come from transition and from state_info")
-        if "abnormal" in of_state:
-            raise ValueError(f"{self}.state_info: 'abnormal' describes a step, return it from transition")
+        returned.check_entries_of_state(self, of_transition, of_state)
         return {**of_transition, **of_state}
 
     def clock(self, state: TaskState) -> Clock:
@@ -303,32 +250,20 @@ class Task(Environment):
 
     def picture_of(self, state: TaskState, size: tuple[int, int]) -> jax.Array:
         drawn = self.draw(state.task, Canvas.blank(state.clock.step.shape[0], size))
-        if not isinstance(drawn, Canvas):
-            rule = "draw must return the canvas, as every method of a canvas returns a new one"
-            raise ValueError(f"{type(self).__name__}: {rule}, got {None if drawn is None else type(drawn).__name__}")
+        returned.check_drawn(self, drawn)
         return drawn.image()
 
     def env_info_of(self, state: TaskState) -> dict[str, Tree]:
         return tree.strong(self.state_info(state.task))
 
     def _with_params(self, values: Mapping[str, Any]) -> Self:
-        params = getattr(self, "params", None)
-        valid = [f.name for f in dataclasses.fields(params)] if params is not None else []
-        if unknown := sorted(values.keys() - set(valid)):
-            hint = did_you_mean(unknown[0], valid, otherwise=f"the params are {', '.join(valid) or '(none)'}")
-            if unknown[0] in {f.name for f in dataclasses.fields(self)}:
-                hint = "it is an option, which jaxenv.make sets"
-            raise ValueError(f"{self}: no param {unknown[0]!r}, {hint}")
-        return self._accept(tree.rebuild(self, params=tree.rebuild(params, **values)))
+        returned.check_names_of_params(self, values)
+        return self._accept(tree.rebuild(self, params=tree.rebuild(self.params, **values)) if values else self)
 
     def _accept(self, changed: Self) -> Self:
         """Checks and converts the leaves of a changed copy, as the constructor does."""
         converted = map_declared(lambda d: check_number(str(self), d), changed)
-        for d in declared_leaves(converted):
-            if d.per_lane and is_concrete(d.value) and d.value.shape[0] != self.num_envs:
-                raise ValueError(
-                    f"{self}: {d.path} has {d.value.shape[0]} values, one per lane would be num_envs = {self.num_envs}"
-                )
+        returned.check_values_per_lane(converted)
         converted.check()
         return converted
 

@@ -1,7 +1,6 @@
 """The base class of wrappers: environments that contain another environment."""
 
 import dataclasses
-import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
-from jaxenv._util.names import did_you_mean
+from jaxenv.core._checks import declared
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Levels, Starts
@@ -25,8 +24,6 @@ from jaxenv.tree import Tree
 # "sees_ends": it acts at the ends of episodes, and no wrapper that moves them may stand outside it.
 # "batch": it has state of the whole batch, and stands outside `AutoReset`.
 Place = Literal["anywhere", "task", "several_steps", "hides_ends", "sees_ends", "batch"]
-
-_FIELDS = [field.name for field in dataclasses.fields(TimeStep)]
 
 
 class Wrapper(Environment):
@@ -52,43 +49,19 @@ class Wrapper(Environment):
     # those that add up over the steps that one action takes.
     agent_entries: ClassVar[frozenset[str]] = frozenset()
     summed_entries: ClassVar[frozenset[str]] = frozenset()
+    opt_outs: ClassVar[Mapping[str, str]] = {}  # as `Task.opt_outs`
     # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        owned = vars(cls).get("owns", frozenset())
-        if isinstance(owned, str):
-            raise TypeError(f"{cls.__name__}: owns must be a set of fields, such as {{{owned!r}}}, got {owned!r}")
-        for name in owned if isinstance(owned, frozenset | set) else ():
-            if name not in _FIELDS:
-                hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
-                raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
-        hidden = {f.name for f in dataclasses.fields(cls)} & {f.name for f in dataclasses.fields(Facts)}
-        if hidden and cls.facts_of is Wrapper.facts_of:
-            rule = f"a field {min(hidden)!r} would hide env.{min(hidden)} of the whole stack, give it another name"
-            raise TypeError(f"{cls.__name__}: {rule}")
-        if cls.place not in get_args(Place):
-            raise TypeError(f"{cls.__name__}: place must be one of {', '.join(get_args(Place))}, got {cls.place!r}")
-        fields = [field.name for field in dataclasses.fields(cls) if field.init and field.name != "env"]
-        role = cls.in_evaluation
-        known = isinstance(role, Mapping) and role.keys() <= set(fields)
-        if role not in (None, "kept", "left_out") and not known:
-            arguments = f"new values of its arguments ({', '.join(fields) or 'it has none'})"
-            rule = f"in_evaluation must be 'kept', 'left_out' or a dict of {arguments}"
-            raise TypeError(f"{cls.__name__}: {rule}, got {role!r}")
-        if "proceed" in vars(cls) and not any("owns" in vars(c) for c in cls.__mro__[: cls.__mro__.index(Wrapper)]):
-            raise TypeError(f"{cls.__name__}: a wrapper that overrides proceed must declare the fields that it owns")
+        declared.check_wrapper_class(cls, Wrapper, get_args(Place))
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuses arguments without an environment, as in ``wrappers=[FrameStack(num=4)]``."""
         # Copies and unpickling pass no arguments at all.
         if (kwargs and not args and "env" not in kwargs) or (args and is_concrete(args[0])):
-            names = [f.name for f in dataclasses.fields(cls) if f.init and f.name != "env"]
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
-            got = f"got {reprlib.repr(args[0]) if args else 'none'}"
-            hint = f"in make(wrappers=[...]) write ({cls.__name__!r}, {given})"
-            raise ValueError(f"{cls.__name__}: env must be an environment, {got}: {hint}")
+            declared.refuse_no_environment(cls, args, kwargs)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

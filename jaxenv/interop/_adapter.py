@@ -15,7 +15,7 @@ from jaxenv._util import xla
 from jaxenv._util.checks import check_choice, check_mask, is_integer
 from jaxenv._util.library import import_library
 from jaxenv._util.programs import forget, programs_of
-from jaxenv.core._checks import check_lanes
+from jaxenv.core._checks.given import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import reset_where
 from jaxenv.core.timestep import TimeStep

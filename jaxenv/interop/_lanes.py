@@ -103,7 +103,7 @@ def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
             f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else f"{kind(key)}, use jax.random.key(seed)"
         )
         raise ValueError(f"{owner}: key must be one key, got {got}")
-    first, second = env.lane_words(key[None], jnp.zeros(1, jnp.int32))
+    first, second = env._lane_words(key[None], jnp.zeros(1, jnp.int32))
     return first[0], second[0]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv._util.library import import_library
-from jaxenv.core._checks import check_lanes
+from jaxenv.core._checks.given import check_lanes
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.interop._adapter import Adapter, check_seed
@@ -161,7 +161,7 @@ class DmEnv(Adapter):
 
     def discount_spec(self) -> Any:
         """Returns the spec of the discount, float32 in [0, 1]."""
-        return _dm_spec("to_dm_env: discount", self.env.discount_spec())
+        return _dm_spec("to_dm_env: discount", self.env.time_step_spec().discount)
 
     def _dm_row(self, batch: tuple[Any, ...]) -> Any:
         row = _dm_row(*jax.tree.map(lambda x: x[0], batch))

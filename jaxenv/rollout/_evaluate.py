@@ -12,7 +12,7 @@ from jaxenv import random, tree
 from jaxenv._util import xla
 from jaxenv._util.checks import INT32_MAX, check_integer, is_integer, is_known_array, is_real
 from jaxenv.core import _moments
-from jaxenv.core._checks import lane_numbers
+from jaxenv.core._checks.given import lane_numbers
 from jaxenv.core._sum import Sum
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.rollout._policy import Policy

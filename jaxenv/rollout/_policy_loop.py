@@ -7,7 +7,7 @@ import jax
 
 from jaxenv import tree
 from jaxenv._util.checks import check_arrays
-from jaxenv.core._checks import start_fault
+from jaxenv.core._checks.given import start_fault
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import KeyWords, check_typed
@@ -53,7 +53,7 @@ class PolicyLoop:
         initial_memory = tree.strong(initial_memory)
         clock = env.clock(state)
         check_memory(owner, initial_memory, clock.env_id.shape)
-        words = clock.key if key is None else env.lane_words(key, clock.env_id)
+        words = clock.key if key is None else env._lane_words(key, clock.env_id)
         memory = initial_memory if memory is None else tree.strong(memory)
         if (fault := memory_fault(initial_memory, memory)) is not None:
             raise ValueError(f"{owner}: {fault}")

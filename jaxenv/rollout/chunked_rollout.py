@@ -16,8 +16,9 @@ from jax.sharding import PartitionSpec as P
 from jaxenv import tree
 from jaxenv._util import xla
 from jaxenv._util.checks import check_integer, check_kind
+from jaxenv.core._checks.given import check_devices
 from jaxenv.core.bases.batch_wrapper import summed_over
-from jaxenv.core.environment import Environment, check_devices, check_environment
+from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.lanes import partition_specs
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_typed

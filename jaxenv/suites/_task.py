@@ -13,7 +13,8 @@ from jaxenv.core import registry
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import ResetStrategy
 from jaxenv.core.registry import EnvSpec
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.suites._options import check_unknown, checked_option
 from jaxenv.suites._params import map_lanes, ranks_of, values_of

@@ -23,8 +23,8 @@ from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core._declared import Declared, check_number
 from jaxenv.core.environment import Environment
 from jaxenv.core.registry import EnvSpec
-from jaxenv.core.task import TaskState
 from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.transition import TaskState
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
 from jaxenv.suites._gymnax_single import single

@@ -9,7 +9,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

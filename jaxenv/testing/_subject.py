@@ -93,7 +93,7 @@ class Subject:
         return {
             name: f"{type(layer).__name__}: {reason}"
             for layer in layers(self.stack)
-            for name, reason in layer.opt_outs.items()
+            for name, reason in getattr(layer, "opt_outs", {}).items()
         }
 
     @property

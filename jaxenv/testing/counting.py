@@ -8,7 +8,8 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_choice
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

@@ -13,8 +13,9 @@ from jax.sharding import PartitionSpec as P
 
 from jaxenv import random
 from jaxenv._util.checks import check_kind
+from jaxenv.core._checks.given import check_devices
 from jaxenv.core.bases.batch_wrapper import summed_over
-from jaxenv.core.environment import Environment, check_devices
+from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import partition_specs
 from jaxenv.data.replay.replay_state import ReplayState
 from jaxenv.training.config import RunConfig

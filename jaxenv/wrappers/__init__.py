@@ -7,7 +7,7 @@ Constructors raise a ``ValueError`` that names wrapper, argument, rule and value
 import typing as _typing
 
 from jaxenv._util.names import explained as _explained
-from jaxenv.core._observation import map_observation as map_observation
+from jaxenv.core._checks.rows import map_observation as map_observation
 from jaxenv.core.bases import ActionWrapper as ActionWrapper
 from jaxenv.core.bases import BatchWrapper as BatchWrapper
 from jaxenv.core.bases import LaneWrapper as LaneWrapper

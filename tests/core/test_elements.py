@@ -12,7 +12,8 @@ import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.core.elements import Composed
 from jaxenv.core.registry import EnvSpec
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.testing import Counting, check_env
 from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled

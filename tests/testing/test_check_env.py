@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from jaxenv import random, specs, tree
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, check_env
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk

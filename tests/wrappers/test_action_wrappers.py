@@ -12,7 +12,8 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.testing import random_environment
 from jaxenv.wrappers import (
     ActionOffset,

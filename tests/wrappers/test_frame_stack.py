@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from jaxenv import specs, tree
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset, FrameStack, History
 from tests.rows import assert_equal, random_actions, unrolled

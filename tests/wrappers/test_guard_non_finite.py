@@ -6,7 +6,8 @@ import pytest
 
 import jaxenv
 from jaxenv import Multitask, specs, tree
-from jaxenv.core.task import Task, Transition
+from jaxenv.core.task import Task
+from jaxenv.core.transition import Transition
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeAwareObservation
 from tests.rows import unrolled
 

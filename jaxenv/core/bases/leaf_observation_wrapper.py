@@ -5,7 +5,7 @@ import abc
 import jax
 
 from jaxenv import specs
-from jaxenv.core._observation import checked_observation
+from jaxenv.core._checks.rows import checked_observation
 from jaxenv.core.bases.leafwise import Leafwise
 from jaxenv.core.bases.observation_wrapper import ObservationWrapper
 from jaxenv.specs._bounds import mapped_spec
@@ -27,7 +27,7 @@ class LeafObservationWrapper(Leafwise, ObservationWrapper):
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
         """Returns shape and dtype of the result of ``map_leaf``, without bounds."""
-        lanes, owner = self.spec_lanes, f"{type(self).__name__}.map_leaf"
+        lanes, owner = self._spec_lanes, f"{type(self).__name__}.map_leaf"
         return mapped_spec(lambda x: checked_observation(owner, self.map_leaf(x, spec), lanes), spec, lanes)
 
     def observation(self, observation: Tree) -> Tree:

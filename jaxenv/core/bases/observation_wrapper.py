@@ -4,7 +4,7 @@ import abc
 from typing import ClassVar
 
 from jaxenv import tree
-from jaxenv.core._observation import checked_observation, map_observation
+from jaxenv.core._checks.rows import checked_observation, map_observation
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
@@ -29,7 +29,7 @@ class ObservationWrapper(Wrapper):
 
     def observation_spec(self) -> Tree:
         """Returns shapes and dtypes of the result of ``observation``, without bounds."""
-        lanes = self.spec_lanes
+        lanes = self._spec_lanes
         return mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
 
     def facts_of(self, inner: Facts) -> Facts:

@@ -5,7 +5,7 @@ import abc
 import jax
 
 from jaxenv import specs
-from jaxenv.core._reward import checked_reward
+from jaxenv.core._checks.rows import checked_reward
 from jaxenv.core.bases.row_reward_wrapper import RowRewardWrapper
 from jaxenv.core.timestep import TimeStep
 from jaxenv.specs._bounds import mapped_spec
@@ -25,7 +25,7 @@ class RewardWrapper(RowRewardWrapper):
 
     def reward_spec(self) -> specs.Array:
         """Returns the shape of the result of ``reward``, without bounds."""
-        lanes = (self.spec_lanes,)
+        lanes = (self._spec_lanes,)
 
         def mapped(reward: jax.Array) -> jax.Array:
             return checked_reward(f"{type(self).__name__}.reward", self.reward(reward), lanes)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import jax
 
-from jaxenv.core._reward import with_reward
+from jaxenv.core._checks.rows import with_reward
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_real
-from jaxenv.core._observation import map_observation
+from jaxenv.core._checks.rows import map_observation
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer

@@ -12,7 +12,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_bool
 from jaxenv._util.numeric import clip
-from jaxenv.core._reward import bounded_reward, check_reward_spec, with_reward
+from jaxenv.core._checks.rows import bounded_reward, check_reward_spec, with_reward
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer

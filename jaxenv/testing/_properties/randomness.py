@@ -17,8 +17,9 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts, next_episodes
-from jaxenv.core.task import Task, TaskState
+from jaxenv.core.task import Task
 from jaxenv.core.timestep import TimeStep
+from jaxenv.core.transition import TaskState
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import KeyWords
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy

@@ -42,7 +42,7 @@ class FixedResetKey(Wrapper):
 
     def _fixed(self, starts: Starts) -> Starts:
         """Returns the episode that every episode of the lanes repeats."""
-        words = self.lane_words(self.key, starts.env_id)
+        words = self._lane_words(self.key, starts.env_id)
         return dataclasses.replace(starts, keys=words, episode=jnp.zeros_like(starts.episode))
 
     def levels(self) -> Levels:

@@ -74,9 +74,9 @@ class GoalConditioned(LaneWrapper):
 
     def _goal_specs(self) -> tuple[Any, Any]:
         """Derives specs of achieved and desired goals from the functions."""
-        word = jax.ShapeDtypeStruct((self.spec_lanes,), jnp.uint32)
+        word = jax.ShapeDtypeStruct((self._spec_lanes,), jnp.uint32)
         desired = specs.unbatched(jax.eval_shape(self.sample_goal, Stream(word, word, word, word)))
-        return mapped_spec(self.achieved_fn, self.env.observation_spec(), self.spec_lanes), desired
+        return mapped_spec(self.achieved_fn, self.env.observation_spec(), self._spec_lanes), desired
 
     def observation_spec(self) -> Tree:
         achieved, desired = self._goal_specs()

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxenv import tree
 from jaxenv._util.checks import check_mask
 from jaxenv.core import Place, Starts, TimeStep, Wrapper, layers
-from jaxenv.core._checks import check_num_places, level_shapes, place_of_levels, place_of_states
+from jaxenv.core._checks.given import check_num_places, level_shapes, place_of_levels, place_of_states
 from jaxenv.core.levels import refuse_given_levels, starting_at
 from jaxenv.tree import Tree
 

@@ -46,7 +46,7 @@ class TransformObservation(ObservationWrapper):
 
     def _found(self) -> Tree:
         """Returns the specs of the result of ``fn``, without bounds."""
-        lanes = self.spec_lanes
+        lanes = self._spec_lanes
         return mapped_spec(
             lambda x: checked_observation("TransformObservation: fn", self.fn(x), lanes),
             self.env.observation_spec(),

@@ -2,7 +2,8 @@
 
 import jax
 
-from jaxenv.core import BatchWrapper, Environment, _checks, check_environment, layers
+from jaxenv.core import BatchWrapper, Environment, check_environment, layers
+from jaxenv.core._checks import given as _checks
 from jaxenv.tree import Tree
 
 

@@ -34,7 +34,7 @@ class TransformReward(RewardWrapper):
     def check(self) -> None:
         if not callable(self.fn):
             raise ValueError(f"TransformReward: fn must be a function of rewards, got {self.fn!r}")
-        lanes, inner = self.spec_lanes, self.env.reward_spec()
+        lanes, inner = self._spec_lanes, self.env.reward_spec()
         found = jax.eval_shape(
             lambda reward: checked_reward("TransformReward.fn", self.fn(reward), (lanes,)),
             jax.ShapeDtypeStruct((lanes, *inner.shape), inner.dtype),

@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete, is_integer
-from jaxenv.core._checks import check_specs
+from jaxenv.core._checks.returned import check_specs
 from jaxenv.core.bases import BatchWrapper, LaneWrapper
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import AutoResetMode, ResetStrategy

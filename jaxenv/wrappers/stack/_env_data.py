@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import wrappers
 from jaxenv.core import registry
-from jaxenv.core._checks import check_lanes
+from jaxenv.core._checks.given import check_lanes
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.levels import given_places
 from jaxenv.wrappers.stack._make import num_games

@@ -9,7 +9,7 @@ from jaxenv import envs as envs  # registers the ids
 from jaxenv._util.checks import check_bool, check_choice, is_integer
 from jaxenv._util.library import library_of
 from jaxenv.core import registry
-from jaxenv.core._checks import check_lanes
+from jaxenv.core._checks.given import check_lanes
 from jaxenv.core._restart import check_strategy
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import AutoResetMode, ResetStrategy

@@ -1,15 +1,13 @@
-"""Checks at the boundary of an environment: states passed back to it, and results of a task's methods.
+"""Rules for what a call of an environment is given: a state, keys, lane numbers, levels, devices.
 
 ``step`` is the innermost call of every loop, so it does not compare its state with a reset's. With a wrong state it
-fails somewhere, and the reason is determined only then. Loops check once, before they start. The outputs of a task are
-checked while they are traced.
+fails somewhere, and the reason is determined only then. Loops check once, before they start.
 """
 
-import dataclasses
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import is_dataclass
 from typing import Any
@@ -18,27 +16,14 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import random, tree
 from jaxenv._util.checks import INT32_MAX, Range, check_arrays, check_integer, is_concrete
-from jaxenv._util.programs import programs_of
 from jaxenv.core import _shapes
 from jaxenv.core._declared import Declared, declared_leaves
-from jaxenv.core._reward import checked_reward
 from jaxenv.core.starts import Place
 from jaxenv.core.timestep import TimeStep
-from jaxenv.random import Stream
 from jaxenv.tree import Tree
-from jaxenv.tree._structure import is_array, mismatch, type_mismatch
-
-
-def refuse_overrides_of_final(cls: type, primitives: Mapping[str, str]) -> None:
-    """Raises a ``TypeError`` if a class overrides a final method, with the method to implement in its place."""
-    for name in vars(cls):
-        inherited = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
-        if getattr(getattr(inherited, "fget", inherited), "__final__", False):
-            hint = f": override {primitives[name]}" if name in primitives else ""
-            raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it{hint}")
-
+from jaxenv.tree._structure import is_array, mismatch
 
 # Inside of `jaxenv.testing.checked`: a function ``(env, state, action, used)`` that adds an error for an action that
 # compiled code would clip, in a lane of ``used`` (bool [B]). For layers that choose actions themselves.
@@ -280,7 +265,7 @@ def place_of_levels(call: str, env: Any, level: Tree) -> Place:
 
 def level_shapes(env: Any) -> Tree:
     """Returns the shapes of the levels of ``env``; nothing is computed."""
-    return _shapes.shapes_of(_shapes.sampled, env, env.spec_lanes)
+    return _shapes.shapes_of(_shapes.sampled, env, env._spec_lanes)
 
 
 def place_of_states(call: str, env: Any, state: Tree) -> Place:
@@ -290,163 +275,7 @@ def place_of_states(call: str, env: Any, state: Tree) -> Place:
     return Place(tree.detach(env.levels().of_state(state)), in_state=True)
 
 
-# --- what a task returns ----------------------------------------------------------------------------------------------
-
-
-def check_leading(task: Any, method: str, outputs: Tree, batch: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless every array leads with the lanes."""
-    for path, x in jax.tree_util.tree_leaves_with_path(outputs):
-        if jnp.shape(x)[:1] != batch:
-            raise ValueError(
-                f"{task}.{method}: every array must lead with the {batch[0]} lanes, "
-                f"{tree.path_name(path) or 'an output'} has shape {jnp.shape(x)}"
-            )
-
-
-def check_specs(task: Any) -> None:
-    """Raises a ``ValueError`` unless both specs are specs or trees of them, which lead with agents that act at once."""
-    for method in ("observation_spec", "action_spec"):
-        found = getattr(task, method)()
-        if found is None or not all(map(specs.is_spec, jax.tree.leaves(found))):
-            rule = "must return a spec or a tree of specs, such as jaxenv.specs.discrete(2)"
-            raise ValueError(f"{task}.{method}: {rule}, got {found!r}")
-        if task.num_agents > 1 and not task.turns:
-            for spec in jax.tree.leaves(found):
-                if spec.shape[:1] != (task.num_agents,):
-                    rule = f"every shape must lead with the {task.num_agents} agents ({', '.join(task.agent_names)})"
-                    raise ValueError(f"{task}.{method}: {rule}, got {spec!r}")
-
-
-def check_transition(task: Any, out: Any, batch: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless reward, end and info lead with the lanes, in their shapes and kinds.
-
-    An entry ``abnormal`` of the info must be bool ``[B]``, too.
-    """
-    given = {"reward": out.reward, "terminated": out.terminated, "env_info": out.env_info}
-    check_leading(task, "transition", given, batch)
-    checked_reward(f"{task}.transition", out.reward, batch)
-    if (jnp.shape(out.terminated), jnp.result_type(out.terminated)) != (batch, jnp.bool_):
-        found = f"{jnp.result_type(out.terminated)}{list(jnp.shape(out.terminated))}"
-        hint = ": the episode of a lane ends for all of its agents" if task.num_agents > 1 else ""
-        raise ValueError(f"{task}.transition: terminated must be bool{list(batch)}, got {found}{hint}")
-    for name in ("final_observation", "time_limit_reached"):
-        if name in out.env_info:
-            raise ValueError(f"{task}.transition: env_info[{name!r}] is an entry of a wrapper, use another name")
-    abnormal = out.env_info.get("abnormal")
-    if abnormal is not None and (jnp.shape(abnormal), jnp.result_type(abnormal)) != (batch, jnp.bool_):
-        found = f"{jnp.result_type(abnormal)}{list(jnp.shape(abnormal))}"
-        raise ValueError(f"{task}.transition: env_info['abnormal'] must be bool{list(batch)}, got {found}")
-
-
-def check_no_turns(owner: str, env: Any) -> None:
-    """Raises a ``ValueError`` for a game of turns, whose last action was the other agent's."""
-    if env.turns:
-        rule = "env must not be a game of turns, whose last action is the other agent's"
-        raise ValueError(f"{owner}: {rule}, {env} is one: put {owner} outside Opponent")
-
-
-def check_agents(task: Any, timestep: TimeStep) -> None:
-    """Raises a ``ValueError`` unless the first rows of a task of several agents lead with ``[B, A]`` where they must.
-
-    That is the reward and, if all agents act at once, the info. Games of turns name the player. `check_specs` checks
-    observation and action.
-    """
-    count = f"{task.num_agents} agents ({', '.join(task.agent_names)})"
-    if (shape := jnp.shape(timestep.reward)[1:]) != (task.num_agents,):
-        raise ValueError(f"{task}.transition: the reward must have one column for each of {count}, got {list(shape)}")
-    if task.turns:
-        player = timestep.env_info.get("player")
-        if player is None or (jnp.shape(player)[1:], jnp.result_type(player)) != ((), jnp.int32):
-            found = "none" if player is None else f"{jnp.result_type(player)}{list(jnp.shape(player))}"
-            rule = "with turns = True env_info['player'] must be int32 [B], the number of the agent to move"
-            raise ValueError(f"{task}.state_info: {rule}, got {found}")
-        return
-    for path, x in jax.tree_util.tree_leaves_with_path(timestep.env_info):
-        if jnp.shape(x)[1:2] != (task.num_agents,):
-            rule = f"every array must lead with the lanes and {count}, {tree.path_name(path)} has shape {jnp.shape(x)}"
-            raise ValueError(f"{task}.env_info: {rule}")
-
-
-def checked_state(task: Any, old: Tree, new: Tree) -> Tree:
-    """Returns the new state without weak types; raises a ``ValueError`` if structure, a shape or a dtype changed."""
-    if (fault := mismatch(old, new, "state")) is None:
-        new = tree.strong(new)
-        fault = type_mismatch(old, new, "state")
-    if fault is not None:
-        raise ValueError(f"{task}.transition: {fault}, as initial made it")
-    return new
-
-
-def cast_observation(task: Any, spec: Tree, observation: Tree, num_lanes: int) -> Tree:
-    """Casts the observation to the spec's dtypes; raises a ``ValueError`` for another structure or shape, or a loss.
-
-    Flags may become integers and both may become floats, but not the other way round: an image from 0 to 1 would be
-    black as uint8.
-    """
-    if (fault := mismatch(spec, observation, "observation")) is not None:
-        raise ValueError(f"{task}.observe: {fault}, as in observation_spec")
-
-    def cast(path: tuple[Any, ...], s: specs.Array, x: jax.Array) -> jax.Array:
-        if jnp.shape(x) != (num_lanes, *s.shape):
-            raise ValueError(
-                f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}, "
-                f"the lanes and the shape of {s}, got {jnp.shape(x)}"
-            )
-        if _rank(jnp.result_type(x)) > _rank(s.dtype):
-            raise ValueError(
-                f"{task}.observe: {tree.path_name(path) or 'observation'} must not be {jnp.result_type(x)}, which "
-                f"{s} cannot hold: round it with jnp.round, scale it, or convert it with astype"
-            )
-        return jax.lax.convert_element_type(x, s.dtype)
-
-    return jax.tree_util.tree_map_with_path(cast, spec, observation)
-
-
-def _rank(dtype: Any) -> int:
-    """Flags 0, integers 1, floats 2."""
-    return int(dtype != jnp.bool_) + int(jnp.issubdtype(dtype, jnp.inexact))
-
-
-def transition_shapes(task: Any, state: Tree, batch: tuple[int, ...]) -> Any:
-    """Returns the shapes of a transition. They are cached, so that a reset does not trace again."""
-    leaves, structure = tree.flatten((tree.flatten(task)[0], state))
-    leaves = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
-    programs = programs_of(task)
-    key = ("transition_shapes", structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))
-    own, state = structure.unflatten(leaves)
-    return programs.result(key, lambda: _transition_shapes(programs.structure, own, state, batch))
-
-
-def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tuple[int, ...]) -> Any:
-    task = structure.unflatten(leaves)
-    check_specs(task)
-    word = jax.ShapeDtypeStruct(batch, jnp.uint32)
-    action = jax.tree.map(lambda s: jax.ShapeDtypeStruct((*batch, *s.shape), s.dtype), task.action_spec())
-
-    def checked(leaves: list[jax.Array], state: Tree, action: Tree, stream: Stream) -> Any:
-        task = structure.unflatten(leaves)
-        out = task.transition(state, action, stream)
-        if not hasattr(out, "terminated"):
-            raise ValueError(f"{task}.transition: must return a jaxenv.Transition, got {type(out).__name__}")
-        for name in ("reward", "terminated"):
-            if not is_array(getattr(out, name)):
-                raise ValueError(f"{task}.transition: {name} must be an array, got {getattr(out, name)!r}")
-        if not isinstance(out.env_info, dict):
-            raise ValueError(f"{task}.transition: env_info must be a dict, got {type(out.env_info).__name__}")
-        check_returned(task, "transition", "state", out.state)
-        check_returned(task, "transition", "env_info", out.env_info)
-        check_transition(task, out, batch)
-        return dataclasses.replace(out, state=())
-
-    return jax.eval_shape(checked, leaves, state, action, Stream(word, word, word, word))
-
-
-def check_returned(task: Any, method: str, name: str, values: Tree) -> None:
-    """Raises a ``ValueError`` if a leaf is not an array, such as an object of a class that is not a pytree."""
-    if values is None:
-        raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")
-    for path, x in tree.flatten_with_path(values)[0]:
-        if not is_array(x):
-            where, kind = f"{name}.{tree.path_name(path)}".rstrip("."), type(x).__name__
-            hint = f": declare {kind} with @jaxenv.tree.struct" if dataclasses.is_dataclass(x) else ""
-            raise ValueError(f"{task}.{method}: {where} must be a tree of arrays, got an object of class {kind}{hint}")
+def check_devices(owner: str, env: Any, devices: int) -> None:
+    """Raises a ``ValueError`` if several devices would share the lanes of an engine."""
+    if devices > 1 and env.facts.outside_jax:
+        raise ValueError(f"{owner}: devices must be 1, {env.unwrapped} runs outside JAX in one engine, got {devices}")
