@@ -1,7 +1,7 @@
 """Shapes of what an environment returns, traced once for all environments of one structure."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxenv import tree
 from jaxenv._util.programs import programs_of
 from jaxenv.core.starts import Starts, shapes_of_starts
-from jaxenv.core.timestep import TimeStep
 from jaxenv.tree import Tree
 
 
@@ -21,22 +20,18 @@ def chain(env: Any) -> Iterator[Any]:
     yield env
 
 
-def begun(env: Any, starts: Starts) -> tuple[Tree, TimeStep]:
-    """Starts episodes in new levels."""
-    state: tuple[Tree, TimeStep] = env.begin(starts)
-    return state
+def shapes_of(what: Literal["rows", "levels"], env: Any, num_lanes: int) -> Tree:
+    """Returns the shapes of the first states and rows, or of the levels, of ``num_lanes`` lanes; nothing is computed.
 
-
-def shapes_of(function: Callable[[Any, Starts], Tree], env: Any, num_lanes: int) -> Tree:
-    """Returns the shapes of ``function(env, starts)``, a module-level function; nothing is computed.
-
-    The result is cached for environments of one structure and equal shapes of their leaves.
+    The result is cached for environments of one structure and equal shapes of their leaves. An error of an author
+    passes through these functions, so they are few.
     """
     leaves = tuple(jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in tree.flatten(env)[0])
     programs = programs_of(env)
 
     def of_leaves(leaves: Any, starts: Starts) -> Tree:
-        return function(programs.structure.unflatten(leaves), starts)
+        env = programs.structure.unflatten(leaves)
+        return env.begin(starts) if what == "rows" else env.levels().sample(starts)
 
     def make() -> Tree:
         bound: Callable[..., Tree] = of_leaves
@@ -44,15 +39,10 @@ def shapes_of(function: Callable[[Any, Starts], Tree], env: Any, num_lanes: int)
             bound = jax.vmap(bound, in_axes=None, out_axes=None, axis_name=name, axis_size=1)
         return jax.eval_shape(bound, leaves, shapes_of_starts(num_lanes))
 
-    return programs.result((function, leaves, num_lanes, jax.config.read("jax_enable_x64")), make)
+    return programs.result((what, leaves, num_lanes, jax.config.read("jax_enable_x64")), make)
 
 
 def _axis_names(env: Any) -> set[str]:
     """Returns the mesh axes over which layers of a stack sum their statistics."""
     names = {getattr(layer, "axis_name", None) for layer in chain(env)}
     return {name for name in names if name is not None}
-
-
-def sampled(env: Any, starts: Starts) -> Tree:
-    """Samples the levels of episodes."""
-    return env.levels().sample(starts)

@@ -202,7 +202,8 @@ class Environment(WithFacts, abc.ABC):
     def start_shapes(self) -> tuple[Tree, TimeStep]:
         """Returns the results of ``reset`` as ``jax.ShapeDtypeStruct``; nothing is computed, the result is cached."""
         with _checks.explained("start_shapes", self):
-            return _shapes.shapes_of(_shapes.begun, self, self._spec_lanes)
+            shapes: tuple[Tree, TimeStep] = _shapes.shapes_of("rows", self, self._spec_lanes)
+            return shapes
 
     @property
     def _longest_episode(self) -> Any:

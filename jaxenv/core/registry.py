@@ -270,10 +270,10 @@ def spec(id: str) -> EnvSpec:
         if isinstance(id, type):
             hint = f"pass jaxenv.EnvSpec({id.__name__!r}, {id.__name__}), or {hint}"
         elif isinstance(id, list | tuple):
-            hint = "jaxenv.load takes several ids"
+            hint = "jaxenv.make takes several ids"
         raise ValueError(f"id must be the text of a registered id, got {id!r}: {hint}")
     if suite_of(id):
-        raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.load")
+        raise ValueError(f"no environment {id!r} here: ids of suites are made by jaxenv.make")
     module, colon, name = id.rpartition(":")
     if colon:
         import_module(module)
@@ -285,7 +285,7 @@ def spec(id: str) -> EnvSpec:
         hint = did_you_mean(name, reversed(ids()))
         theirs = [id for id in closest(name, ids_of_suites()) if stem(id) == stem(name)]
         if theirs and stem(name) not in map(stem, ids()):
-            hint = f"jaxenv.load takes {' or '.join(map(repr, theirs))}{hint and ', or '}{hint}"
+            hint = f"jaxenv.make takes {' or '.join(map(repr, theirs))}{hint and ', or '}{hint}"
         hint = hint or did_you_mean(name, ids_of_suites(), otherwise=every)
         raise ValueError(f"no environment {name!r}, {hint}")
     return _registry[name]

@@ -174,9 +174,11 @@ class Task(Environment):
 
     def _begun(self, starts: Starts, stream: Stream) -> Tree:
         """Returns the task states in which episodes start."""
-        if starts.place is not None and starts.place.in_state:
+        if starts.place is None:
+            return self._in_level(self._sampled(stream), stream)
+        if starts.place.in_state:
             return starts.place.or_else(lambda: self._in_level(self._sampled(stream), stream))
-        return self._in_level(starts.values_or_else(lambda: self._sampled(stream)), stream)
+        return self._in_level(starts.place.or_else(lambda: self._sampled(stream)), stream)
 
     def _sampled(self, stream: Stream) -> Tree:
         level = self.sample_level(stream)

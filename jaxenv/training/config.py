@@ -108,7 +108,8 @@ class RunConfig:
             mode: ``"train"`` or ``"eval"``.
             **options: further arguments of `jaxenv.load`; they replace ``env_options``.
         """
-        return load(self.env_id, num_envs, wrappers=self.wrappers, mode=mode, **(dict(self.env_options) | options))
+        given = {"wrappers": self.wrappers, "mode": mode, **dict(self.env_options), **options}
+        return load(self.env_id, num_envs, **given)
 
     @property
     def learner(self) -> str:

@@ -265,7 +265,7 @@ def place_of_levels(call: str, env: Any, level: Tree) -> Place:
 
 def level_shapes(env: Any) -> Tree:
     """Returns the shapes of the levels of ``env``; nothing is computed."""
-    return _shapes.shapes_of(_shapes.sampled, env, env._spec_lanes)
+    return _shapes.shapes_of("levels", env, env._spec_lanes)
 
 
 def place_of_states(call: str, env: Any, state: Tree) -> Place:

@@ -1,6 +1,7 @@
 """Rules for what an author declares, and for what the methods of a task return, checked while they are traced."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -184,7 +185,7 @@ def transition_shapes(task: Any, state: Tree, batch: tuple[int, ...]) -> Any:
     programs = programs_of(task)
     key = ("transition_shapes", structure, tuple(leaves), batch, jax.config.read("jax_enable_x64"))
     own, state = structure.unflatten(leaves)
-    return programs.result(key, lambda: _transition_shapes(programs.structure, own, state, batch))
+    return programs.result(key, functools.partial(_transition_shapes, programs.structure, own, state, batch))
 
 
 def _transition_shapes(structure: Any, leaves: list[Any], state: Tree, batch: tuple[int, ...]) -> Any:

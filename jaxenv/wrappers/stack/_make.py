@@ -1,4 +1,4 @@
-"""`make` and `load`, which build the complete stack of an environment from its id."""
+"""`make`, which builds the complete stack of an environment from its id."""
 
 import importlib
 import inspect
@@ -27,7 +27,7 @@ WrapperLike = Callable[[Environment], Environment] | str | tuple[str | type[Wrap
 
 
 def make(
-    id: str | registry.EnvSpec,
+    id: Any,
     num_envs: int | None = None,
     *,
     max_episode_steps: Any = None,
@@ -39,11 +39,24 @@ def make(
     fixed_reset_key: Any = None,
     **params: Any,
 ) -> Environment:
-    """Makes an environment with its time limit, restarts and wrappers, in the order of `jaxenv.stack`.
+    """Makes an environment of any suite, with its time limit, restarts and wrappers in the order of `jaxenv.stack`.
+
+    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
+    ``make(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
+    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers go
+    around the `Multitask`, except that the wrappers up to the last one that must be inside a time limit, such as
+    `ActionRepeat`, go around each task.
+
+    An environment of Gymnasium, dm_env or PettingZoo that the program made itself is a batch of one lane, and a
+    function that makes one is called for each lane: ``make(lambda: MyEnv(size=5), num_envs=8)``. Options are the
+    arguments of ``jaxenv.suites.gymnasium.load_object``.
+
+    `load` is another name of this function. ``make.batched`` is True: one call makes the whole batch.
 
     Args:
-        id: a registered id, ``"module:ID"`` to import the module that registers it, or an `EnvSpec` that is not
-            registered.
+        id: a registered id; ``"suite:ID"``; ``"module:ID"`` to import the module that registers it; a sequence of ids;
+            an `EnvSpec` that is not registered; or an environment of Gymnasium, dm_env or PettingZoo, or a function
+            that makes one.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key. By default
             one, or with `AgentsAsLanes` those of one game.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
@@ -59,16 +72,57 @@ def make(
             platform with a ``"default"`` entry; ``None`` for the strategy that the environment declares.
         fixed_reset_key: a typed key (or ``Key[num_envs]``); every episode of a lane starts in the state it gives.
         **params: params of the physics and constructor arguments; an array ``[num_envs]`` gives each lane its own.
+            With several ids also ``task`` and ``agent_chooses``, the arguments of `Multitask`.
 
     Raises:
-        ValueError: for an unknown id, name or option, listing the valid ones; for wrappers out of order, naming the two
-            to swap; or for a value that an environment or wrapper refuses.
+        ValueError: for an unknown id, suite, module, name or option, listing the valid ones; for wrappers out of order,
+            naming the two to swap; for tasks with different specs; or for a value that an environment or wrapper
+            refuses.
     """
+    options = (max_episode_steps, autoreset, wrappers, clip_action, mode, reset_strategy, fixed_reset_key)
+    if isinstance(id, EnvSpec):
+        return _make(id, num_envs, *options, **params)
+    changed = {name: x for (name, default), x in zip(_DEFAULTS.items(), options, strict=True) if x is not default}
+    if isinstance(id, list | tuple):
+        return _make_tasks(id, 1 if num_envs is None else num_envs, **changed, **params)
+    if _is_foreign(id):
+        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **changed, **params)
+    if isinstance(id, str) and (suite := registry.suite_of(id)) is not None:
+        return importlib.import_module(registry.SUITES[suite]).load(id.partition(":")[2], num_envs, **changed, **params)
+    return _make(registry.spec(id), num_envs, *options, **params)
+
+
+_DEFAULTS = {p.name: p.default for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY}
+OPTIONS = list(_DEFAULTS)
+make.batched = True  # type: ignore[attr-defined]
+load = make
+
+
+def _is_foreign(id: Any) -> bool:
+    """Returns whether ``id`` is an environment of Gymnasium, dm_env or PettingZoo, or a function that makes one."""
+    if isinstance(id, str | Environment):
+        return False
+    is_made = isinstance(id, type) and issubclass(id, Environment)
+    return (callable(id) and not is_made) or library_of(id) is not None
+
+
+def _make(
+    spec: EnvSpec,
+    num_envs: int | None,
+    max_episode_steps: Any,
+    autoreset: Any,
+    wrappers: Any,
+    clip_action: bool,
+    mode: str,
+    reset_strategy: Any,
+    fixed_reset_key: Any,
+    **params: Any,
+) -> Environment:
+    """Makes an environment of this package, whose arguments are as for `make`."""
     check_choice("make", "mode", mode, ("train", "eval"))
     check_choice("make", "autoreset", autoreset, ("next_step", "same_step", None))
     check_strategy("make", reset_strategy)
     check_bool("make", "clip_action", clip_action)
-    spec = id if isinstance(id, registry.EnvSpec) else registry.spec(id)
     spec.check_keywords(params, ["num_envs", *OPTIONS])
     games = num_games(spec, num_envs, wrappers, params)
     env = spec.make(games, **params)
@@ -119,56 +173,6 @@ def _own_limit(spec: EnvSpec, env: Environment) -> Any:
     return limit
 
 
-OPTIONS = [p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
-
-
-def load(id: Any, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Makes an environment of any suite: ``load("CartPole-v1", num_envs=8)``; a prefix names a suite: ``"suite:id"``.
-
-    Any other prefix is a module to import first, one that registers the id: ``"my_package.tasks:Hover-v0"``.
-
-    Several ids make one batch whose lanes play one of the tasks each, a `Multitask`:
-    ``load(["CartPole-v0", "CartPole-v1"], num_envs=8)``. The specs of the tasks must be equal. Every task keeps its
-    registered time limit. Params and constructor arguments go to all tasks, and each task must have them. Wrappers go
-    around the `Multitask`, except that the wrappers up to the last one that must be inside a time limit, such as
-    `ActionRepeat`, go around each task.
-
-    An environment of Gymnasium, dm_env or PettingZoo that the program made itself is a batch of one lane, and a
-    function that makes one is called for each lane: ``load(lambda: MyEnv(size=5), num_envs=8)``. Options are the
-    arguments of ``jaxenv.suites.gymnasium.load_object``.
-
-    ``load.batched`` is True: one call makes the whole batch.
-
-    Args:
-        id: an id, a sequence of ids, an environment of Gymnasium, dm_env or PettingZoo, or a function that makes one.
-        num_envs: number of lanes that ``reset`` makes from one key, as for `make`.
-        **kwargs: as for `make`; with several ids also ``task`` and ``agent_chooses``, the arguments of `Multitask`.
-
-    Raises:
-        ValueError: for an unknown suite, module or id, for tasks with different specs, or arguments that `make`
-            refuses.
-    """
-    if isinstance(id, list | tuple):
-        return _load_tasks(id, 1 if num_envs is None else num_envs, **kwargs)
-    if _is_foreign(id):
-        return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **kwargs)
-    if not isinstance(id, str) or (suite := registry.suite_of(id)) is None:
-        return make(id, num_envs, **kwargs)
-    name = id.partition(":")[2]
-    return importlib.import_module(registry.SUITES[suite]).load(name, num_envs, **kwargs)
-
-
-def _is_foreign(id: Any) -> bool:
-    """Returns whether ``id`` is an environment of Gymnasium, dm_env or PettingZoo, or a function that makes one."""
-    if isinstance(id, str | EnvSpec | Environment):
-        return False
-    is_made = isinstance(id, type) and issubclass(id, Environment)
-    return (callable(id) and not is_made) or library_of(id) is not None
-
-
-load.batched = True  # type: ignore[attr-defined]
-
-
 def wrapped(env: Environment, wrappers: Any, owner: str) -> Environment:
     """Wraps ``env`` in a sequence of `WrapperLike`, innermost first; errors start with ``owner``."""
     _check_wrappers(owner, wrappers)
@@ -212,18 +216,18 @@ def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
 _OF_TASKS = ("max_episode_steps", "clip_action", "fixed_reset_key")
 
 
-def _load_tasks(
+def _make_tasks(
     ids: Sequence[str], num_envs: int, *, task: Any = -1, agent_chooses: bool = False, wrappers: Any = (), **kwargs: Any
 ) -> Environment:
     if not ids or not all(isinstance(id, str) for id in ids):
-        raise ValueError(f"load: id must be an id or a sequence of ids, got {ids!r}")
-    _check_wrappers("load", wrappers)
+        raise ValueError(f"make: id must be an id or a sequence of ids, got {ids!r}")
+    _check_wrappers("make", wrappers)
     outside = {name: value for name, value in kwargs.items() if name in OPTIONS and name not in _OF_TASKS}
     inside = {name: value for name, value in kwargs.items() if name not in outside}
 
     def multitask(num_envs: int, wrappers: Sequence[WrapperLike] = ()) -> Environment:
         mode = kwargs.get("mode", "train")
-        tasks = [load(id, num_envs, autoreset=None, mode=mode, wrappers=wrappers, **inside) for id in ids]
+        tasks = [make(id, num_envs, autoreset=None, mode=mode, wrappers=wrappers, **inside) for id in ids]
         return Multitask(_with_limits(tasks), task, agent_chooses=agent_chooses)
 
     below = _num_inside_limit(multitask(num_envs), wrappers) if wrappers else 0
@@ -243,7 +247,7 @@ def _num_inside_limit(env: Environment, wrappers: Sequence[WrapperLike]) -> int:
     """Counts the ``wrappers`` up to the last one that a time limit must stand outside of."""
     below = 0
     for place, wrapper in enumerate(wrappers):
-        inner, env = env, _wrapped(env, wrapper, f"load: wrappers[{place}]")
+        inner, env = env, _wrapped(env, wrapper, f"make: wrappers[{place}]")
         if any(map(stack.stands_inside_limit, stack.split(env, inner)[1])):
             below = place + 1
     return below

@@ -56,7 +56,8 @@ def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
             {"wrappers": "image"},
             r"make: wrappers .*got 'image'",
         ),
-        ({"id": ["A-v0"]}, r"id .*got \['A-v0'\]: jaxenv\.load takes several ids"),
+        ({"id": ["A-v0"]}, r"no environment 'A-v0', .*"),
+        ({"id": [Chain]}, r"make: id .*got \[.*Chain.*\]"),
         ({"id": Chain}, r"id .*Chain.*EnvSpec.*"),
         ({"params": 3}, r"MountainCar-v0: unknown keyword 'params', use the params.*; params.*"),
         (
@@ -378,10 +379,10 @@ def test_several_tasks_are_guarded_once_each():
         ),
         (["CartPole-v0", "CartPole-v1"], {"mass": 1}, "CartPole-v0: unknown keyword 'mass'"),
         (["Chain-v0", "elsewhere:Chain-v0"], {}, "no suite and no module 'elsewhere'"),
-        (["Chain-v0", "Chain-v0"], {"wrappers": "FrameStack"}, r"load: wrappers .*got 'FrameStack'"),
+        (["Chain-v0", "Chain-v0"], {"wrappers": "FrameStack"}, r"make: wrappers .*got 'FrameStack'"),
         (["Chain-v0", "Chain-v0"], {"task": 2}, r"Multitask: task .*got 2"),
-        ([], {}, r"load: id .*got \[\]"),
-        (["Chain-v0", Chain], {}, r"load: id .*got \['Chain-v0'"),
+        ([], {}, r"make: id .*got \[\]"),
+        (["Chain-v0", Chain], {}, r"make: id .*got \['Chain-v0'"),
     ],
 )
 def test_tasks_that_do_not_fit_together_are_refused(ids, kwargs, message):
