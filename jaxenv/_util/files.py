@@ -13,11 +13,6 @@ import warnings
 import weakref
 from collections.abc import Iterator
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 LOCK = ".lock"  # the file of a `FolderLock`
 _ATTEMPTS, _PAUSE = 10, 0.02  # another process may hold a lock for a moment, to test whether it is free
 
@@ -152,9 +147,13 @@ def _holder(descriptor: int) -> str:
 def _lock(descriptor: int) -> None:
     """Locks a file, or raises an ``OSError`` at once. The lock ends with the last descriptor of this opening."""
     if sys.platform == "win32":
+        import msvcrt
+
         os.lseek(descriptor, 2**30, os.SEEK_SET)  # other processes can neither read nor write these bytes
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
     else:
+        import fcntl
+
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

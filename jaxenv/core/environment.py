@@ -259,9 +259,11 @@ class Environment(WithFacts, abc.ABC):
 
         def with_level(self, level: Tree) -> Self:
             """Returns the environment in which every episode of lane i starts in level i, unless another is given."""
+            ...
 
         def describe(self) -> str:
             """Describes the stack as text."""
+            ...
 
         params: Any = tree.lanes_leaf(init=False)
         """The params of the task, through any wrappers."""

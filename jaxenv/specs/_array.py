@@ -1,5 +1,6 @@
 """Specs of one array."""
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -297,10 +298,9 @@ def _is_length(n: Any) -> bool:
 
 def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
     """Returns lengths of axes as a tuple; raises a ``ValueError`` unless they are integers of at least 0."""
-    try:
+    shape: tuple[Any, ...] = (None,)
+    with contextlib.suppress(TypeError):
         shape = tuple(lengths)
-    except TypeError:
-        shape = (None,)
     if isinstance(lengths, str) or not all(_is_length(n) and n >= 0 for n in shape):
         traced = any(isinstance(n, jax.Array | jax.ShapeDtypeStruct) for n in shape)
         hint = ": declare a length that is a field of a task by jaxenv.tree.static()" if traced else ""

@@ -194,12 +194,11 @@ def _wrapped(env: Environment, wrapper: Any, owner: str) -> Environment:
     if isinstance(wrapper, Environment):
         raise ValueError(f"{owner} is the environment {wrapper}, pass a class, (name, arguments) or a function")
     kind, arguments = wrapper if isinstance(wrapper, tuple | list) and len(wrapper) == 2 else (wrapper, {})
-    is_class = isinstance(kind, type) and issubclass(kind, Wrapper)
-    if is_class or isinstance(kind, str):
+    if isinstance(kind, str) or (isinstance(kind, type) and issubclass(kind, Wrapper)):
         if not isinstance(arguments, Mapping):
-            name = kind.__name__ if is_class else kind
+            name = getattr(kind, "__name__", kind)
             raise ValueError(f"{owner}: the arguments of {name} must be a dict, got {arguments!r}")
-        return wrap(env, kind if is_class else wrapper_class(kind, owner), arguments, owner)
+        return wrap(env, wrapper_class(kind, owner) if isinstance(kind, str) else kind, arguments, owner)
     if not callable(wrapper):
         rule = "must be a wrapper class, a name, one of them with its arguments as a dict, or a function"
         hint = ": a name and its arguments are one entry, [(name, {...})]" if isinstance(wrapper, Mapping) else ""
