@@ -276,7 +276,7 @@ class Environment(WithFacts, abc.ABC):
             raise TypeError("an environment is not a sequence: make returns the environment, its params are env.params")
 
     @property
-    def unwrapped(self) -> "Environment":
+    def unwrapped(self) -> Any:  # of any class, with attributes that users read
         """The environment below all wrappers: a `Task` or a `Multitask`."""
         return self
 

@@ -131,7 +131,7 @@ class Wrapper(Environment):
         return np.int32(INT32_MAX) if self.place == "hides_ends" else self.env._longest_episode
 
     @property
-    def unwrapped(self) -> Environment:
+    def unwrapped(self) -> Any:
         return self.env.unwrapped
 
     @property  # type: ignore[misc]

@@ -38,7 +38,6 @@ __all__ = [
 Tree: TypeAlias = Any
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
-A = TypeVar("A", jax.Array, np.ndarray)
 
 
 def static(
@@ -251,7 +250,7 @@ def is_shared(node: Any) -> bool:
 # --- masks over lanes ------------------------------------------------------------------------------------------------
 
 
-def expand(mask: A, ndim: int) -> A:
+def expand(mask: Any, ndim: int) -> jax.Array:
     """Appends axes of length 1 to ``mask`` (``[B]``) up to ``ndim`` axes, so that it broadcasts over each lane."""
     return mask.reshape(mask.shape + (1,) * (ndim - mask.ndim))
 
