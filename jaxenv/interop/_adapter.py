@@ -34,11 +34,9 @@ _FEW = 64
 class Adapter(Fixed):
     """Lanes with their state, which is donated and never shared.
 
-    ``_start``, ``_restart`` and ``_step`` return ``shown`` of the TimeStep. Each is compiled once; adapters of
-    environments of one structure share the programs.
-
-    Attributes:
-        env: the environment of jaxenv.
+    ``_start``, ``_restart`` and ``_step`` return ``shown`` of the TimeStep, as NumPy arrays, which are writable, or as
+    arrays of JAX. Adapters of environments of one structure share programs, so ``shown`` must equal other instances
+    that do the same, like a frozen dataclass.
     """
 
     _closed_error: ClassVar[type[Exception]] = ValueError
@@ -48,14 +46,6 @@ class Adapter(Fixed):
     render_mode: str | None = None
 
     def __init__(self, env: Environment, shown: Callable[[TimeStep], Tree], numpy: bool = True):
-        """Finds or makes the programs.
-
-        Args:
-            env: any environment.
-            shown: a hashable function from a TimeStep to a tree of arrays ``[B, ...]``. It must equal other instances
-                that do the same, like a frozen dataclass.
-            numpy: whether rows are NumPy arrays, which are writable, instead of arrays of JAX.
-        """
         if _first_process() != os.getpid():
             rule = "JAX does not run in a forked process, start it in another way, as by AsyncVectorEnv(..., context="
             raise RuntimeError(f"{self._owner}: {rule}'forkserver')")
@@ -200,9 +190,9 @@ def _first_process() -> int:
 def _programs(
     structure: Any, shapes: tuple[Any, ...], num_envs: int, shown: Callable[[TimeStep], Tree], numpy: bool, place: Any
 ) -> SimpleNamespace:
-    """Returns the programs of environments of one structure. Leaves are arguments, so other values compile nothing.
+    """Compiles the programs of environments of one structure. Leaves are arguments, so other values compile nothing.
 
-    An argument costs time in every call, so the leaves are packed, once for all calls.
+    Each argument costs time in every call, so the leaves are packed.
     """
     of_env = Packing(shapes)
     state, first = structure.unflatten(shapes).start_shapes()

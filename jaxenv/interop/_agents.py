@@ -11,11 +11,7 @@ from jaxenv.tree import Tree
 
 
 def specs_of_agents(owner: str, what: str, env: Environment, spec: Tree) -> dict[str, Tree]:
-    """Returns the specs ``[...]`` of each agent from those of all, ``[A, ...]``; in a game of turns they are the same.
-
-    Raises:
-        ValueError: for an array that does not lead with the agents.
-    """
+    """Returns the specs ``[...]`` of each agent from all agents' ``[A, ...]``; in a game of turns both are the same."""
     if env.turns:
         return dict.fromkeys(env.agent_names, spec)
     if what == "observation":

@@ -8,11 +8,7 @@ from jaxenv.wrappers.stack._make import load
 
 
 def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: dict[str, Any]) -> Environment:
-    """Loads the environment of one or several ids with options of `jaxenv.load`, or returns the given one.
-
-    Raises:
-        ValueError: for options or another number of lanes with an environment.
-    """
+    """Loads the environment of one or several ids with options of `jaxenv.load`, or returns the given one."""
     if not isinstance(env_or_id, Environment):
         if not isinstance(env_or_id, str | list | tuple) and not hasattr(env_or_id, "entry_point"):
             check_environment(owner, env_or_id)
@@ -25,12 +21,9 @@ def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: di
 
 
 def single_lane(owner: str, env_or_id: Any, options: dict[str, Any], restarts: str, lanes: str) -> Environment:
-    """Loads or returns an environment that never restarts, for an export of one lane.
+    """Loads or returns an environment of one lane that never restarts.
 
-    ``restarts`` says who starts the next episode, and ``lanes`` who makes the lanes.
-
-    Raises:
-        ValueError: for an environment that restarts its lanes, or an id with options for that or for lanes.
+    ``restarts`` and ``lanes`` say in errors who starts the next episode and who makes the lanes.
     """
     for id in env_or_id if isinstance(env_or_id, list | tuple) else [env_or_id]:
         refuse_outside_jax(owner, id)
@@ -52,11 +45,7 @@ def refuse_outside_jax(owner: str, env_or_id: Any) -> None:
 
 
 def refuse_num_envs(owner: str, options: dict[str, Any], why: str) -> None:
-    """Removes ``num_envs`` from the options of one lane.
-
-    Raises:
-        ValueError: unless it is 1; ``why`` explains who makes the lanes.
-    """
+    """Removes ``num_envs`` from the options of one lane; ``why`` explains in the error who makes the lanes."""
     if (num_envs := options.pop("num_envs", 1)) != 1:
         raise ValueError(f"{owner}: leave out num_envs, {why}, got {num_envs}")
 

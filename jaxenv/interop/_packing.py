@@ -51,12 +51,11 @@ class Packing:
         """Unpacks NumPy arrays to a tree, whose leaves may share their memory."""
         if not self._flat:
             return self._structure.unflatten(arrays)
-        return self._structure.unflatten(
-            [
-                np.ndarray(shape, word, arrays[0], 4 * at.start).astype(dtype, copy=False)
-                for at, shape, word, dtype in self._places
-            ]
-        )
+        arrays = [
+            np.ndarray(shape, word, arrays[0], 4 * at.start).astype(dtype, copy=False)
+            for at, shape, word, dtype in self._places
+        ]
+        return self._structure.unflatten(arrays)
 
 
 def _word(dtype: Any) -> Any:

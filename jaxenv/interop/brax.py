@@ -51,14 +51,7 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
     vector. A dict stays a dict of such vectors, from which Brax's networks select by ``policy_obs_key`` and
     ``value_obs_key``; an entry whose name starts with ``pixels/`` keeps its shape.
 
-    Args:
-        env: an id, or an environment without ``AutoReset`` and without batch state.
-        **options: options of `jaxenv.load`, if ``env`` is an id.
-
-    Raises:
-        ImportError: without brax.
-        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane,
-            several agents or a vector reward, or whose action Brax's policies cannot express.
+    ``env`` is an id, or an environment without ``AutoReset`` that has one agent and one reward.
     """
     env = one_lane("to_brax", env, options, "episodes restart outside the environment")
     _brax().Env.register(BraxEnv)
@@ -111,10 +104,7 @@ class BraxEnv(Fixed):
 
     @property
     def sys(self) -> Any:
-        """The params of the task, for ``randomization_fn`` of Brax's trainers, which also sets them.
-
-        ``None`` if it has none or there are several tasks.
-        """
+        """The params of the task, which ``randomization_fn`` of Brax's trainers sets; ``None`` for several tasks."""
         return params_of(self._env)
 
     @sys.setter
@@ -127,10 +117,7 @@ class BraxEnv(Fixed):
         self._env = self._env.with_params(**values)
 
     def reset(self, rng: jax.Array) -> Any:
-        """Starts an episode: a ``brax.envs.State``, of one lane for one key, or of a batch of lanes for ``Key[B]``.
-
-        Keys are legacy ``uint32`` ones or typed.
-        """
+        """Starts an episode: a ``brax.envs.State``, of one lane for one key, or of a batch of lanes for ``Key[B]``."""
         key = typed(rng)
         if not is_key(key) or key.ndim > 1:
             raise ValueError(f"{self}: rng must be one key or one per lane, got {kind(rng)}")
@@ -140,12 +127,7 @@ class BraxEnv(Fixed):
         return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
 
     def step(self, state: Any, action: jax.Array) -> Any:
-        """Advances by one step. A single lane that is done stays done without reward; a batch starts the next episodes.
-
-        Raises:
-            ValueError: at trace time, if the action is not made of ``action_size`` floats per lane, or if Brax's
-                wrappers restart the lanes of a batch, which restarts them itself.
-        """
+        """Advances by one step. A single lane that is done stays done without reward; a batch restarts its lanes."""
         wanted = (*state.done.shape, self.action_size)
         if not (jnp.issubdtype(jnp.result_type(action), jnp.floating) and jnp.shape(action) == wanted):
             got = f"{jnp.result_type(action)}{list(jnp.shape(action))}"
@@ -229,8 +211,7 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree, first:
 def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) -> Tree:
     """Returns state and observation of the next episode, given the values that AutoResetWrapper would restore.
 
-    The inner environment does not know which step is the last one, so it starts the next episode ahead of time, on the
-    first step of the current one.
+    The inner environment does not know its last step, so the next episode starts on the first step of the current one.
     """
     used = env.clock(first[0]).episode == env.clock(state).episode
     fresh, row = start_episodes(env, used, state, timestep, env.reset_strategy, block=64)
@@ -242,11 +223,8 @@ def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) 
 
 def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict[str, jax.Array]]:
     """Returns observation, reward and metrics of rows; metrics are the ``env_info`` entries of one number."""
-    numbers = {
-        name: value.astype(jnp.float32)
-        for name, value in timestep.env_info.items()
-        if hasattr(value, "ndim") and value.ndim == 1
-    }
+    info = timestep.env_info
+    numbers = {name: x.astype(jnp.float32) for name, x in info.items() if hasattr(x, "ndim") and x.ndim == 1}
     return _vectors(env.observation_spec(), timestep.observation), timestep.reward, numbers
 
 

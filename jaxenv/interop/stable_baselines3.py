@@ -42,12 +42,7 @@ def to_stable_baselines3(
         num_envs: number of lanes of an id, 1 by default.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels: one per lane by ``get_images``, all in one by
             ``render``.
-        **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
-
-    Raises:
-        ImportError: without stable-baselines3.
-        ValueError: for another autoreset mode, vector rewards, specs that cannot be spaces, or actions or integers that
-            stable-baselines3 does not know.
+        **options: of `jaxenv.load`.
     """
     lanes_vec_env = joined(LanesVecEnv)
     refuse_outside_jax(_OWNER, env_or_id)

@@ -38,14 +38,7 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     ``"episode_metrics"`` of these wrappers in ``extras``. It replaces all four of them, and restarts only the lanes
     that ended.
 
-    Args:
-        env: an id, or an environment without ``AutoReset`` and without batch state.
-        **options: options of `jaxenv.load`, if ``env`` is an id.
-
-    Raises:
-        ImportError: without stoa.
-        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane,
-            several agents or a vector reward, or specs that Stoa has no spaces for.
+    ``env`` is an id, or an environment without ``AutoReset`` that has one agent and one reward.
     """
     return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
 
@@ -75,17 +68,11 @@ class StoaEnv(Fixed):
 
     @property
     def params(self) -> Any:
-        """The params of the task, which ``env_params`` may replace.
-
-        ``None`` if it has none or there are several tasks.
-        """
+        """The params of the task, which ``env_params`` may replace; ``None`` for several tasks."""
         return params_of(self._env)
 
     def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Tree, Any]:
-        """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``.
-
-        Keys are legacy ``uint32`` ones or typed.
-        """
+        """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``."""
         env, key = self._with(env_params), typed(rng_key)
         if is_key(key) and key.ndim == 1:
             return self._batch_reset(env, key)
@@ -193,13 +180,8 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree) -> Any
 def _row(timestep: TimeStep, **extras: Any) -> Any:
     """Makes a ``stoa.TimeStep``, whose step type tells a termination (2) from a truncation (3)."""
     step_type = (timestep.step_type + timestep.truncated.astype(jnp.int32)).astype(jnp.int8)
-    return _stoa().TimeStep(
-        step_type=step_type,
-        reward=timestep.reward,
-        discount=timestep.discount,
-        observation=timestep.observation,
-        extras={**timestep.env_info, **extras},
-    )
+    extras = {**timestep.env_info, **extras}
+    return _stoa().TimeStep(step_type, timestep.reward, timestep.discount, timestep.observation, extras)
 
 
 def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: jax.Array) -> Any:
