@@ -221,7 +221,6 @@ def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> t
 
 @contextlib.contextmanager
 def _with_note(note: str) -> Iterator[None]:
-    """Adds a note to errors of the user's functions."""
     try:
         yield
     except Exception as error:

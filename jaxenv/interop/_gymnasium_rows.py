@@ -12,9 +12,8 @@ from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._adapter import Adapter, check_render_mode
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import ON_HOST, check_infos, check_reward, has_action_mask
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._infos import ON_HOST, check_infos, has_action_mask
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 

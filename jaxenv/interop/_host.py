@@ -55,8 +55,6 @@ def host(
 
 @dataclasses.dataclass(frozen=True)
 class _Fields:
-    """The TimeStep with some of its fields."""
-
     names: tuple[str, ...]
 
     def __call__(self, timestep: TimeStep) -> TimeStep:

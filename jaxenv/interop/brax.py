@@ -20,9 +20,8 @@ from jaxenv.core._restart import start_episodes
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
@@ -69,7 +68,8 @@ class BraxEnv(Fixed):
         check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # Brax's wrappers add these to the metrics
         leaves = jax.tree.leaves(env.action_spec())
         for spec in leaves:
-            if not (spec.is_bounded and (spec.is_continuous or _is_choice(spec))):
+            is_choice = spec.shape == () and spec.dtype.kind in "iu"
+            if not (spec.is_bounded and (spec.is_continuous or is_choice)):
                 raise ValueError(
                     "to_brax: an action must be made of single integers and of floats, all with finite bounds, "
                     f"got {env.action_spec()}"
@@ -229,7 +229,6 @@ def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict
 
 
 def _vectors(spec: Tree, observation: Tree) -> Any:
-    """Converts an observation ``[B, ...]`` to float32 vectors ``[B, n]``."""
     if isinstance(spec, Mapping):
         return {name: _entry(name, spec[name], observation[name]) for name in spec}
     return specs.flatten(spec, observation, dtype=np.float32)
@@ -239,7 +238,3 @@ def _entry(name: str, spec: Tree, value: Tree) -> jax.Array:
     if name.startswith("pixels/") and specs.is_spec(spec):
         return value.astype(jnp.float32)
     return specs.flatten(spec, value, dtype=np.float32)
-
-
-def _is_choice(spec: specs.Array) -> bool:
-    return spec.shape == () and spec.dtype.kind in "iu"

@@ -154,7 +154,6 @@ class DmEnv(Adapter):
 
 
 def _dm_spec(owner: str, spec: Tree) -> Any:
-    """Converts a tree of specs to specs of dm_env."""
     if isinstance(spec, Mapping):
         return {name: _dm_spec(owner, inner) for name, inner in spec.items()}
     if isinstance(spec, list):

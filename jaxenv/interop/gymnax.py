@@ -27,10 +27,9 @@ from jaxenv.core.registry import ids
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.interop import _lanes
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
-from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import KeyWords
@@ -351,13 +350,11 @@ def _with_our_names(id: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _params(env: Environment) -> dict[str, Any]:
-    """Returns the params of the environment below all wrappers, by name."""
     params = params_of(env)
     return {} if params is None else {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
 
 
 def _limits(env: Environment) -> list[TimeLimit]:
-    """Returns the time limits of a stack, outermost first."""
     return [layer for layer in layers(env) if isinstance(layer, TimeLimit)]
 
 

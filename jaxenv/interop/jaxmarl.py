@@ -18,9 +18,8 @@ from jaxenv.core.entries import marks_of_agents
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop import _lanes
-from jaxenv.interop._agents import specs_of_agents
+from jaxenv.interop._environment import check_infos, has_action_mask, specs_of_agents
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._infos import check_infos, has_action_mask
 from jaxenv.interop._lanes import check_action, lane_words, one_lane
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree

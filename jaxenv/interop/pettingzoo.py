@@ -12,11 +12,9 @@ from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._adapter import RENDERING, Adapter, check_render_mode, joined
-from jaxenv.interop._agents import info_of_agent, specs_of_agents
-from jaxenv.interop._environment import single_lane
+from jaxenv.interop._environment import has_action_mask, info_of_agent, single_lane, specs_of_agents
 from jaxenv.interop._gymnasium_rows import leaf_spaces, sample_of
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._infos import has_action_mask
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 
@@ -63,8 +61,6 @@ class _Rows:
 
 
 class _Game(Adapter):
-    """What both kinds of games share."""
-
     _owner = _OWNER
     # What methods of PettingZoo set, and ``max_cycles``, which its tests set.
     _settable = frozenset(

@@ -146,13 +146,11 @@ def _check_action_space(space: Any, owner: str) -> None:
 
 
 def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict[str, Any]]:
-    """Splits a dict of arrays ``[B, ...]`` into one dict per lane."""
     rows = zip(*map(_rows, info.values()), strict=True) if info else [()] * num_lanes
     return [dict(zip(info, row, strict=True)) for row in rows]
 
 
 def _rows(values: Tree) -> list[Any]:
-    """Splits arrays ``[B, ...]`` into the values of single lanes."""
     if isinstance(values, np.ndarray):
         return values.tolist() if values.ndim == 1 else list(values)
     leaves, structure = tree.flatten(values)

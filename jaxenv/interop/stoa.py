@@ -17,9 +17,8 @@ from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
@@ -149,10 +148,6 @@ class StoaEnv(Fixed):
         return state, _batch_row(timestep, jnp.where(ended, total, zero), jnp.where(ended, length, none))
 
 
-def _stoa() -> ModuleType:
-    return import_library("stoa", "pip install stoa-env")
-
-
 def _spaces() -> ModuleType:
     return import_library("stoa.spaces", "pip install stoa-env")
 
@@ -181,7 +176,8 @@ def _row(timestep: TimeStep, **extras: Any) -> Any:
     """Makes a ``stoa.TimeStep``, whose step type tells a termination (2) from a truncation (3)."""
     step_type = (timestep.step_type + timestep.truncated.astype(jnp.int32)).astype(jnp.int8)
     extras = {**timestep.env_info, **extras}
-    return _stoa().TimeStep(step_type, timestep.reward, timestep.discount, timestep.observation, extras)
+    stoa = import_library("stoa", "pip install stoa-env")
+    return stoa.TimeStep(step_type, timestep.reward, timestep.discount, timestep.observation, extras)
 
 
 def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: jax.Array) -> Any:
@@ -209,7 +205,6 @@ def _with_flags(spec: Tree, action: Tree) -> Tree:
 
 
 def _space(owner: str, spec: Tree) -> Any:
-    """Converts a tree of specs to a space."""
     spaces = _spaces()
     if isinstance(spec, Mapping):
         return spaces.DictSpace({name: _space(owner, inner) for name, inner in spec.items()})
