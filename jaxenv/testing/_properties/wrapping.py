@@ -236,8 +236,6 @@ def repeat_stops_at_end(subject: Subject) -> str:
 
 @tree.struct
 class _PastEndState:
-    """State of the environment inside, and the lanes that ended, bool ``[B]``."""
-
     inner: Tree
     ended: jax.Array
 
