@@ -31,13 +31,10 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code.
+    """Runs one command, by default the process's, and returns its exit code.
 
     The code is 0 for success, 1 for a failed check or training run, 2 for wrong input, 130 for Ctrl-C, 143 for SIGTERM
     and 141 for a closed pipe.
-
-    Args:
-        argv: the arguments; by default the process's.
     """
     if argv is None:
         signal.signal(signal.SIGINT, quit_process)
@@ -62,9 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> Parser:
     """Builds the parser with all commands, which add their own arguments when they parse."""
-    parser = Parser(
-        prog="jaxenv", description="Batched reinforcement learning environments under JAX, from the command line."
-    )
+    about = "Batched reinforcement learning environments under JAX, from the command line."
+    parser = Parser(prog="jaxenv", description=about)
     parser.add_argument("--version", action="version", version=f"jaxenv {jaxenv.__version__}")
     parser.set_defaults(parser=parser)  # without a command
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")

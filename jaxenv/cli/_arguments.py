@@ -146,7 +146,5 @@ def one_line(error: Exception) -> str:
 def columns(table: list[list[str]], left: int) -> list[str]:
     """Aligns the cells of a table: the first ``left`` columns to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(c.ljust(n) if i < left else c.rjust(n) for i, (c, n) in enumerate(zip(cells, widths, strict=True)))
-        for cells in table
-    ]
+    rows = (enumerate(zip(cells, widths, strict=True)) for cells in table)
+    return ["  ".join(c.ljust(n) if i < left else c.rjust(n) for i, (c, n) in row) for row in rows]

@@ -21,10 +21,8 @@ class Help(argparse.ArgumentDefaultsHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser that reports errors in one line, without the usage.
 
-    Args:
-        module: the module of a command, imported when the parser first parses. Its docstring is the description, and
-            after a blank line the epilog; ``add(parser)`` adds the arguments, and ``run(args)`` runs the command.
-        **kwargs: arguments of ``argparse.ArgumentParser``.
+    ``module`` is that of a command, imported when the parser first parses. Its docstring is the description, and after
+    a blank line the epilog; ``add(parser)`` adds the arguments, and ``run(args)`` runs the command.
     """
 
     def __init__(self, module: str | None = None, **kwargs: Any) -> None:
@@ -37,9 +35,8 @@ class Parser(argparse.ArgumentParser):
             try:
                 self._module = importlib.import_module(self._name)
             except ImportError as missing:
-                self.error(
-                    str(source.missing("the command", missing, "cli") if "rich" in str(missing.name) else missing)
-                )
+                is_extra = "rich" in str(missing.name)
+                self.error(str(source.missing("the command", missing, "cli") if is_extra else missing))
             self.description, _, self.epilog = (self._module.__doc__ or "").partition("\n\n")
             self.set_defaults(parser=self)
             self._module.add(self)

@@ -60,10 +60,6 @@ class SpecSheet:
 def spec_sheet(id: str) -> SpecSheet:
     """Returns the spec sheet of a registered id, of ``module:ID``, or of ``suite:id``, which has no table.
 
-    Raises:
-        ValueError: for an unknown id, suggesting close ones.
-        ImportError: if the library of the suite is not installed.
-
     >>> sheet = spec_sheet("CartPole-v1")
     >>> sheet.summary
     'Balance a pole on a cart by pushing the cart left or right.'
@@ -143,9 +139,8 @@ def _is_table(paragraph: str) -> bool:
 def _paragraphs(obj: Any) -> list[str]:
     """Returns the paragraphs of an object's own docstring, not an inherited one, without its list of attributes."""
     text = vars(obj).get("__doc__") if isinstance(obj, type) else getattr(obj, "__doc__", None)
-    text = re.split(
-        r"^(?:Args|Attributes):$", inspect.cleandoc(text or "") if obj else "", maxsplit=1, flags=re.MULTILINE
-    )[0]
+    documented = inspect.cleandoc(text or "") if obj else ""
+    text = re.split(r"^(?:Args|Attributes):$", documented, maxsplit=1, flags=re.MULTILINE)[0]
     return [paragraph.strip("\n") for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
 
 
@@ -206,5 +201,4 @@ def _doc(cls: type, name: str) -> str:
 
 
 def _value(value: Any) -> Any:
-    """Converts NumPy numbers and arrays to Python values."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

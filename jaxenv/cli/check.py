@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import json
 import time
-from typing import Any
 
 import jax
 
@@ -26,9 +25,8 @@ def add(command: Parser) -> None:
     """Adds the arguments."""
     add_options(command, "id", nargs="?")
     command.add_argument("--all", action="store_true", help="check every environment")
-    add_options(
-        command, "--properties", metavar="NAME", nargs="+", default=[], help="names of properties (default: all)"
-    )
+    names = "names of properties (default: all)"
+    add_options(command, "--properties", metavar="NAME", nargs="+", default=[], help=names)
     add_options(command, "--seed")
     form = command.add_mutually_exclusive_group()
     add_options(form, "--json", help="print a JSON array with one object per environment")
@@ -56,7 +54,11 @@ def run(args: argparse.Namespace) -> None:
             if len(envs) > 1:
                 jax.clear_caches()  # compiled programs of many environments exceed the memory maps of one process
     if args.json:
-        print(json.dumps([_as_data(*pair) for pair in zip(reports, seconds, strict=True)]))
+        found = [
+            {"target": r.target, "seconds": round(s, 1), "results": list(map(dataclasses.asdict, r))}
+            for r, s in zip(reports, seconds, strict=True)
+        ]
+        print(json.dumps(found))
     elif args.markdown:
         print(_as_markdown(reports, seconds, names))
     else:
@@ -72,10 +74,6 @@ def _require_libraries(parser: Parser, env: Environment) -> None:
             jax.eval_shape(env.reset, jax.random.key(0))
         except ImportError as missing:
             parser.error(str(missing))
-
-
-def _as_data(report: Report, seconds: float) -> dict[str, Any]:
-    return {"target": report.target, "seconds": round(seconds, 1), "results": list(map(dataclasses.asdict, report))}
 
 
 def _as_markdown(reports: list[Report], seconds: list[float], names: list[str]) -> str:

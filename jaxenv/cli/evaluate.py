@@ -37,13 +37,8 @@ def add(command: Parser) -> None:
     add_options(command, "--episodes", metavar="N", default=100, help="number of episodes")
     which = command.add_mutually_exclusive_group()
     add_options(which, "--policy-seed")
-    which.add_argument(
-        "--seeds",
-        metavar="best|all",
-        type=_which_seeds,
-        default="best",
-        help="the seed with the best last evaluation, or all",
-    )
+    text = "the seed with the best last evaluation, or all"
+    which.add_argument("--seeds", metavar="best|all", type=_which_seeds, default="best", help=text)
     explore = "explore as in training (default: as the run's evaluations)"
     add_options(command, "--explore", action="store_true", help=explore)
     add_options(command, "--module", "--seed", "--json", "--env", "--max-episode-steps")
@@ -82,11 +77,9 @@ def run(args: argparse.Namespace) -> None:
         found.append({"seed": seed, **summary})
         if summary["unfinished"]:
             limit = "100,000, which is the default without a time limit" if max_steps is None else f"{max_steps:,}"
-            print(
-                f"{args.parser.prog}: {summary['unfinished']} of {args.episodes} episodes of seed {seed} are left "
-                f"out, they had not ended when max_eval_steps were taken: {limit}",
-                file=sys.stderr,
-            )
+            left_out = f"{summary['unfinished']} of {args.episodes} episodes of seed {seed} are left out"
+            why = f"they had not ended when max_eval_steps were taken: {limit}"
+            print(f"{args.parser.prog}: {left_out}, {why}", file=sys.stderr)
     if args.json:
         given = {"folder": str(args.folder), "id": first.config.env_id, "algorithm": first.algorithm}
         options = {"steps": first.steps, "episodes": args.episodes, "explore": explore, "seed": args.seed}

@@ -20,17 +20,10 @@ from jaxenv.wrappers import Opponent
 def add(command: Parser) -> None:
     """Adds the arguments."""
     add_options(command, "id")
-    command.add_argument(
-        "--fps",
-        metavar="N",
-        type=integer(0),
-        help="steps per second; 0 waits for a key before each step (default: the task's, 0 for games)",
-    )
-    command.add_argument(
-        "--level",
-        metavar="FILE",
-        help="play the level that FILE holds as text; a new file gets the level of the seed, for your editor",
-    )
+    fps = "steps per second; 0 waits for a key before each step (default: the task's, 0 for games)"
+    command.add_argument("--fps", metavar="N", type=integer(0), help=fps)
+    level = "play the level that FILE holds as text; a new file gets the level of the seed, for your editor"
+    command.add_argument("--level", metavar="FILE", help=level)
     against = "in a game of turns, play against the policy of this run; each episode draws who begins"
     add_options(command, "--against", metavar="DIR", help=against)
     add_options(command, "--policy-seed", "--module", "--seed", "--env", "--max-episode-steps")
@@ -49,11 +42,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def against(env: Any, trained: Trained) -> Any:
-    """Returns the stack of a run whose `Opponent` plays by the trained policy.
-
-    Raises:
-        ValueError: for a stack without an `Opponent`, and for a policy with a memory, which an opponent cannot have.
-    """
+    """Returns the stack of a run whose `Opponent` plays by the trained policy, which must have no memory."""
     if isinstance(env, Opponent):
 
         def policy(timestep: jaxenv.TimeStep, stream: jaxenv.random.Stream, weights: Any) -> Any:

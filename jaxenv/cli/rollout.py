@@ -27,18 +27,16 @@ def add(command: Parser) -> None:
     add_options(command, "--seed")
     add_options(command, "--devices", help="number of devices that share the lanes; on a CPU, N of its threads")
     add_options(command, "--json", "--env", "--max-episode-steps")
-    command.add_argument(
-        "--autoreset",
-        choices=("next_step", "same_step"),
-        default="next_step",
-        help="whether an episode starts on the step after the previous one ends, or on the same step",
+    modes, autoreset = (
+        ("next_step", "same_step"),
+        "whether an episode starts on the step after the end, or on that step",
     )
-    command.add_argument(
-        "--reset-strategy",
-        choices=get_args(ResetStrategy),
-        help="restart strategy: reset all lanes and select those that ended, do so only on steps where any lane ended, "
-        "or reset only the lanes that ended (default: the one that the environment declares)",
+    command.add_argument("--autoreset", choices=modes, default="next_step", help=autoreset)
+    strategy = (
+        "restart strategy: reset all lanes and select those that ended, do so only on steps where any lane ended, "
+        "or reset only the lanes that ended (default: the one that the environment declares)"
     )
+    command.add_argument("--reset-strategy", choices=get_args(ResetStrategy), help=strategy)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -71,9 +69,8 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps({**given, "params": params, "device": name, **finite(metrics)}))
         return
     count = f"{args.devices} x " if args.devices > 1 else ""
-    print(
-        f"{args.id}, {args.num_envs} lanes x {args.num_steps} steps on {count}{name}, random actions, seed {args.seed}"
-    )
+    lanes = f"{args.num_envs} lanes x {args.num_steps} steps"
+    print(f"{args.id}, {lanes} on {count}{name}, random actions, seed {args.seed}")
     print(format_metrics(metrics, args.num_envs * args.num_steps))
 
 

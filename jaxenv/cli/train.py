@@ -48,9 +48,7 @@ def add(command: Parser) -> None:
     sequential = "train the seeds of a device one after another: faster on a CPU for environments of Box2D"
     command.add_argument("--sequential", action="store_true", help=sequential)
     add_options(command, "--seed")
-    devices = (
-        "number of devices that share the seeds, and the lanes of each if there are fewer seeds; on a CPU, N of its"
-    )
+    devices = "devices that share the seeds, and the lanes of each if there are fewer seeds; on a CPU, N of its"
     add_options(command, "--devices", help=f"{devices} threads")
     total_steps = (
         "environment steps of each seed, rounded up to whole updates; the number of evaluations changes if the updates "
@@ -263,7 +261,6 @@ def _wrappers(text: str, parser: argparse.ArgumentParser) -> list[Any]:
 
 
 def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, config: Any) -> Iterator[Any]:
-    """Yields the writers that the options ask for."""
     if args.tensorboard:
         yield TensorBoard(folder / "tensorboard", resume=args.resume)
     if args.wandb:
@@ -272,7 +269,6 @@ def _writers(args: argparse.Namespace, folder: pathlib.Path, algorithm: str, con
 
 
 def _timed(runs: Iterator[Any]) -> Iterator[tuple[Any, float]]:
-    """Yields each item with the seconds that it took."""
     before = time.perf_counter()
     for item in runs:
         yield item, time.perf_counter() - before

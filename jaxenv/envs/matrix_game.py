@@ -70,7 +70,7 @@ class MatrixGame(Task):
         own, other = action, action[:, ::-1]
         reward = jnp.zeros(action.shape, jnp.float32)
         for i, j in itertools.product(range(self.actions), repeat=2):
-            reward = jnp.where((own == i) & (other == j), _paid(payoff, i, j), reward)
+            reward = jnp.where((own == i) & (other == j), payoff[..., i, j].reshape(-1, 2), reward)
         never = jnp.zeros(action.shape[0], bool)
         return Transition(State(action, ~never), reward, terminated=never)
 
@@ -107,11 +107,6 @@ class MatrixGame(Task):
                     height = share[..., player, own, other]
                     canvas = canvas.box(x + 0.33 + 0.34 * player, y + 0.14 + height / 2, 0.2, height, colour)
         return canvas
-
-
-def _paid(payoff: jax.Array, own: int, other: int) -> jax.Array:
-    """Returns what both players are paid, ``[1, 2]`` or ``[B, 2]``."""
-    return payoff[..., own, other].reshape(-1, 2)
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------

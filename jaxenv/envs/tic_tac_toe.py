@@ -66,7 +66,7 @@ class TicTacToe(Task):
         return State(jnp.zeros((*stream.shape, 9), jnp.int8))
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        player = _player_to_move(state.board)
+        player = jnp.where(jnp.sum(state.board != 0, axis=-1) % 2 == 0, np.int8(-1), np.int8(1))
         board, legal = _mark(state.board, action, player)
         wins = legal & _has_line(board, player)
         loses = jnp.zeros_like(wins)
@@ -120,12 +120,6 @@ class TicTacToe(Task):
             ends = column + 0.5, 2.5 - row, to_column + 0.5, 2.5 - to_row
             canvas = canvas.line(*ends, 0.14, GOLD, alpha=complete[:, number])
         return canvas
-
-
-def _player_to_move(board: jax.Array) -> jax.Array:
-    """Returns the mark of the player to move, -1 or 1: int8 ``[B]``."""
-    moves = jnp.sum(board != 0, axis=-1)
-    return jnp.where(moves % 2 == 0, np.int8(-1), np.int8(1))
 
 
 def _mark(board: jax.Array, cell: jax.Array, player: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,6 +1,8 @@
 """The base of environments that Python steps: compiled programs of a batch, and the state that they replace."""
 
 import functools
+import itertools
+import math
 import os
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -20,7 +22,6 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import reset_where
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._packing import Packing
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
@@ -34,11 +35,9 @@ _FEW = 64
 class Adapter(Fixed):
     """Lanes with their state, which is donated and never shared.
 
-    ``_start``, ``_restart`` and ``_step`` return ``shown`` of the TimeStep. Each is compiled once; adapters of
-    environments of one structure share the programs.
-
-    Attributes:
-        env: the environment of jaxenv.
+    ``_start``, ``_restart`` and ``_step`` return ``shown`` of the TimeStep, as NumPy arrays, which are writable, or as
+    arrays of JAX. Adapters of environments of one structure share programs, so ``shown`` must equal other instances
+    that do the same, like a frozen dataclass.
     """
 
     _closed_error: ClassVar[type[Exception]] = ValueError
@@ -48,14 +47,6 @@ class Adapter(Fixed):
     render_mode: str | None = None
 
     def __init__(self, env: Environment, shown: Callable[[TimeStep], Tree], numpy: bool = True):
-        """Finds or makes the programs.
-
-        Args:
-            env: any environment.
-            shown: a hashable function from a TimeStep to a tree of arrays ``[B, ...]``. It must equal other instances
-                that do the same, like a frozen dataclass.
-            numpy: whether rows are NumPy arrays, which are writable, instead of arrays of JAX.
-        """
         if _first_process() != os.getpid():
             rule = "JAX does not run in a forked process, start it in another way, as by AsyncVectorEnv(..., context="
             raise RuntimeError(f"{self._owner}: {rule}'forkserver')")
@@ -114,7 +105,6 @@ class Adapter(Fixed):
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _start(self, seed: Seeds) -> Tree:
-        """Calls ``env.reset`` with the keys of ``seed``."""
         self._key, self._starts = self._key_of(seed), 0
         return self._taken(self._programs.start(self._leaves, self._key))
 
@@ -133,7 +123,6 @@ class Adapter(Fixed):
         return self._taken(self._programs.restart(self._leaves, self._state, self._row, mask, key))
 
     def _step(self, action: Tree) -> Tree:
-        """Calls ``env.step``."""
         return self._taken(self._programs.step(self._leaves, self._state, action))
 
     def _taken(self, found: tuple[Any, Any]) -> Tree:
@@ -200,9 +189,9 @@ def _first_process() -> int:
 def _programs(
     structure: Any, shapes: tuple[Any, ...], num_envs: int, shown: Callable[[TimeStep], Tree], numpy: bool, place: Any
 ) -> SimpleNamespace:
-    """Returns the programs of environments of one structure. Leaves are arguments, so other values compile nothing.
+    """Compiles the programs of environments of one structure. Leaves are arguments, so other values compile nothing.
 
-    An argument costs time in every call, so the leaves are packed, once for all calls.
+    Each argument costs time in every call, so the leaves are packed.
     """
     of_env = Packing(shapes)
     state, first = structure.unflatten(shapes).start_shapes()
@@ -241,3 +230,56 @@ def _programs(
         render=compiled(render, static_argnums=2),
         row=of_row,
     )
+
+
+# The largest tree that is packed, in words of 32 bits. XLA:CPU runs a program whose arrays have at most 512 bytes on
+# the calling thread. It distributes other programs over more threads, which costs more than packing saves.
+_LARGEST = 128
+
+
+class Packing:
+    """How a small tree of these shapes becomes one array of words; a large tree becomes its leaves."""
+
+    def __init__(self, shapes: Tree):
+        leaves, structure = jax.tree.flatten(shapes)
+        self._structure: Any = structure
+        ends = list(itertools.accumulate((math.prod(leaf.shape) for leaf in leaves), initial=0))
+        is_plain = all(not is_key(leaf) and leaf.dtype.itemsize <= 4 for leaf in leaves)
+        self._flat = bool(leaves) and is_plain and ends[-1] <= _LARGEST
+        # Of each leaf: its words, its shape, the dtype of its words and its own dtype.
+        self._places = [
+            (slice(start, end), leaf.shape, _word(leaf.dtype), leaf.dtype)
+            for start, end, leaf in (zip(ends, ends[1:], leaves, strict=False) if self._flat else ())
+        ]
+
+    def pack(self, values: Tree) -> tuple[jax.Array, ...]:
+        """Packs a tree into its arrays, in a traced function."""
+        leaves = jax.tree.leaves(values)
+        if not self._flat:
+            return tuple(leaves)
+        words = [jax.lax.bitcast_convert_type(x.astype(_word(x.dtype)), np.uint32).ravel() for x in leaves]
+        return (jnp.concatenate(words),)
+
+    def unpack(self, arrays: Sequence[jax.Array]) -> Tree:
+        """Unpacks the arrays to a tree, in a traced function."""
+        if not self._flat:
+            return self._structure.unflatten(arrays)
+        leaves = [arrays[0][at].view(word).astype(dtype).reshape(shape) for at, shape, word, dtype in self._places]
+        return self._structure.unflatten(leaves)
+
+    def views(self, arrays: Sequence[np.ndarray]) -> Tree:
+        """Unpacks NumPy arrays to a tree, whose leaves may share their memory."""
+        if not self._flat:
+            return self._structure.unflatten(arrays)
+        arrays = [
+            np.ndarray(shape, word, arrays[0], 4 * at.start).astype(dtype, copy=False)
+            for at, shape, word, dtype in self._places
+        ]
+        return self._structure.unflatten(arrays)
+
+
+def _word(dtype: Any) -> Any:
+    """Returns the dtype of 32 bits that holds every value of a dtype."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        return np.float32
+    return np.int32 if jnp.issubdtype(dtype, jnp.signedinteger) else np.uint32

@@ -51,12 +51,9 @@ def batch(
         observation: the spec of the observation; by default from the result of ``reset``, without bounds.
         num_envs: number of lanes that ``reset(key)`` makes.
         name: the name of the environment.
-        **options: options of `jaxenv.make`: ``max_episode_steps``, ``autoreset``, ``wrappers`` and others.
+        **options: of `jaxenv.make`, such as ``max_episode_steps``, ``autoreset`` and ``wrappers``.
 
-    Raises:
-        ValueError: if a function returns another number of values, a reward or an end of another shape or kind, or a
-            state or an observation that differs from ``reset`` in structure, shapes or dtypes; or for an option that
-            ``make`` refuses.
+    Functions whose results do not fit each other, and invalid rewards and ends, are a ``ValueError``.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> def reset(key):
@@ -225,7 +222,6 @@ def _values(owner: str, method: str, out: Any, expected: str, *counts: int) -> t
 
 @contextlib.contextmanager
 def _with_note(note: str) -> Iterator[None]:
-    """Adds a note to errors of the user's functions."""
     try:
         yield
     except Exception as error:
@@ -240,9 +236,8 @@ def _alike(a: Tree, b: Tree) -> bool:
 
 
 def _has_dtype(x: Any, kind: Any) -> bool:
-    return isinstance(x, bool | int | float | np.ndarray | np.generic | jax.Array) and jnp.issubdtype(
-        jnp.result_type(x), kind
-    )
+    is_number = isinstance(x, bool | int | float | np.ndarray | np.generic | jax.Array)
+    return is_number and jnp.issubdtype(jnp.result_type(x), kind)
 
 
 def _shown(x: Any) -> str:

@@ -12,19 +12,14 @@ from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._adapter import Adapter, check_render_mode
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import ON_HOST, check_infos, check_reward, has_action_mask
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._infos import ON_HOST, check_infos, has_action_mask
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 
 
 class StepResult(NamedTuple):
-    """The values that Gymnasium's ``step`` returns, for a batch of lanes.
-
-    ``episode`` has return and length of the episodes that ended, 0 in other lanes; without ``EpisodeStatistics`` it is
-    empty.
-    """
+    """The values that Gymnasium's ``step`` returns, for a batch of lanes."""
 
     observation: Tree
     reward: Any
@@ -32,20 +27,17 @@ class StepResult(NamedTuple):
     truncated: Any
     ended: Any
     info: dict[str, Tree]
-    episode: dict[str, Any]
+    episode: dict[str, Any]  # return and length of episodes that ended, else 0; empty without ``EpisodeStatistics``
     final_observation: Tree = ()
     final_info: Any = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The function from a TimeStep to a `StepResult`.
+    """The function from a TimeStep to a `StepResult`."""
 
-    Attributes:
-        of_state: the infos that describe the state, which belongs to the next episode where ``same_step`` ends one.
-            There all others become ``final_info``, and 0 in ``info``. Without it, infos stay together.
-    """
-
+    # The infos that describe the state, which belongs to the next episode where ``same_step`` ends one. There others
+    # become ``final_info``, and 0 in ``info``. Without it, infos stay together.
     of_state: frozenset[str] | None = None
 
     def __call__(self, timestep: TimeStep) -> StepResult:

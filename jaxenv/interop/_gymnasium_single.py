@@ -25,13 +25,9 @@ def to_gymnasium(
     """Exports one lane as a ``gymnasium.Env``.
 
     Args:
-        env_or_id: an environment of one lane made with ``autoreset=None``, or an id.
+        env_or_id: an environment of one lane and one reward, made with ``autoreset=None``, or an id.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
-        **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
-
-    Raises:
-        ImportError: without Gymnasium.
-        ValueError: for an environment that restarts its lanes itself, has more than one, or has vector rewards.
+        **options: of `jaxenv.load`.
 
     >>> env = to_gymnasium("CartPole-v1")
     >>> observation, info = env.reset(seed=0)
@@ -50,13 +46,10 @@ def to_gymnasium(
 
 
 class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
-    """The environment that `to_gymnasium` returns.
+    """The environment that `to_gymnasium` returns, with ``env``, the environment of jaxenv.
 
     Its errors are ``gymnasium.error.ResetNeeded`` before the first ``reset`` and after the end of an episode, and
     ``gymnasium.error.ClosedEnvironmentError`` after ``close``.
-
-    Attributes:
-        env: the environment of jaxenv, one lane.
     """
 
     metadata: ClassVar[dict[str, Any]] = RENDERING
@@ -72,12 +65,10 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
         self._is_fixed = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
-        """Starts an episode.
+        """Starts an episode with ``jax.random.key(seed)``. There are no options.
 
-        Args:
-            seed: the key ``jax.random.key(seed)``. Without it the next episode starts, so that the first seed
-                determines all of them; the first reset without a seed draws one, ``np_random_seed``.
-            options: none are known.
+        Without a seed the next episode starts, so that the first seed determines all of them; the first reset without
+        one draws it, ``np_random_seed``.
         """
         self._open()
         if options:
@@ -107,10 +98,7 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
 
     @property
     def action_masks(self) -> Callable[[], np.ndarray]:
-        """The function that ``MaskablePPO`` of sb3-contrib calls: the flags of the actions that are legal now.
-
-        An environment without ``env_info["action_mask"]`` does not have it.
-        """
+        """The function that ``MaskablePPO`` of sb3-contrib calls: the flags of the actions that are legal now."""
         if not self._has_mask:
             raise AttributeError(f"{_OWNER}: {self.env} has no env_info['action_mask']", name="action_masks", obj=self)
         return lambda: self._masks_of(0)

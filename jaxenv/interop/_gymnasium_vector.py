@@ -43,13 +43,7 @@ def to_gymnasium_vector(
         arrays: ``"numpy"``: writable NumPy arrays, rewards float64, as Gymnasium's own vector environments return.
             ``"jax"``: arrays of JAX, which other libraries read through DLPack without a copy; rewards are float32.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
-        **options: options of `jaxenv.load`, if ``env_or_id`` is an id. ``autoreset`` sets the autoreset mode:
-            ``"next_step"``, ``"same_step"`` or ``None``, or Gymnasium's ``AutoresetMode``, where ``None`` is
-            ``DISABLED``.
-
-    Raises:
-        ImportError: without Gymnasium.
-        ValueError: for vector rewards, or specs that cannot be spaces.
+        **options: of `jaxenv.load`. ``autoreset`` may also be Gymnasium's ``AutoresetMode``; ``None`` is ``DISABLED``.
 
     >>> envs = to_gymnasium_vector("CartPole-v1", num_envs=3)
     >>> observations, infos = envs.reset(seed=0)
@@ -66,13 +60,10 @@ def to_gymnasium_vector(
 
 
 class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[name-defined]
-    """The vector environment that `to_gymnasium_vector` returns.
+    """The vector environment that `to_gymnasium_vector` returns, with ``env``, the environment of jaxenv.
 
     Its errors are ``gymnasium.error.ResetNeeded`` before the first ``reset`` and, without restarts, where the episode
     of a lane ended, and ``gymnasium.error.ClosedEnvironmentError`` after ``close``.
-
-    Attributes:
-        env: the environment of jaxenv.
     """
 
     _owner = _OWNER
@@ -103,13 +94,11 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         self._is_fixed = True
 
     def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
-        """Starts an episode in every lane, or in the lanes of ``options["reset_mask"]``.
+        """Starts an episode in every lane, or in those of ``options["reset_mask"]``, bool ``[num_envs]``.
 
-        Args:
-            seed: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
-                episodes of the lanes start, so that the first seed determines all of them; the first reset without a
-                seed draws one, ``np_random_seed``.
-            options: ``{"reset_mask": mask}`` restarts the lanes of ``mask``, bool ``[num_envs]`` of NumPy or JAX.
+        The seed is an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
+        episodes of the lanes start, so that the first seed determines all of them; the first reset without a seed draws
+        one, ``np_random_seed``.
         """
         self._open()
         mask = self._mask(options)
@@ -130,11 +119,10 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         return self._observation(row.observation), _infos(infos, mask)
 
     def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict[str, Any]]:
-        """Advances every lane by one step.
+        """Advances every lane by one step, by actions ``[num_envs, ...]`` of NumPy or JAX.
 
-        Args:
-            actions: ``[num_envs, ...]``, NumPy or JAX. Other dtypes of the same kind are cast. Discrete actions of
-                NumPy must lie within the space; JAX actions and continuous ones are clipped to it.
+        Other dtypes of the same kind are cast. Discrete actions of NumPy must lie within the space; JAX actions and
+        continuous ones are clipped to it.
         """
         self._open("step")
         if self.env.autoreset is None and (ended := np.flatnonzero(self._ended)).size:

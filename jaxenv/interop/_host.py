@@ -34,10 +34,7 @@ def host(
         seed: seed of the first episodes: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane.
         fields: names of the TimeStep's fields to return, all by default; the others hold ``()``. Each array that is
             returned costs about a microsecond.
-        **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
-
-    Raises:
-        ValueError: for an unknown field, a wrong seed, or arguments that `jaxenv.load` refuses.
+        **options: of `jaxenv.load`.
 
     >>> import numpy as np
     >>> env = host("CartPole-v1", num_envs=4, seed=0)
@@ -58,8 +55,6 @@ def host(
 
 @dataclasses.dataclass(frozen=True)
 class _Fields:
-    """The TimeStep with some of its fields."""
-
     names: tuple[str, ...]
 
     def __call__(self, timestep: TimeStep) -> TimeStep:
@@ -67,14 +62,7 @@ class _Fields:
 
 
 class Host(Adapter):
-    """The object that `host` returns.
-
-    Its errors are ``ValueError``, also after ``close``.
-
-    Attributes:
-        env: the environment.
-        timestep: the last TimeStep, of JAX arrays.
-    """
+    """The object that `host` returns: the environment ``env``, and ``timestep``, the last TimeStep, of JAX arrays."""
 
     _owner = "host"
     _settable = frozenset({"timestep"})
@@ -92,14 +80,11 @@ class Host(Adapter):
         return self.env.num_envs
 
     def reset(self, seed: Seeds | None = None, mask: Any = None) -> TimeStep:
-        """Starts an episode in every lane, or in the lanes of ``mask``.
+        """Starts an episode in every lane, or in the lanes of ``mask``, bool ``[num_envs]``.
 
-        The first reset takes the seed of `host`. A later one without ``seed`` starts the next episodes of the lanes'
-        own streams, so that the first seed determines all episodes.
-
-        Args:
-            seed: an integer, or one per lane; with a mask, seeds of other lanes are ignored.
-            mask: bool ``[num_envs]``, not at the first reset.
+        The first reset takes the seed of `host` and starts all lanes. A later one without ``seed`` starts the next
+        episodes of the lanes' own streams, so that the first seed determines all episodes. ``seed`` is an integer, or
+        one per lane; with a mask, seeds of other lanes are ignored.
         """
         self._open()
         if mask is not None and self._state is None:
@@ -111,11 +96,10 @@ class Host(Adapter):
         return self.timestep
 
     def step(self, action: Tree) -> TimeStep:
-        """Advances every lane by one step.
+        """Advances every lane by one step, by actions ``[num_envs, ...]`` of NumPy or JAX.
 
-        Args:
-            action: ``[num_envs, ...]``, NumPy or JAX. Other dtypes of the spec's kind are cast. JAX arrays are clipped
-                to the range of a discrete spec, NumPy arrays must lie within it.
+        Other dtypes of the spec's kind are cast. JAX arrays are clipped to the range of a discrete spec, NumPy arrays
+        must lie within it.
         """
         self._open("step")
         self.timestep = self._step(self._actions(action))

@@ -46,8 +46,6 @@ class HostActions:
 
 
 class _Leaf:
-    """Checks and casts the actions of one spec."""
-
     def __init__(self, spec: specs.Array, num_lanes: int | None, name: str):
         self._spec, self._name, self._single = spec, name, num_lanes is None
         self._shape = spec.shape if num_lanes is None else (num_lanes, *spec.shape)

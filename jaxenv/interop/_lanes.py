@@ -33,11 +33,7 @@ def one_lane(
     restarts: str,
     lanes: str = "a batch of keys makes the lanes",
 ) -> Environment:
-    """Builds the stack of one lane by `single_lane`, for a trainer that maps it.
-
-    Raises:
-        ValueError: for an environment that carries state of the whole batch or has params per lane, too.
-    """
+    """Builds the stack of one lane by `single_lane`, for a trainer that maps it: no batch state, no params per lane."""
     if isinstance(env, str | list | tuple) and options.get("reset_strategy") is not None:
         raise ValueError(f"{owner}: reset_strategy must be left out, the environment declares it")
     env = single_lane(owner, env, options, restarts, lanes)
@@ -92,11 +88,7 @@ def kind(value: Any) -> str:
 
 
 def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
-    """Returns the key words of one lane for one key, typed or legacy.
-
-    Raises:
-        ValueError: for anything but one key.
-    """
+    """Returns the key words of one lane for one key, typed or legacy."""
     key = typed(key)
     if not is_key(key) or key.ndim:
         got = (

@@ -11,18 +11,10 @@ from jaxenv.tree import Tree
 
 
 def space_of(spec: Tree, spaces: Any, owner: str) -> Any:
-    """Converts a tree of specs to a space.
+    """Converts a spec, or a dict, tuple or list of them, to a space of the classes in the module ``spaces``.
 
     Bounded signed integers become ``Discrete``. Where the library has ``MultiDiscrete`` and ``MultiBinary``, vectors of
     bounded signed integers and of bools become those. All others are a ``Box``.
-
-    Args:
-        spec: a spec, or a dict, tuple or list of them, nested as wanted.
-        spaces: the library's classes ``Dict``, ``Tuple``, ``Discrete`` and ``Box``, as in its module.
-        owner: the start of error messages.
-
-    Raises:
-        ValueError: for another kind of tree, or for an integer that does not start at 0 where ``Discrete`` must.
     """
     if isinstance(spec, Mapping):
         return spaces.Dict({name: space_of(inner, spaces, owner) for name, inner in spec.items()})

@@ -20,9 +20,8 @@ from jaxenv.core._restart import start_episodes
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
@@ -51,14 +50,7 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
     vector. A dict stays a dict of such vectors, from which Brax's networks select by ``policy_obs_key`` and
     ``value_obs_key``; an entry whose name starts with ``pixels/`` keeps its shape.
 
-    Args:
-        env: an id, or an environment without ``AutoReset`` and without batch state.
-        **options: options of `jaxenv.load`, if ``env`` is an id.
-
-    Raises:
-        ImportError: without brax.
-        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane,
-            several agents or a vector reward, or whose action Brax's policies cannot express.
+    ``env`` is an id, or an environment without ``AutoReset`` that has one agent and one reward.
     """
     env = one_lane("to_brax", env, options, "episodes restart outside the environment")
     _brax().Env.register(BraxEnv)
@@ -76,7 +68,8 @@ class BraxEnv(Fixed):
         check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # Brax's wrappers add these to the metrics
         leaves = jax.tree.leaves(env.action_spec())
         for spec in leaves:
-            if not (spec.is_bounded and (spec.is_continuous or _is_choice(spec))):
+            is_choice = spec.shape == () and spec.dtype.kind in "iu"
+            if not (spec.is_bounded and (spec.is_continuous or is_choice)):
                 raise ValueError(
                     "to_brax: an action must be made of single integers and of floats, all with finite bounds, "
                     f"got {env.action_spec()}"
@@ -111,10 +104,7 @@ class BraxEnv(Fixed):
 
     @property
     def sys(self) -> Any:
-        """The params of the task, for ``randomization_fn`` of Brax's trainers, which also sets them.
-
-        ``None`` if it has none or there are several tasks.
-        """
+        """The params of the task, which ``randomization_fn`` of Brax's trainers sets; ``None`` for several tasks."""
         return params_of(self._env)
 
     @sys.setter
@@ -127,10 +117,7 @@ class BraxEnv(Fixed):
         self._env = self._env.with_params(**values)
 
     def reset(self, rng: jax.Array) -> Any:
-        """Starts an episode: a ``brax.envs.State``, of one lane for one key, or of a batch of lanes for ``Key[B]``.
-
-        Keys are legacy ``uint32`` ones or typed.
-        """
+        """Starts an episode: a ``brax.envs.State``, of one lane for one key, or of a batch of lanes for ``Key[B]``."""
         key = typed(rng)
         if not is_key(key) or key.ndim > 1:
             raise ValueError(f"{self}: rng must be one key or one per lane, got {kind(rng)}")
@@ -140,12 +127,7 @@ class BraxEnv(Fixed):
         return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
 
     def step(self, state: Any, action: jax.Array) -> Any:
-        """Advances by one step. A single lane that is done stays done without reward; a batch starts the next episodes.
-
-        Raises:
-            ValueError: at trace time, if the action is not made of ``action_size`` floats per lane, or if Brax's
-                wrappers restart the lanes of a batch, which restarts them itself.
-        """
+        """Advances by one step. A single lane that is done stays done without reward; a batch restarts its lanes."""
         wanted = (*state.done.shape, self.action_size)
         if not (jnp.issubdtype(jnp.result_type(action), jnp.floating) and jnp.shape(action) == wanted):
             got = f"{jnp.result_type(action)}{list(jnp.shape(action))}"
@@ -229,8 +211,7 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree, first:
 def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) -> Tree:
     """Returns state and observation of the next episode, given the values that AutoResetWrapper would restore.
 
-    The inner environment does not know which step is the last one, so it starts the next episode ahead of time, on the
-    first step of the current one.
+    The inner environment does not know its last step, so the next episode starts on the first step of the current one.
     """
     used = env.clock(first[0]).episode == env.clock(state).episode
     fresh, row = start_episodes(env, used, state, timestep, env.reset_strategy, block=64)
@@ -242,16 +223,12 @@ def _next_start(env: Environment, first: Tree, state: Tree, timestep: TimeStep) 
 
 def _fields(env: Environment, timestep: TimeStep) -> tuple[Tree, jax.Array, dict[str, jax.Array]]:
     """Returns observation, reward and metrics of rows; metrics are the ``env_info`` entries of one number."""
-    numbers = {
-        name: value.astype(jnp.float32)
-        for name, value in timestep.env_info.items()
-        if hasattr(value, "ndim") and value.ndim == 1
-    }
+    info = timestep.env_info
+    numbers = {name: x.astype(jnp.float32) for name, x in info.items() if hasattr(x, "ndim") and x.ndim == 1}
     return _vectors(env.observation_spec(), timestep.observation), timestep.reward, numbers
 
 
 def _vectors(spec: Tree, observation: Tree) -> Any:
-    """Converts an observation ``[B, ...]`` to float32 vectors ``[B, n]``."""
     if isinstance(spec, Mapping):
         return {name: _entry(name, spec[name], observation[name]) for name in spec}
     return specs.flatten(spec, observation, dtype=np.float32)
@@ -261,7 +238,3 @@ def _entry(name: str, spec: Tree, value: Tree) -> jax.Array:
     if name.startswith("pixels/") and specs.is_spec(spec):
         return value.astype(jnp.float32)
     return specs.flatten(spec, value, dtype=np.float32)
-
-
-def _is_choice(spec: specs.Array) -> bool:
-    return spec.shape == () and spec.dtype.kind in "iu"

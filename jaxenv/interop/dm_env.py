@@ -27,14 +27,9 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     demands. A time limit ends an episode with discount 1.
 
     Args:
-        env: an id, or an environment. One without ``AutoReset`` gets it.
+        env: an id, or an environment of one agent, not in mode ``"same_step"``. One without ``AutoReset`` gets it.
         seed: seed of the episodes: the key is ``jax.random.key(seed)``.
-        **options: options of `jaxenv.load`, if ``env`` is an id.
-
-    Raises:
-        ImportError: without dm_env.
-        ValueError: for an environment in mode ``"same_step"``, with params per lane, with several agents, or with specs
-            that dm_env does not have.
+        **options: of `jaxenv.load`.
 
     >>> env = to_dm_env("CartPole-v1", seed=3)
     >>> env.reset().first(), env.step(1).reward
@@ -59,10 +54,6 @@ def to_dm_timestep(timestep: TimeStep) -> Any:
     """Converts the row of one lane to a ``dm_env.TimeStep`` of NumPy arrays; ``FIRST`` has no reward and no discount.
 
     ``prev_action``, ``env_id`` and ``env_info`` have no place there.
-
-    Raises:
-        ImportError: without dm_env.
-        ValueError: for the rows of a batch.
     """
     check_timestep("to_dm_timestep", "timestep", timestep)
     if np.shape(timestep.step_type) != ():
@@ -77,12 +68,9 @@ def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> 
     A LAST row with discount 0 is a termination, one with another discount a truncation.
 
     Args:
-        timestep: a row of any dm_env environment, with a reward and a discount of one number each.
+        timestep: a row of any dm_env environment; after ``FIRST`` it has a reward and a discount of one number each.
         prev_action: the action that led to it, which a ``dm_env.TimeStep`` does not hold.
         env_id: the number of the lane.
-
-    Raises:
-        ValueError: without a reward or discount after ``FIRST``.
     """
     first = timestep.first()
     if not first and (timestep.reward is None or timestep.discount is None):
@@ -116,11 +104,7 @@ def _dm_env() -> ModuleType:
 
 
 class DmEnv(Adapter):
-    """The environment that `to_dm_env` returns, with the methods of ``dm_env.Environment``.
-
-    Attributes:
-        env: the environment of jaxenv, one lane.
-    """
+    """The environment that `to_dm_env` returns, with the methods of ``dm_env.Environment``."""
 
     _owner = "to_dm_env"
 
@@ -170,7 +154,6 @@ class DmEnv(Adapter):
 
 
 def _dm_spec(owner: str, spec: Tree) -> Any:
-    """Converts a tree of specs to specs of dm_env."""
     if isinstance(spec, Mapping):
         return {name: _dm_spec(owner, inner) for name, inner in spec.items()}
     if isinstance(spec, list):

@@ -24,8 +24,7 @@ from jaxenv.wrappers.stack._make import OPTIONS
 def to_spec(space: Any) -> Tree:
     """Converts a space of Gymnasium to specs; dtypes of 64 bits become 32 bits unless JAX has x64 enabled.
 
-    Raises:
-        ValueError: for a space whose samples are not arrays of one shape, such as ``Text`` or ``Sequence``.
+    A space whose samples are not arrays of one shape, such as ``Text`` or ``Sequence``, is a ``ValueError``.
 
     >>> import gymnasium
     >>> to_spec(gymnasium.spaces.Discrete(3, start=-1))
@@ -35,11 +34,7 @@ def to_spec(space: Any) -> Tree:
 
 
 def to_space(spec: Tree) -> Any:
-    """Converts a tree of specs to a space of Gymnasium.
-
-    Raises:
-        ValueError: for trees of other nodes than dicts, tuples and lists.
-    """
+    """Converts specs, also in dicts, tuples and lists, to a space of Gymnasium."""
     return _spaces.space_of(spec, _gymnasium.spaces, "to_space")
 
 
@@ -51,9 +46,8 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
     `to_gymnasium` and of ``make_vec`` does. Wrappers that must see where episodes end, such as ``EpisodeStatistics``,
     also have the registered limit inside and do not see another one: pass it to `to_gymnasium`.
 
-    Raises:
-        TypeError: for a keyword that ``make`` does not know. Callers of ``gymnasium.make`` try keywords, such as
-            ``render_mode`` or ``frameskip``, and drop the ones that raise this error.
+    A keyword that ``make`` does not know is a ``TypeError``: callers of ``gymnasium.make`` try keywords such as
+    ``frameskip`` and drop the ones that raise it.
     """
     try:
         check_render_mode("to_gymnasium", render_mode)

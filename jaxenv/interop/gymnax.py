@@ -27,10 +27,9 @@ from jaxenv.core.registry import ids
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.interop import _lanes
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
-from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import KeyWords
@@ -51,10 +50,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _compiled(method: F) -> F:
-    """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share.
-
-    Errors about arguments name them.
-    """
+    """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share."""
     names = list(inspect.signature(method).parameters)[1:]
 
     @functools.wraps(method)
@@ -87,15 +83,10 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
     ``uint32`` keys are accepted too.
 
     Args:
-        env: an id, or an environment without ``AutoReset`` and without batch state.
+        env: an id, or an environment without ``AutoReset`` that has one agent and one reward.
         api: ``"1.x"``: ``step`` returns ``(obs, state, reward, terminated, truncated, info)``, as gymnax 1.0 does.
             ``"0.x"``: ``(obs, state, reward, done, info)``, as earlier versions and the trainers written for them.
-        **options: options of `jaxenv.load`, if ``env`` is an id; also under the names of ``default_params``.
-
-    Raises:
-        ImportError: without gymnax.
-        ValueError: for an environment that already restarts its lanes, that carries batch state, that has params per
-            lane, several agents or a vector reward, or specs that gymnax has no spaces for.
+        **options: of `jaxenv.load`, also under the names of ``default_params``.
 
     >>> import jax
     >>> env = to_gymnax("CartPole-v1")
@@ -131,15 +122,10 @@ def __getattr__(name: str) -> Any:
 
 @tree.struct
 class GymnaxState:
-    """The state of a `GymnaxEnv`.
+    """The state of a `GymnaxEnv`."""
 
-    Attributes:
-        inner: the state of the environment for one lane, without the axis of lanes.
-        time: int32, the steps of the episode that the time limit counts.
-    """
-
-    inner: Tree
-    time: jax.Array
+    inner: Tree  # the state of the environment for one lane, without the axis of lanes
+    time: jax.Array  # int32, the steps of the episode that the time limit counts
 
 
 class GymnaxEnv(Fixed):
@@ -158,7 +144,6 @@ class GymnaxEnv(Fixed):
 
     @classmethod
     def _unchecked(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
-        """Makes one without checks."""
         made = object.__new__(cls)
         made._env, made._api, made._gradients = env, api, gradients
         return made
@@ -241,11 +226,7 @@ class GymnaxEnv(Fixed):
         return self._gradients
 
     def with_transition_gradients(self) -> "GymnaxEnv":
-        """Returns a copy whose observations and states let gradients pass, up to the end of an episode.
-
-        Raises:
-            ValueError: if all of an action is discrete.
-        """
+        """Returns a copy whose observations and states let gradients pass, up to the end of an episode."""
         if not self.supports_transition_gradients:
             raise ValueError(f"{self}: transition gradients need continuous actions, got {self._env.action_spec()}")
         changed = copy.copy(self)
@@ -273,11 +254,6 @@ class GymnaxEnv(Fixed):
         return *(dataclasses.replace(d, path=self._gymnax_name(d.path), value=None) for d in declared), _LIMIT
 
     def _with(self, params: Any) -> Environment:
-        """Returns the environment with gymnax's params.
-
-        Raises:
-            ValueError: for a param with an axis of lanes.
-        """
         if params is None:
             return self._env
         if not all(hasattr(params, declared.path) for declared in self._declared):
@@ -374,13 +350,11 @@ def _with_our_names(id: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _params(env: Environment) -> dict[str, Any]:
-    """Returns the params of the environment below all wrappers, by name."""
     params = params_of(env)
     return {} if params is None else {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}
 
 
 def _limits(env: Environment) -> list[TimeLimit]:
-    """Returns the time limits of a stack, outermost first."""
     return [layer for layer in layers(env) if isinstance(layer, TimeLimit)]
 
 

@@ -18,9 +18,8 @@ from jaxenv.core.entries import marks_of_agents
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop import _lanes
-from jaxenv.interop._agents import specs_of_agents
+from jaxenv.interop._environment import check_infos, has_action_mask, specs_of_agents
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._infos import check_infos, has_action_mask
 from jaxenv.interop._lanes import check_action, lane_words, one_lane
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
@@ -37,14 +36,7 @@ def to_jaxmarl(env: Environment | str, **options: Any) -> "JaxmarlEnv":
     dicts by agent. ``step`` starts the next game in the step that ends one, by the task or by a time limit, and all
     randomness comes from the keys that are passed in; legacy ``uint32`` keys are accepted too.
 
-    Args:
-        env: an id, or an environment without ``AutoReset`` and without batch state, whose agents act at once.
-        **options: options of `jaxenv.load`, if ``env`` is an id.
-
-    Raises:
-        ImportError: without JaxMARL.
-        ValueError: for an environment of one agent or a game of turns, one that already restarts its lanes, that
-            carries batch state or has params per lane, or for specs that JaxMARL has no spaces for.
+    ``env`` is an id, or an environment of several agents that act at once, without ``AutoReset``.
     """
     env = one_lane(_OWNER, env, options, "step restarts games itself", "jax.vmap over keys makes the lanes")
     if env.turns or env.num_agents == 1:
@@ -61,11 +53,7 @@ def make(id: str, **options: Any) -> "JaxmarlEnv":
 class JaxmarlEnv(Fixed):
     """The environment that `to_jaxmarl` returns, with the methods of ``jaxmarl.environments.MultiAgentEnv``.
 
-    Attributes:
-        agents: the names of the agents.
-        num_agents: their number, A.
-        observation_spaces: the space of each agent's observations.
-        action_spaces: the space of each agent's actions.
+    ``agents`` are the names of the A agents; ``observation_spaces`` and ``action_spaces`` have the spaces of each.
     """
 
     _owner = _OWNER
@@ -102,16 +90,10 @@ class JaxmarlEnv(Fixed):
     def step(
         self, key: jax.Array, state: Tree, actions: dict[str, Tree], reset_state: Tree = None
     ) -> tuple[dict[str, Tree], Tree, dict[str, jax.Array], dict[str, jax.Array], dict[str, Any]]:
-        """Advances by one step, and starts the next game if this one ends.
+        """Advances by one step, and starts the next game if this one ends: in ``reset_state``, or in a drawn start.
 
-        Returns observations, state, rewards, dones and infos. An agent is done from the step on which it leaves;
-        ``dones["__all__"]`` says that the game ended.
-
-        Args:
-            key: all randomness of the step and of the next start.
-            state: as ``reset`` and ``step`` return it.
-            actions: one of each agent; those of agents that have left are ignored.
-            reset_state: the state from which the next game starts, ``None`` to draw it.
+        Returns observations, state, rewards, dones and infos. An agent is done from the step on which it leaves, and
+        its actions are ignored; ``dones["__all__"]`` says that the game ended.
         """
         if reset_state is None:
             state, timestep = _step_and_restart(self._env, *self._lane_and_words(key), state, self._joint(actions))
@@ -130,23 +112,13 @@ class JaxmarlEnv(Fixed):
         return (*self._row(state, timestep),)
 
     def get_obs(self, state: Tree) -> dict[str, Tree]:
-        """Computes the observations of a state.
-
-        Raises:
-            ValueError: for an environment whose observations depend on more than its state.
-        """
+        """Computes the observations of a state, if they depend on the state alone."""
         if not self._env.observes_state:
             raise ValueError(f"{self}: observations must be functions of the state for get_obs, keep those of the row")
         return self._by_agent(_observed(self._env, self._env.clock(state).env_id, state))
 
     def get_avail_actions(self, state: Tree) -> dict[str, jax.Array]:
-        """Returns the flags of the actions that are legal in a state, bool ``[n]``: ``env_info["action_mask"]``.
-
-        Without it all actions are legal.
-
-        Raises:
-            ValueError: for actions that are not one integer.
-        """
+        """Returns ``env_info["action_mask"]`` of a state by agent, bool ``[n]``; without it all actions are legal."""
         for agent, spec in self._action_specs.items():
             if not (specs.is_spec(spec) and spec.is_discrete and spec.shape == ()):
                 raise ValueError(f"{self}: the action of {agent} must be one integer to have flags, got {spec}")

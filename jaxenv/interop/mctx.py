@@ -35,10 +35,6 @@ def to_mctx(env: Environment, predict: Predict, gamma: Any = 1.0) -> "SearchMode
         predict: a function ``predict(params, key, state, timestep)`` that returns logits ``[B, num_actions]`` and
             values ``[B]`` in the view of the player to move. Illegal actions are masked afterwards.
         gamma: the discount rate.
-
-    Raises:
-        ImportError: without mctx.
-        ValueError: for another kind of environment.
     """
     _mctx()  # now, not in the middle of a search
     check_callable("to_mctx", "predict", predict, "params, key, state and timestep")
@@ -48,26 +44,16 @@ def to_mctx(env: Environment, predict: Predict, gamma: Any = 1.0) -> "SearchMode
 
 @dataclasses.dataclass(frozen=True)
 class SearchModel:
-    """The model that `to_mctx` returns. A node's embedding is the state of ``env`` and the player to move.
-
-    Attributes:
-        env: the environment that a simulation steps.
-        predict: returns logits and values.
-        gamma: the discount rate.
-    """
+    """The model that `to_mctx` returns. A node's embedding is the state of ``env`` and the player to move."""
 
     env: Environment
     predict: Predict
     gamma: Any
 
     def root(self, params: Any, key: jax.Array, timestep: TimeStep, state: Tree = None) -> Any:
-        """Returns the ``root`` of a search from each lane.
+        """Returns the ``root`` of a search from each lane's row, ``[B]``; ``params`` and typed key are for ``predict``.
 
-        Args:
-            params: for ``predict``.
-            key: a typed key, for ``predict``.
-            timestep: the row of each lane, ``[B]``.
-            state: the states of ``env``; ``None`` for those that `StateInInfo` shows in the row.
+        ``state`` has the states of ``env``; ``None`` for those that `StateInInfo` shows in the row.
         """
         state = timestep.env_info["state"] if state is None else state
         names = self.env.env_info_spec().keys()
@@ -119,13 +105,7 @@ class SearchModel:
 def playouts(env: Environment, gamma: Any = 1.0, max_steps: int | None = None) -> Predict:
     """Returns a ``predict`` for `to_mctx` that needs no network: uniform logits, and the result of one random playout.
 
-    Args:
-        env: as for `to_mctx`.
-        gamma: the discount rate.
-        max_steps: steps after which a playout is cut off and worth what it has collected; ``None`` for none.
-
-    Raises:
-        ValueError: for another kind of environment.
+    A playout of more than ``max_steps`` is cut off and worth what it has collected. Other arguments as for `to_mctx`.
     """
     env = _stepped("playouts", env)
     _check_gamma("playouts", gamma)
@@ -160,16 +140,7 @@ def mcts_policy(env: Environment, num_simulations: int = 800, gamma: Any = 1.0) 
     """Returns plain Monte Carlo tree search as a policy: a random playout for each simulation, no network.
 
     It takes the action of most visits (``mctx.muzero_policy`` with uniform priors and without noise). It serves a stack
-    with `StateInInfo`, and the `Opponent` of one.
-
-    Args:
-        env: the stack with `StateInInfo`.
-        num_simulations: simulations of each move.
-        gamma: the discount rate.
-
-    Raises:
-        ImportError: without mctx.
-        ValueError: for a stack without `StateInInfo`, or another kind of environment.
+    with `StateInInfo`, and the `Opponent` of one. ``num_simulations`` is per move; ``gamma`` is the discount rate.
     """
     check_environment("mcts_policy", env)
     if not any(isinstance(layer, StateInInfo) for layer in layers(env)):

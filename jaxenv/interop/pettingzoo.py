@@ -12,11 +12,9 @@ from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._adapter import RENDERING, Adapter, check_render_mode, joined
-from jaxenv.interop._agents import info_of_agent, specs_of_agents
-from jaxenv.interop._environment import single_lane
+from jaxenv.interop._environment import has_action_mask, info_of_agent, single_lane, specs_of_agents
 from jaxenv.interop._gymnasium_rows import leaf_spaces, sample_of
 from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._infos import has_action_mask
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 
@@ -35,14 +33,9 @@ def to_pettingzoo(
     agent saw last, zeros before its first move, with a mask without legal actions.
 
     Args:
-        env_or_id: an environment of one lane made with ``autoreset=None``, or an id.
+        env_or_id: an environment of one lane and several agents, made with ``autoreset=None``, or an id.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
-        **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
-
-    Raises:
-        ImportError: without PettingZoo.
-        ValueError: for an environment that has one agent, restarts its lanes itself or has more than one, or whose
-            arrays do not lead with the agents.
+        **options: of `jaxenv.load`.
     """
     check_render_mode(_OWNER, render_mode)
     lanes = "an environment of PettingZoo is one lane"
@@ -68,12 +61,6 @@ class _Rows:
 
 
 class _Game(Adapter):
-    """What both kinds of games share.
-
-    Attributes:
-        env: the environment of jaxenv, one lane.
-    """
-
     _owner = _OWNER
     # What methods of PettingZoo set, and ``max_cycles``, which its tests set.
     _settable = frozenset(
@@ -147,10 +134,8 @@ class JaxenvParallelEnv(_Game):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], ...]:
         """Starts a game: observations and infos by agent.
 
-        Args:
-            seed: the key ``jax.random.key(seed)``. Without it the next game starts, so that the first seed determines
-                all of them; the first reset without a seed draws one.
-            options: ignored, as PettingZoo's own environments do.
+        The seed is that of ``jax.random.key``. Without it the next game starts, so that the first seed determines all
+        of them; the first reset without a seed draws one. Options are ignored, as in PettingZoo's own environments.
         """
         observation, *_, info = self._started(seed)
         return self._observed(observation), {agent: self._info_of(agent, info) for agent in self.agents}
@@ -181,10 +166,9 @@ class JaxenvParallelEnv(_Game):
         return observations, rewards, terminations, truncations, infos
 
     def state(self) -> np.ndarray:
-        """Returns the observations of all agents, flat, one after another, as PettingZoo's particle tasks do.
+        """Returns the observations of all agents in one vector, which lies in ``state_space``.
 
-        It lies in ``state_space``. Only games have both whose observation spaces are a ``Box`` of one dtype; others
-        raise a ``NotImplementedError``.
+        Only games have both whose observation spaces are a ``Box`` of one dtype.
         """
         self._open()
         if not hasattr(self, "state_space"):

@@ -42,12 +42,7 @@ def to_stable_baselines3(
         num_envs: number of lanes of an id, 1 by default.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels: one per lane by ``get_images``, all in one by
             ``render``.
-        **options: options of `jaxenv.load`, if ``env_or_id`` is an id.
-
-    Raises:
-        ImportError: without stable-baselines3.
-        ValueError: for another autoreset mode, vector rewards, specs that cannot be spaces, or actions or integers that
-            stable-baselines3 does not know.
+        **options: of `jaxenv.load`.
     """
     lanes_vec_env = joined(LanesVecEnv)
     refuse_outside_jax(_OWNER, env_or_id)
@@ -151,13 +146,11 @@ def _check_action_space(space: Any, owner: str) -> None:
 
 
 def _by_lane(info: dict[str, Tree], num_lanes: int) -> list[dict[str, Any]]:
-    """Splits a dict of arrays ``[B, ...]`` into one dict per lane."""
     rows = zip(*map(_rows, info.values()), strict=True) if info else [()] * num_lanes
     return [dict(zip(info, row, strict=True)) for row in rows]
 
 
 def _rows(values: Tree) -> list[Any]:
-    """Splits arrays ``[B, ...]`` into the values of single lanes."""
     if isinstance(values, np.ndarray):
         return values.tolist() if values.ndim == 1 else list(values)
     leaves, structure = tree.flatten(values)

@@ -17,9 +17,8 @@ from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._environment import check_reward
+from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._infos import check_infos
 from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
@@ -38,14 +37,7 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     ``"episode_metrics"`` of these wrappers in ``extras``. It replaces all four of them, and restarts only the lanes
     that ended.
 
-    Args:
-        env: an id, or an environment without ``AutoReset`` and without batch state.
-        **options: options of `jaxenv.load`, if ``env`` is an id.
-
-    Raises:
-        ImportError: without stoa.
-        ValueError: for an environment that already restarts its lanes, carries batch state, has params per lane,
-            several agents or a vector reward, or specs that Stoa has no spaces for.
+    ``env`` is an id, or an environment without ``AutoReset`` that has one agent and one reward.
     """
     return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
 
@@ -75,17 +67,11 @@ class StoaEnv(Fixed):
 
     @property
     def params(self) -> Any:
-        """The params of the task, which ``env_params`` may replace.
-
-        ``None`` if it has none or there are several tasks.
-        """
+        """The params of the task, which ``env_params`` may replace; ``None`` for several tasks."""
         return params_of(self._env)
 
     def reset(self, rng_key: jax.Array, env_params: Any = None) -> tuple[Tree, Any]:
-        """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``.
-
-        Keys are legacy ``uint32`` ones or typed.
-        """
+        """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``."""
         env, key = self._with(env_params), typed(rng_key)
         if is_key(key) and key.ndim == 1:
             return self._batch_reset(env, key)
@@ -162,10 +148,6 @@ class StoaEnv(Fixed):
         return state, _batch_row(timestep, jnp.where(ended, total, zero), jnp.where(ended, length, none))
 
 
-def _stoa() -> ModuleType:
-    return import_library("stoa", "pip install stoa-env")
-
-
 def _spaces() -> ModuleType:
     return import_library("stoa.spaces", "pip install stoa-env")
 
@@ -193,13 +175,9 @@ def _step(env: Environment, env_id: jax.Array, state: Tree, action: Tree) -> Any
 def _row(timestep: TimeStep, **extras: Any) -> Any:
     """Makes a ``stoa.TimeStep``, whose step type tells a termination (2) from a truncation (3)."""
     step_type = (timestep.step_type + timestep.truncated.astype(jnp.int32)).astype(jnp.int8)
-    return _stoa().TimeStep(
-        step_type=step_type,
-        reward=timestep.reward,
-        discount=timestep.discount,
-        observation=timestep.observation,
-        extras={**timestep.env_info, **extras},
-    )
+    extras = {**timestep.env_info, **extras}
+    stoa = import_library("stoa", "pip install stoa-env")
+    return stoa.TimeStep(step_type, timestep.reward, timestep.discount, timestep.observation, extras)
 
 
 def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: jax.Array) -> Any:
@@ -227,7 +205,6 @@ def _with_flags(spec: Tree, action: Tree) -> Tree:
 
 
 def _space(owner: str, spec: Tree) -> Any:
-    """Converts a tree of specs to a space."""
     spaces = _spaces()
     if isinstance(spec, Mapping):
         return spaces.DictSpace({name: _space(owner, inner) for name, inner in spec.items()})

@@ -10,8 +10,12 @@ A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks
 - ``_params`` and ``_spaces``: structs of params, calls with params per lane, and specs from spaces;
 - ``_host``, ``_engine`` and ``_host_stack``: the environment, its engine and its stack outside JAX.
 
-``load`` raises an ``ImportError`` if the library is not installed, and a ``ValueError`` for an unknown name or keyword,
-listing the valid ones, or for an invalid value.
+``load(name, num_envs, **kwargs)`` builds an environment with its stack of wrappers as `jaxenv.make` does. ``name`` is
+an id of the library, ``num_envs`` the number of lanes that ``reset(key)`` makes, by default those of one game. Keywords
+are those of `jaxenv.make` and arguments of the library's constructor. An ``ImportError`` says how to install the
+library; a ``ValueError`` names an unknown id or keyword with the valid ones, or an invalid value.
+
+``tests/suites/`` compares episodes with each library's own loop; ``docs/suites/`` has the mapping of each.
 """
 
 from jaxenv.suites import brax as brax

@@ -20,22 +20,19 @@ class HostEnvironmentError(RuntimeError):
 
 
 class EngineSpecs(NamedTuple):
-    """Specs of one lane's observation, action and entries of ``env_info``, and who acts in it.
-
-    With several agents rewards are one number for each of them. ``state_info`` names the entries that describe a state.
-    """
+    """Specs of one lane's observation, action and entries of ``env_info``, and who acts in it."""
 
     observation: Tree
     action: Tree
     info: dict[str, Tree]
     agent_names: tuple[str, ...] = ("agent",)
     turns: bool = False
-    state_info: tuple[str, ...] = ()
+    state_info: tuple[str, ...] = ()  # names of the entries of ``env_info`` that describe a state
     render_mode: str | None = None
 
     @property
     def reward_shape(self) -> tuple[int, ...]:
-        """The shape of one lane's reward."""
+        """The shape of one lane's reward: a number, or one for each of several agents."""
         return (len(self.agent_names),) if len(self.agent_names) > 1 else ()
 
 
@@ -47,16 +44,11 @@ class Engine(abc.ABC):
     seed and of its actions since the reset, and their number. A step is refused unless its tickets are the engine's:
     otherwise the lanes are not in the caller's state. A failure ends all workers, and the next reset starts new ones.
     Copies and unpickled engines start separate workers.
-
-    Attributes:
-        owner: the start of error messages, ``SUITE:ID``.
-        num_envs: the number of lanes.
-        limit: the time limit of an episode in steps, if it is known.
     """
 
-    owner: str
+    owner: str  # the start of error messages, ``SUITE:ID``
     num_envs: int
-    limit: int | None
+    limit: int | None  # the time limit of an episode in steps, if it is known
 
     seeds_below: ClassVar[int] = 2**32
 
@@ -80,7 +72,6 @@ class Engine(abc.ABC):
 
     @functools.cached_property
     def specs(self) -> EngineSpecs:
-        """What a lane consists of."""
         return self._find_specs()
 
     # --- hooks for a library -----------------------------------------------------------------------------------------
@@ -132,11 +123,9 @@ class Engine(abc.ABC):
             return self._ticket, observation, info
 
     def step(self, ticket: Any, action: Tree) -> tuple[Any, ...]:
-        """Steps every lane.
+        """Steps every lane: returns the tickets, the observations, the entries of ``env_info``, rewards and ends.
 
-        Returns:
-            The tickets ``uint32[B, 2]``, the observations, the entries of ``env_info``, the rewards, float32 ``[B]`` or
-            ``[B, A]``, terminated and truncated ``bool[B]``.
+        Rewards are float32 ``[B]`` or ``[B, A]``, terminated and truncated ``bool[B]``.
         """
         with self._lock:
             self._check_newest("step", np.asarray(ticket))
@@ -229,6 +218,5 @@ def cast(like: Any, values: Any) -> Tree:
 
 
 def _scaled(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Scales a picture by nearest neighbours."""
     rows, columns = (np.arange(n) * have // n for n, have in zip(size, frame.shape[:2], strict=True))
     return frame[rows][:, columns].astype(np.uint8)

@@ -52,19 +52,12 @@ class Maker:
 
 @dataclasses.dataclass(eq=False)
 class GymnasiumEngine(Engine):
-    """A vector environment of Gymnasium; its workers are processes with ``vectorization="async"``.
+    """A vector environment of Gymnasium; its workers are processes with ``vectorization="async"``."""
 
-    Attributes:
-        make: a `Maker`; with ``vectorization="native"`` makes a vector environment of ``num_envs`` lanes.
-        vectorization: ``"async"``, ``"sync"`` or ``"native"``.
-        timeout: seconds that the workers have for a step, a reset or a picture.
-        context: the start method of the worker processes.
-    """
-
-    make: Callable[..., Any]
-    vectorization: str
-    timeout: float
-    context: str
+    make: Callable[..., Any]  # a `Maker`; with "native" it makes a vector environment of ``num_envs`` lanes
+    vectorization: str  # "async", "sync" or "native"
+    timeout: float  # seconds that the workers have for a step, a reset or a picture
+    context: str  # the start method of the worker processes
 
     def __post_init__(self) -> None:
         super().__post_init__()

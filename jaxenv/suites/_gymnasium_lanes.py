@@ -146,7 +146,6 @@ class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
 
 
 def _named(lanes: list[int]) -> str:
-    """Names the workers of lanes."""
     if len(lanes) < 2:
         return f"the worker of lane {lanes[0]}" if lanes else "a worker"
     return f"the workers of lanes {', '.join(map(str, lanes))}"

@@ -27,10 +27,8 @@ _DPI = 100
 def picture(owner: str, env: Any, env_state: Tree, observation: Tree, params: Tree, size: tuple[int, int]) -> jax.Array:
     """Renders all lanes, uint8 ``[B, H, W, 3]``, by a callback to the host."""
     if env.name not in _DRAWINGS:
-        raise ValueError(
-            f"render: {owner} has no picture: gymnax draws {', '.join(sorted(_DRAWINGS))}; "
-            "the native environments, whose ids have no prefix, all have one"
-        )
+        native = "the native environments, whose ids have no prefix, all have one"
+        raise ValueError(f"render: {owner} has no picture: gymnax draws {', '.join(sorted(_DRAWINGS))}; {native}")
     if env.name in _CLASSIC:
         import_library("pygame", "pip install 'gymnasium[classic-control]'")
     module, function = _DRAWINGS[env.name].split(".")

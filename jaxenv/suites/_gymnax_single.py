@@ -1,6 +1,7 @@
-"""One environment of gymnax, built once for each configuration, with its params, shapes and specs."""
+"""One environment of gymnax, built once for each configuration, and the keywords that configure it."""
 
 import dataclasses
+import inspect
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._util.checks import is_real
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.suites import _gymnax_tasks
-from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._options import arguments_of, check_known, check_unknown, checked_option, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct, values_of
-from jaxenv.suites._single import Single, Stepped, one_per_arguments
-from jaxenv.suites._spaces import spec_of
+from jaxenv.suites._single import Single, Stepped, one_per_arguments, spec_of
 from jaxenv.tree import Tree
 
 # Entries of gymnax's info that the TimeStep contains already.
@@ -29,22 +30,12 @@ def gymnax() -> Any:
 
 
 class GymnaxSingle(Single):
-    """A gymnax environment; `single` builds each configuration once.
-
-    Attributes:
-        env: gymnax's object.
-        defaults: its ``EnvParams``, with those options that are params.
-        params: the other numeric params as a struct.
-        limit: its ``max_steps_in_episode``.
-        derived: functions that compute params from other params.
-        bounds: corrections of the declared observation bounds, see `_gymnax_tasks.BOUNDS`.
-        truncates: whether the environment defines ``is_truncated``; gymnax's own environments do not.
-        fixed: fields of its ``EnvParams`` that are not numbers or are part of its tree structure; they never change.
-    """
+    """A gymnax environment; `single` builds each configuration once."""
 
     limit: int
 
     def __init__(self, id: str, options: tuple[Any, ...]):
+        check_id(id)
         self.owner = f"gymnax:{id}"
         spec_params = {name: value for name, value in options if name in _gymnax_tasks.SPEC_PARAMS.get(id, ())}
         arguments = {name: thaw(value) for name, value in options if name not in spec_params}
@@ -53,16 +44,18 @@ class GymnaxSingle(Single):
                 self.env, defaults = gymnax().make(id, **arguments)
             if self.env.supports_transition_gradients:  # otherwise gymnax stops gradients at every step
                 self.env = self.env.with_transition_gradients()
+            # Its ``EnvParams``, with those options that are params, and what computes params from others.
             self.defaults = defaults.replace(**spec_params)
             self.derived = _gymnax_tasks.DERIVED.get(id, {})
             hidden = {"max_steps_in_episode", *_gymnax_tasks.SPEC_PARAMS.get(id, ()), *self.derived}
             fields = [f for f in dataclasses.fields(self.defaults) if f.name not in hidden]
+            # Fields that are not numbers or are part of the tree structure; they never change.
             self.fixed = tuple(f.name for f in fields if not _is_param(f, getattr(self.defaults, f.name)))
             values = {f.name: np.asarray(getattr(self.defaults, f.name)) for f in fields if f.name not in self.fixed}
         self.limit = int(self.defaults.max_steps_in_episode)
-        doc = f"Params of gymnax's {id}: one value for all lanes, or one per lane."
-        self.params = params_struct(doc, values, _restore, (id, options))
+        self.params = params_struct(self.owner, options, values)
         self.bounds = _gymnax_tasks.BOUNDS.get(id, [])
+        # Whether the environment defines ``is_truncated``; gymnax's own environments do not.
         self.truncates = type(self.env).is_truncated is not gymnax().environments.environment.Environment.is_truncated
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
@@ -107,19 +100,14 @@ class GymnaxSingle(Single):
             _ = self.shapes, self.observation_spec, self.action_spec
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> GymnaxSingle:
-    """Returns the gymnax environment of an id and its options; equal arguments give the same object."""
-    check_id(id)
-    return GymnaxSingle(id, options)
+single = one_per_arguments(GymnaxSingle)
 
 
 def check_id(id: str) -> None:
     """Raises a ``ValueError`` for an unknown id, or if gymnax would download data for it."""
     check_known("gymnax", id, gymnax().registered_envs)
-    if id == "MNISTBandit-bsuite" and (
-        missing := [path for path in _gymnax_tasks.MNIST_FILES if not os.path.exists(path)]
-    ):
+    missing = [path for path in _gymnax_tasks.MNIST_FILES if not os.path.exists(path)]
+    if id == "MNISTBandit-bsuite" and missing:
         raise ValueError(f"gymnax:{id}: gymnax would download MNIST: put the files there first, no file {missing[0]}")
 
 
@@ -132,6 +120,50 @@ def _is_param(field: dataclasses.Field[Any], value: Any) -> bool:
     return field.metadata.get("pytree_node", True) and is_numeric(value)
 
 
-def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
-    """Rebuilds pickled params."""
-    return tree.rebuild(single(id, options).params, **values)
+def split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Splits keywords into options, sorted pairs of name and value, and values of the other params.
+
+    Options are constructor arguments and params that determine a spec.
+    """
+    check_id(id)
+    owner, spec_params = f"gymnax:{id}", _gymnax_tasks.SPEC_PARAMS.get(id, ())
+    constructor, takes_any = arguments_of(gymnax().registration._registry[id])
+    options = {
+        name: checked_option(owner, name, given[name], constructor[name]) for name in given if name in constructor
+    }
+    if takes_any:  # a factory that passes its keywords on
+        try:
+            constructor |= arguments_of(type(single(id, tuple(sorted(options.items()))).env))[0]
+        except ValueError:  # it cannot be built without further arguments, so all keywords are accepted
+            constructor |= dict.fromkeys(given.keys() - constructor.keys(), inspect.Parameter.empty)
+    for name in given:
+        if name in spec_params:
+            if not is_real(given[name]):
+                rule = f"{name} determines a spec and must be one number"
+                raise ValueError(f"{owner}: {rule}, got {given[name]!r}")
+            options[name] = float(given[name])
+        elif name in constructor:
+            options[name] = checked_option(owner, name, given[name], constructor[name])
+    chosen = tuple(sorted(options.items()))
+    env = single(id, chosen)
+    params = [field.name for field in dataclasses.fields(env.params)]
+    values = {name: value for name, value in given.items() if name not in options}
+    for name, value in values.items():
+        if name not in params:
+            check_settable(owner, name, env, value)
+    check_unknown(owner, values, params, [*constructor, *spec_params])
+    if options:
+        env.check(chosen)
+    return chosen, values
+
+
+def check_settable(owner: str, name: str, env: GymnaxSingle, value: Any) -> None:
+    """Raises a ``ValueError`` for a field of gymnax's ``EnvParams`` that cannot be set as a param."""
+    got = f", got {value!r}"
+    if name == "max_steps_in_episode":
+        raise ValueError(f"{owner}: max_steps_in_episode is the time limit, pass max_episode_steps to load{got}")
+    if name in env.derived:
+        raise ValueError(f"{owner}: {name} is computed from other params, pass those{got}")
+    if name in env.fixed:
+        default = getattr(env.defaults, name)
+        raise ValueError(f"{owner}: {name} is not a number and must stay {default!r}{got}")

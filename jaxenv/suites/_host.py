@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
-from jaxenv.core._checks import actions as _actions
+from jaxenv.core._checks.given import actions as _actions
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Starts
@@ -41,8 +41,7 @@ class HostEnvironment(Environment):
     Every step is one ordered ``io_callback`` for the whole batch; outside of traces it is a plain call. Observations,
     rewards and ends come from the engine. This library computes clocks, step types and discounts. Gradients are 0.
 
-    Attributes:
-        engine: the engine, which all copies of the environment share; `take` and unpickling make another one.
+    ``take`` and unpickling make another engine; all other copies of the environment share it.
     """
 
     engine: Engine = tree.static()
@@ -97,13 +96,11 @@ class HostEnvironment(Environment):
         given = _actions.finite(_actions.clip_discrete(spec, action))
         batch, flag = clock.step.shape, specs.Array((), np.bool_)
         result = *self._shown(), specs.Array(self.engine.specs.reward_shape, np.float32), flag, flag
-        ticket, observation, info, reward, terminated, truncated = self._call(
-            self.engine.step, result, lanes.ticket, given
-        )
+        answer = self._call(self.engine.step, result, lanes.ticket, given)
+        ticket, observation, info, reward, terminated, truncated = answer
         last = ~first & (terminated | truncated)
-        clock = dataclasses.replace(
-            clock, episode=clock.episode + first.astype(jnp.int32), step=jnp.where(first, np.int32(0), clock.step)
-        )
+        episode = clock.episode + first.astype(jnp.int32)
+        clock = dataclasses.replace(clock, episode=episode, step=jnp.where(first, np.int32(0), clock.step))
         row = jnp.where(last, np.int32(StepType.LAST), np.int32(StepType.MID))
         timestep = TimeStep(
             step_type=jnp.where(first, np.int32(StepType.FIRST), row),

@@ -71,8 +71,6 @@ def reporting(owner: str, options: Mapping[str, Any]) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class _FrozenKey:
-    """A typed key in hashable form."""
-
     words: tuple[int, ...]
     implementation: str
 

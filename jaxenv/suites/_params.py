@@ -1,6 +1,7 @@
 """Params of environments written for one lane: structs of numbers, and calls with params per lane."""
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.core import registry
 from jaxenv.tree import Tree
 
 # Kinds of dtypes that params may have, and the dtypes that they are stored in.
@@ -21,23 +23,27 @@ def is_numeric(value: Any) -> bool:
     return numeric and np.dtype(jnp.result_type(value)).kind in _DTYPES
 
 
-def params_struct(
-    doc: str, values: Mapping[str, np.ndarray], restore: Callable[..., Any], arguments: tuple[Any, ...]
-) -> Any:
-    """Builds a struct with one numeric field for each value.
+def params_struct(owner: str, options: tuple[Any, ...], values: Mapping[str, np.ndarray]) -> Any:
+    """Builds a struct with one numeric field for each value, its default, which determines rank and kind of dtype.
 
-    Args:
-        doc: the docstring of the struct's class.
-        values: the default of each field; it determines rank and kind of dtype of the field.
-        restore: a function of a module. Pickle cannot find a class made at run time by its name, so it calls
-            ``restore(*arguments, values)`` instead.
-        arguments: the first arguments of ``restore``.
+    Pickle cannot find a class made at run time by its name; it finds the params of ``owner``, "suite:id".
     """
     fields = {name: _field(value) for name, value in values.items()}
+    doc = f"Params of {owner}: one value for all lanes, or one per lane."
     members = {"__annotations__": dict.fromkeys(fields, Any), "__doc__": doc, **fields}
-    members["__reduce__"] = lambda self: (restore, (*arguments, values_of(self)))
+    members["__reduce__"] = lambda self: (_restored, (owner, options, values_of(self)))
     cls = tree.struct(type("Params", (), members))
     return cls(**{name: value.astype(_DTYPES[value.dtype.kind]) for name, value in values.items()})
+
+
+def _restored(owner: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
+    suite, _, id = owner.partition(":")
+    return tree.rebuild(single_of(suite, id, options).params, **values)
+
+
+def single_of(suite: str, id: str, options: tuple[Any, ...]) -> Any:
+    """Returns the `Single` of a configuration."""
+    return importlib.import_module(registry.SUITES[suite]).single(id, options)
 
 
 def _field(value: np.ndarray) -> Any:

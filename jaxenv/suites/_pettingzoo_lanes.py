@@ -21,11 +21,7 @@ def game_of(game: Any, owner: str) -> "Game":
 
 
 class Game(gymnasium.Env):  # type: ignore[name-defined]
-    """A game whose observation shows the rewards of the agents and what `Engine.specs` calls info.
-
-    Attributes:
-        jaxenv_agents: the ``possible_agents``, and whether they move in turns; an engine knows a game by it.
-    """
+    """A game whose observation shows the rewards of the agents and what `Engine.specs` calls info."""
 
     turns = False
     _rewards: Mapping[str, float]  # of the last step
@@ -35,7 +31,7 @@ class Game(gymnasium.Env):  # type: ignore[name-defined]
         self.names = tuple(getattr(game, "possible_agents", ()))
         if len(self.names) < 2:
             raise ValueError(f"{owner}: possible_agents must name two or more agents, got {self.names}")
-        self.jaxenv_agents = self.names, self.turns
+        self.jaxenv_agents = self.names, self.turns  # an engine knows a game by it
         self._acted = [game.action_space(name) for name in self.names]
         observed = [game.observation_space(name) for name in self.names]
         discrete = all(isinstance(s, spaces.Discrete) and s.start == 0 for s in self._acted)
@@ -130,9 +126,8 @@ class AtOnce(Game):
             info["agent_alive"][number] = name in self.game.agents
             info["agent_terminated"][number] = bool(self._terminated.get(name))
             if "action_mask" in info:
-                info["action_mask"][number, : own.n] = (
-                    1 if shown is None or not self._has_mask else shown["action_mask"]
-                )
+                everything = shown is None or not self._has_mask
+                info["action_mask"][number, : own.n] = 1 if everything else shown["action_mask"]
             if shown is not None:
                 _write(observation, number, shown["observation"] if self._has_mask else shown)
         return observation, info

@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -166,4 +167,36 @@ def one_per_arguments(function: Callable[..., T]) -> Callable[..., T]:
             found = made[arguments] = function(*arguments)
         return found
 
-    return functools.wraps(function)(newest)
+    return functools.update_wrapper(newest, function, updated=())
+
+
+def action_and_limit_of(single: Callable[..., Any]) -> Callable[[str], tuple[Tree, int | None]]:
+    """Returns the function of an id that gives action spec and time limit without tracing a step."""
+
+    def action_and_limit(name: str) -> tuple[Tree, int | None]:
+        built = single(name, ())
+        return built.action_spec.value, built.limit
+
+    return action_and_limit
+
+
+def docstring_of(single: Callable[..., Any]) -> Callable[[str], str]:
+    """Returns the function of an id that gives the library's docstring of the environment."""
+    return lambda name: inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
+
+
+def spec_of(space: Any, name: str) -> Tree:
+    """Converts a space with the attributes of Gymnasium's Dict, Tuple, Discrete or Box to a tree of specs."""
+    if hasattr(space, "spaces"):
+        if isinstance(space.spaces, Mapping):
+            return {key: spec_of(inner, name) for key, inner in space.spaces.items()}
+        return tuple(spec_of(inner, name) for inner in space.spaces)
+    if hasattr(space, "n"):
+        return specs.discrete(space.n, name=name)
+    # The largest float32 stands for "no bound".
+    low, high = (np.broadcast_to(np.asarray(bound, np.float64), space.shape) for bound in (space.low, space.high))
+    largest = float(np.finfo(np.float32).max)
+    low, high = np.where(low <= -largest, -np.inf, low), np.where(high >= largest, np.inf, high)
+    if np.all(np.isinf(low)) and np.all(np.isinf(high)):
+        return specs.Array(space.shape, space.dtype, name)
+    return specs.Bounded(space.shape, space.dtype, low, high, name)

@@ -1,6 +1,5 @@
 """The task that all suites share: lanes of one environment that another library wrote for a single lane."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,15 +8,13 @@ import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv._util.library import default_types
-from jaxenv.core import registry
 from jaxenv.core.environment import Environment
-from jaxenv.core.facts import ResetStrategy
 from jaxenv.core.registry import EnvSpec
 from jaxenv.core.task import Task
 from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.suites._options import check_unknown, checked_option
-from jaxenv.suites._params import map_lanes, ranks_of, values_of
+from jaxenv.suites._params import map_lanes, ranks_of, single_of, values_of
 from jaxenv.suites._single import Single
 from jaxenv.tree import Tree, _typed_keys
 from jaxenv.wrappers.stack._make import OPTIONS, make
@@ -58,9 +55,8 @@ class SuiteTask(Task):
             env_state = _typed_keys.from_words(single.shapes.key_kinds.value, env_state)
             return single.step(values, key, env_state, action)
 
-        env_state, observation, reward, terminated, info = self._map_lanes(
-            step, random.jax_keys(stream), state.env_state, action
-        )
+        given = random.jax_keys(stream), state.env_state, action
+        env_state, observation, reward, terminated, info = self._map_lanes(step, *given)
         state = self._state(env_state, observation)
         info = _cast(single.shapes.info, info)
         return Transition(state, reward.astype(jnp.float32), terminated.astype(bool), info)
@@ -77,29 +73,15 @@ class SuiteTask(Task):
     def action_spec(self) -> Tree:
         return self._single.action_spec.value
 
-    @property
-    def agent_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._single.agent_names
-
-    @property
-    def turns(self) -> bool:  # type: ignore[override]
-        return self._single.turns
-
-    @property
-    def alternates(self) -> bool:  # type: ignore[override]
-        return self._single.alternates
-
-    @property
-    def reset_strategy(self) -> ResetStrategy | Mapping[str, ResetStrategy]:  # type: ignore[override]
-        return self._single.reset_strategy
-
-    @property
-    def opt_outs(self) -> Mapping[str, str]:  # type: ignore[override]
-        return dict(self._single.opt_outs)
+    agent_names = property(lambda self: self._single.agent_names)
+    turns = property(lambda self: self._single.turns)
+    alternates = property(lambda self: self._single.alternates)
+    reset_strategy = property(lambda self: self._single.reset_strategy)
+    opt_outs = property(lambda self: dict(self._single.opt_outs))
 
     @property
     def _single(self) -> Any:
-        return importlib.import_module(registry.SUITES[self.suite]).single(self.id, self.options)
+        return single_of(self.suite, self.id, self.options)
 
     def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
         """Returns the numbers that the suite's functions receive, by name, and the ranks of the shared ones."""
@@ -117,7 +99,6 @@ class SuiteTask(Task):
 
 
 def _cast(shapes: Tree, arrays: Tree) -> Tree:
-    """Casts the arrays to the dtypes of ``shapes``."""
     return jax.tree.map(lambda s, x: jax.lax.convert_element_type(x, s.dtype), shapes, arrays)
 
 
@@ -137,9 +118,8 @@ def load_task(
     owner = f"{suite}:{name}"
     of_stack = {key: value for key, value in kwargs.items() if key in OPTIONS}
     given = {key: value for key, value in kwargs.items() if key not in OPTIONS}
-    chosen = {
-        key: checked_option(owner, key, given.pop(key), constructor[key]) for key in list(given) if key in constructor
-    }
+    own = [key for key in given if key in constructor]
+    chosen = {key: checked_option(owner, key, given.pop(key), constructor[key]) for key in own}
     options = tuple(sorted(chosen.items()))
     built = single(name, options)
     check_unknown(owner, given, values_of(built.params), constructor)

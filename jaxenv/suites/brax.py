@@ -3,8 +3,6 @@
 Physics, observations and rewards are computed by Brax, written for one lane. Its environments are used without Brax's
 wrappers: this library adds the time limit of 1000 steps, restarts and discounts. Brax's wrappers would restart every
 episode of a lane in the same state.
-
-``tests/suites/test_brax.py`` compares episodes with Brax's own loop; ``docs/suites/brax.md`` lists the mapping.
 """
 
 import inspect
@@ -14,9 +12,8 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import BraxLike, one_per_arguments
+from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments
 from jaxenv.suites._task import load_task
-from jaxenv.tree import Tree
 
 # The default episode_length of brax.envs.create and of Brax's trainers.
 _LIMIT = 1000
@@ -36,19 +33,10 @@ def docstring(name: str) -> str:
     return text.removeprefix("### Description").strip()
 
 
-def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """Returns the action spec and the time limit of an environment without tracing a step."""
-    return single(name, ()).action_spec.value, _LIMIT
-
-
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds a Brax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+    """Builds a Brax environment; keywords are also arguments of Brax's constructor, such as ``backend="generalized"``.
 
-    Args:
-        name: a name that is registered with Brax.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        **kwargs: keywords of `jaxenv.make`; arguments of Brax's constructor, such as ``backend="generalized"``.
-            ``max_episode_steps``, 1000 by default, is Brax's ``episode_length``.
+    ``max_episode_steps``, 1000 by default, is Brax's ``episode_length``.
     """
     check_known("brax", name, _brax()._envs)
     if "episode_length" in kwargs:
@@ -64,6 +52,7 @@ class BraxSingle(BraxLike):
     limit = _LIMIT
 
     def __init__(self, name: str, options: tuple[Any, ...]):
+        check_known("brax", name, _brax()._envs)
         self.owner = f"brax:{name}"
         arguments = {key: thaw(value) for key, value in options}
         with outside_traces(), reporting(self.owner, arguments):
@@ -77,11 +66,8 @@ class BraxSingle(BraxLike):
             self.opt_outs = {"sharding_invariant": reason}
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> BraxSingle:
-    """Returns the Brax environment of a name and its options; equal arguments give the same object."""
-    check_known("brax", id, _brax()._envs)
-    return BraxSingle(id, options)
+single = one_per_arguments(BraxSingle)
+action_and_limit = action_and_limit_of(single)
 
 
 def _brax() -> Any:

@@ -24,19 +24,12 @@ from jaxenv.wrappers.stack._make import make
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """One of the 23 experiments.
+    """One of the 23 experiments."""
 
-    Attributes:
-        env_id: the environment of this library.
-        settings: params and options of each setting; ``noise_scale`` and ``reward_scale`` belong to bsuite's wrappers.
-        num_episodes: the length of a run, in episodes.
-        tags: the capabilities that bsuite counts its score for; the first is its type.
-    """
-
-    env_id: str
-    settings: tuple[dict[str, Any], ...]
-    num_episodes: int
-    tags: tuple[str, ...]
+    env_id: str  # the environment of this library
+    settings: tuple[dict[str, Any], ...]  # params and options of each; scales of noise and reward belong to wrappers
+    num_episodes: int  # the length of a run
+    tags: tuple[str, ...]  # the capabilities that bsuite counts its score for; the first is its type
 
 
 _LENGTHS = (*range(1, 11), 12, 14, 17, 20, 25, *range(30, 101, 10))
@@ -98,11 +91,7 @@ def ids() -> list[str]:
 
 
 def experiment(name: str) -> tuple[Experiment, dict[str, Any]]:
-    """Returns the experiment of an id, and its setting.
-
-    Raises:
-        ValueError: for an unknown id.
-    """
+    """Returns the experiment of an id, and its setting."""
     check_text("bsuite", "name", name)
     title, _, index = name.partition("/")
     if title not in EXPERIMENTS:
@@ -133,18 +122,10 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds the environment of a setting with its stack of wrappers, as `jaxenv.make` does.
+    """Builds the environment of a setting, such as ``"deep_sea/4"``; keywords are also what the setting does not fix.
 
     Noise and scales are wrappers of the reward, innermost; ``mode="eval"`` leaves them out. bsuite's counters, such as
     ``total_regret``, are in ``timestep.env_info`` and count the rewards of the task itself.
-
-    Args:
-        name: ``experiment/setting``, such as ``"deep_sea/4"``.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        **kwargs: keywords of `jaxenv.make`; params and options that the setting does not fix.
-
-    Raises:
-        ValueError: for an unknown id, or a keyword that the setting fixes.
     """
     found, setting = experiment(name)
     if fixed := sorted(setting.keys() & kwargs.keys()):

@@ -2,9 +2,6 @@
 
 Worlds, rules, observations and rewards are computed by Craftax, written for one lane. This library adds time limits and
 restarts: Craftax reports its time limit as a termination, and its auto-reset hides the last observation.
-
-``tests/suites/test_craftax.py`` compares episodes with Craftax's own loop; ``docs/suites/craftax.md`` lists the
-mapping.
 """
 
 import contextlib
@@ -23,8 +20,7 @@ from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import is_numeric, params_struct
-from jaxenv.suites._single import Single, Stepped, one_per_arguments
-from jaxenv.suites._spaces import spec_of
+from jaxenv.suites._single import Single, Stepped, one_per_arguments, spec_of
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -52,14 +48,10 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds an environment of Craftax with its stack of wrappers, as `jaxenv.make` does for this library's own.
+    """Builds an environment of Craftax.
 
-    Args:
-        name: an id of Craftax.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        **kwargs: keywords of `jaxenv.make`; fields of Craftax's ``EnvParams``, which are params; fields of its
-            ``StaticEnvParams`` and ``fractal_noise_angles``, which are options. ``max_episode_steps`` is Craftax's
-            ``max_timesteps``.
+    Fields of Craftax's ``EnvParams`` are params; fields of its ``StaticEnvParams`` and ``fractal_noise_angles`` are
+    options. ``max_episode_steps`` is Craftax's ``max_timesteps``.
     """
     check_known("craftax", name, ids())
     if "max_timesteps" in kwargs:
@@ -80,6 +72,7 @@ class CraftaxSingle(Single):
     }
 
     def __init__(self, id: str, options: tuple[Any, ...]):
+        check_known("craftax", id, ids())
         self.owner = f"craftax:{id}"
         arguments = {name: thaw(value) for name, value in options}
         angles = {name: arguments.pop(name) for name in ("fractal_noise_angles",) if name in arguments}
@@ -92,7 +85,7 @@ class CraftaxSingle(Single):
         self.limit = int(self.env_params.max_timesteps)
         numbers = {name: np.asarray(value) for name, value in _fields(self.env_params).items() if is_numeric(value)}
         del numbers["max_timesteps"]
-        self.params = params_struct(f"The params of {self.owner}.", numbers, _restore, (id, options))
+        self.params = params_struct(self.owner, options, numbers)
         self._start = jax.jit(self._begin)  # traced once for all platforms
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
@@ -123,16 +116,7 @@ class CraftaxSingle(Single):
         return self.env_params.replace(**values, max_timesteps=INT32_MAX)
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> CraftaxSingle:
-    """Returns the environment of an id and its options; equal arguments give the same object."""
-    check_known("craftax", id, ids())
-    return CraftaxSingle(id, options)
-
-
-def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
-    """Rebuilds pickled params."""
-    return dataclasses.replace(single(id, options).params, **values)
+single = one_per_arguments(CraftaxSingle)
 
 
 def _fields(struct: Any) -> dict[str, Any]:

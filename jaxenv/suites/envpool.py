@@ -2,15 +2,23 @@
 
 They run outside JAX, in a pool of C++ threads that steps all lanes together. Under ``jit`` a step is one ordered
 ``io_callback`` for the whole batch.
-
-``tests/suites/test_envpool.py`` compares episodes with EnvPool's own loop; ``docs/suites/envpool.md`` has the mapping.
 """
 
+import dataclasses
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
+import jax
+import numpy as np
+
+from jaxenv import specs
+from jaxenv._util.library import import_library
+from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
+from jaxenv.specs._from_gymnasium import spec_of
+from jaxenv.suites._engine import Engine, EngineSpecs
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
-from jaxenv.suites._envpool_engine import EnvPoolEngine, envpool
 from jaxenv.suites._host_stack import split_keywords, stack_around
 from jaxenv.suites._options import check_known
 from jaxenv.tree import Tree
@@ -36,12 +44,12 @@ _OWN = {
 
 def ids() -> list[str]:
     """Returns the ids that ``load`` accepts: all ids registered with EnvPool."""
-    return sorted(envpool().list_all_envs())
+    return sorted(_envpool().list_all_envs())
 
 
 def docstring(name: str) -> str:
     """Returns the family of an environment, such as ``"atari"``: EnvPool says no more in Python."""
-    check_known("envpool", name, envpool().list_all_envs())
+    check_known("envpool", name, _envpool().list_all_envs())
     return _family(name)
 
 
@@ -50,29 +58,15 @@ def action_and_limit(name: str) -> tuple[Tree, int | None]:
     return _engine(name, 1, {}).specs.action, _limit(name)
 
 
-def load(
-    name: str,
-    /,
-    num_envs: int | None = None,
-    **kwargs: Any,
-) -> Environment:
-    """Builds an EnvPool environment with its stack of wrappers. Every reset starts a pool.
+def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
+    """Builds an EnvPool environment of one agent. Every reset starts a pool, of a fixed number of lanes.
 
-    Args:
-        name: an id that is registered with EnvPool, of an environment with one agent.
-        num_envs: the number of lanes, fixed: ``reset`` makes this many.
-        **kwargs: ``max_episode_steps``, EnvPool's time limit, 0 for none, which is refused where EnvPool does not read
-            it; ``wrappers``, which stand outside the restarts, ``clip_action`` and ``mode``, as for `jaxenv.make`;
-            ``autoreset``, which is ``"next_step"``; keywords of ``envpool.make``, such as ``num_threads``, and the
-            environment's own.
-
-    Raises:
-        ImportError: if EnvPool is not installed.
-        ValueError: for an unknown id, a keyword or a value that is refused, an environment of several agents, or a
-            wrapper that must stand inside the restarts.
+    ``max_episode_steps`` is EnvPool's time limit, 0 for none; it is refused where EnvPool does not read it. Wrappers
+    stand outside the restarts, and ``autoreset`` is ``"next_step"``. Keywords are also those of ``envpool.make``, such
+    as ``num_threads``, and of the environment.
     """
     owner = f"envpool:{name}"
-    check_known("envpool", name, envpool().list_all_envs())
+    check_known("envpool", name, _envpool().list_all_envs())
     options, arguments = split_keywords(owner, num_envs, kwargs)
     limit = options.max_episode_steps
     for option in sorted(arguments.keys() & _OWN.keys()):
@@ -87,7 +81,7 @@ def load(
 
 
 def _family(name: str) -> str:
-    return envpool().registration.registry.specs[name][0].removeprefix("envpool.")
+    return _envpool().registration.registry.specs[name][0].removeprefix("envpool.")
 
 
 def _task(name: str) -> str:
@@ -101,23 +95,99 @@ def _follows_limit(name: str) -> bool:
 
 
 def _limit(name: str) -> int | None:
-    """Returns the time limit of an id."""
-    limit = envpool().make_spec(name).config.max_episode_steps
+    limit = _envpool().make_spec(name).config.max_episode_steps
     endless = _task(name) in _ENDLESS or (_family(name) == "jumanji" and _task(name) not in _JUMANJI_LIMITS)
     return limit if 0 < limit < _NO_LIMIT and not endless else None
 
 
-def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> EnvPoolEngine:
-    """Makes an engine and finds its specs."""
+def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> "EnvPoolEngine":
     truncates_at = _limit(name) if _family(name) == "jumanji" and not _follows_limit(name) else None
     given = arguments.get("max_episode_steps", _limit(name) if _follows_limit(name) else truncates_at)
     limit = None if given == _NO_LIMIT else given
     engine = EnvPoolEngine(f"envpool:{name}", num_envs, limit, name, arguments, truncates_at)
     try:
-        players = envpool().make_spec(name, **arguments).config.max_num_players
+        players = _envpool().make_spec(name, **arguments).config.max_num_players
         engine.specs  # noqa: B018
     except Exception as error:  # of EnvPool's C++ code, and of libraries that it misses
         raise ValueError(f"{engine.owner}: envpool rejects {arguments}: {str(error) or type(error).__name__}") from None
     if players > 1:
         raise ValueError(f"{engine.owner}: environments of several agents are not supported, it has {players}")
     return engine
+
+
+# Entries of infos that number lanes and players.
+_NUMBERING = ("env_id", "players.")
+
+
+def _envpool() -> Any:
+    return import_library("envpool", install_command("envpool"))
+
+
+@dataclasses.dataclass(eq=False)
+class EnvPoolEngine(Engine):
+    """A pool of EnvPool that steps all lanes together; its workers are threads.
+
+    EnvPool takes seeds when a pool is made, so a reset makes a pool.
+    """
+
+    id: str
+    arguments: Mapping[str, Any]  # of ``envpool.make``
+    truncates_at: int | None  # the step whose ends are truncations although EnvPool calls them terminations
+
+    seeds_below = 2**31  # the generators take int32, and -1 means the clock for Atari
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._pool: Any = None
+
+    @property
+    def _running(self) -> bool:
+        return self._pool is not None
+
+    def _find_specs(self) -> EngineSpecs:
+        spec = _envpool().make_spec(self.id, **self.arguments)
+        spaces = import_library("gymnasium", install_command("envpool")).spaces
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium's, about bounds that lose digits in float32
+            observation = spec_of(spec.observation_space, spaces, f"{self.owner}: observation")
+            action = spec_of(spec.action_space, spaces, f"{self.owner}: action")
+        shown = {name.removeprefix("info:"): x for name, x in spec.state_array_spec.items() if name.startswith("info:")}
+        info = {
+            name: specs.Array([n for n in x.shape if n != -1], jax.dtypes.canonicalize_dtype(x.dtype))
+            for name, x in shown.items()
+            if not name.startswith(_NUMBERING)
+        }
+        info["elapsed_step"] = specs.Array((), np.int32)
+        observation = jax.tree.map(_without_false_bound, observation)
+        return EngineSpecs(observation, action, info, render_mode=self.arguments.get("render_mode"))
+
+    def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
+        self._stop()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pool = _envpool().make_gymnasium(self.id, num_envs=self.num_envs, env_seed=seeds, **self.arguments)
+            row = pool.reset()
+        self._pool = pool
+        return row
+
+    def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
+        observation, reward, terminated, truncated, info = self._pool.step(action)
+        if self.truncates_at is not None:
+            late = info["elapsed_step"] >= self.truncates_at
+            terminated, truncated = terminated & ~late, truncated | (terminated & late)
+        return observation, reward, terminated, truncated, info
+
+    def _pictures(self) -> Any:
+        return self._pool.render(env_ids=np.arange(self.num_envs))
+
+    def _stop(self) -> None:
+        self._pool = None  # its destructor joins the threads
+
+
+def _without_false_bound(spec: specs.Array) -> specs.Array:
+    """Corrects the spec of an observation: EnvPool shows the smallest positive float where it means "no bound"."""
+    if isinstance(spec, specs.Bounded) and spec.dtype.kind == "f":
+        tiny = np.finfo(spec.dtype).tiny
+        if np.all((spec.minimum >= 0) & (spec.minimum <= tiny) & (spec.maximum >= np.finfo(spec.dtype).max)):
+            return specs.Array(spec.shape, spec.dtype, spec.name)
+    return spec

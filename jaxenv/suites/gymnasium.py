@@ -2,8 +2,6 @@
 
 They run outside JAX, on Gymnasium's own vector environments: ``AsyncVectorEnv`` with shared memory, one process per
 lane, or ``SyncVectorEnv`` in this process. Under ``jit`` a step is one ordered ``io_callback`` for the whole batch.
-
-``tests/suites/test_gymnasium.py`` compares episodes with the bare engine; ``docs/suites/gymnasium.md`` has the mapping.
 """
 
 import functools
@@ -60,11 +58,11 @@ def load(
     context: Literal["forkserver", "spawn", "fork"] = "forkserver",
     **kwargs: Any,
 ) -> Environment:
-    """Builds a Gymnasium environment with its stack of wrappers. Processes start at the first reset.
+    """Builds a Gymnasium environment. Processes start at the first reset, of a fixed number of lanes.
 
     Args:
         name: an id that is registered with Gymnasium.
-        num_envs: the number of lanes, fixed: ``reset`` makes this many.
+        num_envs: the number of lanes.
         vectorization: ``"async"`` for one process per lane, ``"sync"`` for all lanes in this process, or ``"native"``
             for the id's ``vector_entry_point``.
         timeout: seconds that worker processes have for a step, a reset or a picture; their start has no option.
@@ -72,11 +70,6 @@ def load(
         **kwargs: ``max_episode_steps``, the limit of Gymnasium's ``TimeLimit``, 0 for none; ``wrappers``, which stand
             outside the restarts, ``clip_action`` and ``mode``, as for `jaxenv.make`; ``autoreset``, which is
             ``"next_step"``; keywords of ``gymnasium.make`` and of the environment's constructor.
-
-    Raises:
-        ImportError: if Gymnasium is not installed.
-        ValueError: for an unknown id, a keyword or a value that is refused, a space without a spec, or a wrapper that
-            must stand inside the restarts.
     """
     owner, spec, native = f"gymnasium:{name}", _spec(name), vectorization == "native"
     options, arguments = split_keywords(owner, num_envs, kwargs)
@@ -117,20 +110,9 @@ def load_object(
 ) -> Environment:
     """Builds the stack of an environment that the program made itself; `jaxenv.load` calls it.
 
-    Args:
-        env: a ``gymnasium.Env``, a ``dm_env.Environment``, or a ``ParallelEnv`` or ``AECEnv`` of PettingZoo, which is
-            one lane, or a function without arguments that makes one, which is called for each lane.
-        num_envs: the number of lanes.
-        vectorization: ``"sync"`` in this process, or ``"async"`` for one process per lane, to which the function must
-            travel by pickle.
-        timeout: as for `load`.
-        context: as for `load`.
-        **kwargs: ``max_episode_steps``, a time limit around each environment, ``None`` or 0 for its own; ``wrappers``,
-            ``clip_action``, ``mode`` and ``autoreset``, as for `load`.
-
-    Raises:
-        ValueError: for an object with several lanes or in processes, a function that cannot be pickled for processes or
-            returns something else, a space without a spec, or an option that `load` refuses.
+    ``env`` is a ``gymnasium.Env``, a ``dm_env.Environment``, or a ``ParallelEnv`` or ``AECEnv`` of PettingZoo, which is
+    one lane of this process, or a function without arguments that makes one for each lane, which must travel by pickle
+    to processes. ``max_episode_steps`` is a time limit around each, ``None`` or 0 for its own; the rest as for `load`.
     """
     name = getattr(env, "__name__", type(env).__name__)
     owner = f"load: {name}"

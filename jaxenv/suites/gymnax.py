@@ -5,12 +5,10 @@ and run under ``jax.vmap``. This library adds time limits, restarts and discount
 every step, hides the last observation, and reports some ends as both terminated and truncated. State that outlives
 episodes in bsuite is carried over.
 
-``tests/suites/test_gymnax.py`` compares steps with gymnax's own and with the native environments of the same name;
-``docs/evidence/gymnax.md`` lists the differences by id.
+``docs/evidence/gymnax.md`` lists the differences from the native environments of the same name.
 """
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -26,8 +24,8 @@ from jaxenv.core.registry import EnvSpec
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.transition import TaskState
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
-from jaxenv.suites._gymnax_keywords import check_settable, split_keywords
-from jaxenv.suites._gymnax_single import single
+from jaxenv.suites._gymnax_single import check_settable, single, split_keywords
+from jaxenv.suites._single import action_and_limit_of, docstring_of
 from jaxenv.suites._task import State, SuiteTask
 from jaxenv.tree import Tree, _typed_keys
 from jaxenv.wrappers.stack._make import OPTIONS, make
@@ -38,21 +36,13 @@ def ids() -> list[str]:
     return sorted(_gymnax_single.gymnax().registered_envs)
 
 
-def docstring(name: str) -> str:
-    """Returns gymnax's docstring of an environment."""
-    return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
-
-
-def action_and_limit(name: str) -> tuple[Tree, int]:
-    """Returns the action spec and the time limit of an environment without tracing a step."""
-    built = single(name, ())
-    return built.action_spec.value, built.limit
+action_and_limit, docstring = action_and_limit_of(single), docstring_of(single)
 
 
 def load(
     name: str, /, num_envs: int | None = None, *, horizon_terminates: bool | None = None, **kwargs: Any
 ) -> Environment:
-    """Builds a gymnax environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+    """Builds a gymnax environment.
 
     Args:
         name: an id of gymnax.
@@ -90,16 +80,14 @@ def _checked_limit(owner: str, limit: Any, num_envs: int | None) -> Any:
     limit = check_number(owner, Declared("max_episode_steps", limit, 0, np.dtype(np.int32)))
     lanes = 1 if num_envs is None else num_envs
     if np.ndim(limit) and len(limit) != lanes:
-        raise ValueError(
-            f"{owner}: max_episode_steps has {len(limit)} values, one per lane would be num_envs = {lanes}"
-        )
+        rule = f"max_episode_steps has {len(limit)} values, one per lane would be num_envs = {lanes}"
+        raise ValueError(f"{owner}: {rule}")
     return limit
 
 
 def _is_terminal(
     owner: str, id: str, horizon_terminates: bool | None, limit: Any, unlimited: bool, own_limit: int
 ) -> bool:
-    """Returns whether the time limit is a termination."""
     if not isinstance(horizon_terminates, bool | None):
         raise ValueError(f"{owner}: horizon_terminates must be True, False or None, got {horizon_terminates!r}")
     if horizon_terminates and unlimited:
@@ -115,12 +103,9 @@ class GymnaxEnvironment(SuiteTask):
 
     ``params`` are the fields of gymnax's ``EnvParams`` except for the time limit, for the ones computed from others,
     and for the ones that determine a spec, which are ``options``.
-
-    Attributes:
-        max_steps_in_episode: the limit that gymnax's code sees, a number or one per lane. It does not end episodes;
-            ``TimeLimit`` does.
     """
 
+    # The limit that gymnax's code sees. It does not end episodes; ``TimeLimit`` does.
     max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
 
     def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
@@ -152,11 +137,9 @@ class GymnaxEnvironment(SuiteTask):
     @property
     def opt_outs(self) -> Mapping[str, str]:  # type: ignore[override]
         constant = dict.fromkeys(("lanes_differ", "episodes_differ"), "gymnax starts all episodes in the same state")
-        looping = {
-            "sharding_invariant": "gymnax searches for a free slot in a loop that runs until the last lane has finished"
-        }
+        looping = "gymnax searches for a free slot in a loop that runs until the last lane has finished"
         return {
-            **(looping if self.id in _gymnax_tasks.LOOPING else {}),
+            **({"sharding_invariant": looping} if self.id in _gymnax_tasks.LOOPING else {}),
             **(constant if self._has_constant_start else {}),
         }
 

@@ -3,9 +3,6 @@
 Starts, transitions, observations and rewards are computed by JaxMARL, written for one lane, with a dict entry for each
 agent. Here the agents are an axis, ``[B, A]``. This library adds time limits and restarts: JaxMARL has one flag for all
 ends of an episode, and restarts inside of its step.
-
-``tests/suites/test_jaxmarl.py`` compares episodes with JaxMARL's own loop; ``docs/suites/jaxmarl.md`` lists the
-mapping.
 """
 
 import contextlib
@@ -26,7 +23,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single, Stepped, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -68,21 +65,11 @@ def docstring(name: str) -> str:
     return inspect.cleandoc(vars(_class(name)).get("__doc__") or "")
 
 
-def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """Returns the action spec and the time limit of an environment without tracing a step."""
-    built = single(name, ())
-    return built.action_spec.value, built.limit
-
-
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds an environment of JaxMARL with its stack of wrappers, as `jaxenv.make` does for those of this library.
+    """Builds an environment of JaxMARL; keywords are also arguments of its constructor, such as ``num_agents``.
 
-    Args:
-        name: an id of JaxMARL.
-        num_envs: the number of lanes that ``reset(key)`` makes; by default those of one game.
-        **kwargs: keywords of `jaxenv.make`; arguments of JaxMARL's constructor, such as ``num_agents``. A ``layout`` of
-            overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the time limit unless
-            ``max_episode_steps`` is given.
+    A ``layout`` of overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the time limit unless
+    ``max_episode_steps`` is given.
     """
     return load_task("jaxmarl", single, name, num_envs, _constructor(name), kwargs)
 
@@ -106,12 +93,12 @@ class Game:
 class JaxmarlSingle(Single):
     """An environment of JaxMARL; `single` builds each configuration once.
 
-    Attributes:
-        env: JaxMARL's object. For tasks that end by themselves its own time limit is out of reach.
-        timed: the object with its time limit, which the ``world_state`` of jaxnav shows.
+    For tasks that end by themselves the time limit of ``env`` is out of reach; ``timed`` has it, which the
+    ``world_state`` of jaxnav shows.
     """
 
     def __init__(self, id: str, options: tuple[Any, ...]):
+        check_known("jaxmarl", id, ids())
         self.owner = f"jaxmarl:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if (steps := arguments.get("max_steps")) is not None:
@@ -123,12 +110,6 @@ class JaxmarlSingle(Single):
         if id.startswith("MPE_"):
             self.opt_outs = {"gradients_sound": "the distance of an entity to itself is a square root at 0"}
         self.terminates = id in _TERMINATING
-        self._set_limit(id)
-        self.agents = tuple(self.env.agents)
-        if len(self.agents) > 1:
-            self.agent_names = self.agents
-
-    def _set_limit(self, id: str) -> None:
         limited = getattr(self.env, "_env", self.env)  # SMAX inside of HeuristicEnemySMAX
         if id == "coin_game":
             self.limit = self.env.num_inner_steps * self.env.num_outer_steps
@@ -136,6 +117,9 @@ class JaxmarlSingle(Single):
             self.limit = int(limit) + id.startswith(_LATE)
             if self.terminates:
                 limited.max_steps = INT32_MAX
+        self.agents = tuple(self.env.agents)
+        if len(self.agents) > 1:
+            self.agent_names = self.agents
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         observations, state = self.env.reset(key)
@@ -172,7 +156,6 @@ class JaxmarlSingle(Single):
         return all(hasattr(self.env.action_space(agent), "n") for agent in self.agents)
 
     def _actions(self, action: jax.Array) -> dict[str, jax.Array]:
-        """Returns each agent's action, within its own space."""
         given = {}
         for agent, x in zip(self.agents, action if len(self.agents) > 1 else action[None], strict=True):
             space = self.env.action_space(agent)
@@ -240,11 +223,8 @@ def _named(id: str, argument: str, value: Any) -> Any:
     return value
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> JaxmarlSingle:
-    """Returns the environment of an id and its options; equal arguments give the same object."""
-    check_known("jaxmarl", id, ids())
-    return JaxmarlSingle(id, options)
+single = one_per_arguments(JaxmarlSingle)
+action_and_limit = action_and_limit_of(single)
 
 
 def _class(name: str) -> Any:

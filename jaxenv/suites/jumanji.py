@@ -3,9 +3,6 @@
 Starts, transitions, observations and rewards are computed by Jumanji, written for one lane. This library adds time
 limits, restarts and discounts: Jumanji reports most time limits as terminations, and its auto-reset wrappers hide the
 last observation.
-
-``tests/suites/test_jumanji.py`` compares episodes with Jumanji's own loop; ``docs/suites/jumanji.md`` lists the
-mapping.
 """
 
 import dataclasses
@@ -23,7 +20,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single, Stepped, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -37,13 +34,7 @@ _UNBOUNDED = {"TSP-v1": ("position",)}  # -1 before the first city
 # Tasks whose reset costs less than a step. The others restart lanes by compact: 12 times as fast for Maze, 1.3 to 1.9
 # times for Knapsack, Snake and GraphColoring (256 lanes on a CPU).
 _CHEAP_RESETS = (
-    "BinPack-v2",
-    "FlatPack-v0",
-    "Game2048-v1",
-    "PacMan-v1",
-    "Sudoku-v0",
-    "Sudoku-very-easy-v0",
-    "Tetris-v0",
+    *("BinPack-v2", "FlatPack-v0", "Game2048-v1", "PacMan-v1", "Sudoku-v0", "Sudoku-very-easy-v0", "Tetris-v0"),
 )
 # Checked tasks with loops that run until the last lane has finished.
 _LOOPING = ("Maze-v0",)
@@ -73,20 +64,10 @@ def docstring(name: str) -> str:
     return inspect.cleandoc(vars(_constructor(name)).get("__doc__") or "")
 
 
-def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """Returns the action spec and the time limit of an environment without tracing a step."""
-    built = single(name, ())
-    return built.action_spec.value, built.limit
-
-
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds a Jumanji environment with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+    """Builds a Jumanji environment; keywords are also arguments of its constructor, ``generator`` and ``reward_fn``.
 
-    Args:
-        name: an id of Jumanji.
-        num_envs: the number of lanes that ``reset(key)`` makes; by default those of one game.
-        **kwargs: keywords of `jaxenv.make`; arguments of Jumanji's constructor, such as ``generator`` and
-            ``reward_fn``. ``max_episode_steps`` is Jumanji's ``time_limit``.
+    ``max_episode_steps`` is Jumanji's ``time_limit``.
     """
     if "time_limit" in kwargs and name not in _TERMINAL_HORIZON:
         rule = "time_limit is the time limit, pass max_episode_steps to load"
@@ -100,6 +81,7 @@ class JumanjiSingle(Single):
     """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once."""
 
     def __init__(self, id: str, options: tuple[Any, ...]):
+        check_known("jumanji", id, _registry())
         self.owner = f"jumanji:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id in _DOWNLOADING and arguments.get("generator") is None:
@@ -172,11 +154,8 @@ class JumanjiSingle(Single):
         return spec.replace(shape=shape, minimum=low, maximum=high)
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> JumanjiSingle:
-    """Returns the Jumanji environment of an id and its options; equal arguments give the same object."""
-    check_known("jumanji", id, _registry())
-    return JumanjiSingle(id, options)
+single = one_per_arguments(JumanjiSingle)
+action_and_limit = action_and_limit_of(single)
 
 
 def _jumanji() -> Any:
@@ -202,7 +181,6 @@ def _as_dicts(value: Any) -> Tree:
 
 
 def _spec_of(spec: Any, name: str) -> Tree:
-    """Converts a spec of Jumanji to a tree of specs."""
     if spec._specs:
         return {key: _spec_of(inner, name) for key, inner in spec._specs.items()}
     dtype = jnp.dtype(spec.dtype)

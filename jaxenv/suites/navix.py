@@ -2,8 +2,6 @@
 
 Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. This library adds time limits
 and restarts.
-
-``tests/suites/test_navix.py`` compares episodes with NAVIX's own loop; ``docs/suites/navix.md`` lists the mapping.
 """
 
 import inspect
@@ -19,7 +17,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import Single, Stepped, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -46,20 +44,10 @@ def docstring(name: str) -> str:
     return "" if text.startswith(f"{cls.__name__}(") else text
 
 
-def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """Returns the action spec and the time limit of an environment without tracing a step."""
-    built = single(name, ())
-    return built.action_spec.value, built.limit
-
-
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds an environment of NAVIX with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+    """Builds an environment of NAVIX; keywords are also those of ``navix.make``, such as ``observation_fn``.
 
-    Args:
-        name: an id of NAVIX.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        **kwargs: keywords of `jaxenv.make`; keywords of ``navix.make``, such as ``observation_fn``. ``max_steps``, 100
-            by default, is the time limit unless ``max_episode_steps`` is given.
+    ``max_steps``, 100 by default, is the time limit unless ``max_episode_steps`` is given.
     """
     check_known("navix", name, _navix().registry())
     return load_task("navix", single, name, num_envs, _ARGUMENTS, kwargs)
@@ -75,6 +63,7 @@ class NavixSingle(Single):
     reset_strategy = "compact"
 
     def __init__(self, id: str, options: tuple[Any, ...]):
+        check_known("navix", id, _navix().registry())
         self.owner = f"navix:{id}"
         self.opt_outs = {
             "sharding_invariant": "NAVIX's branches fail the type check of shard_map, they need check_vma=False"
@@ -114,11 +103,8 @@ class NavixSingle(Single):
         return timestep.state.replace(cache=()), timestep.t
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> NavixSingle:
-    """Returns the environment of an id and its options; equal arguments give the same object."""
-    check_known("navix", id, _navix().registry())
-    return NavixSingle(id, options)
+single = one_per_arguments(NavixSingle)
+action_and_limit = action_and_limit_of(single)
 
 
 def _navix() -> Any:

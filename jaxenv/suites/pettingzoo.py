@@ -2,9 +2,6 @@
 
 They run outside JAX, like those of `jaxenv.suites.gymnasium`: one process per lane, or all in this process. A game that
 PettingZoo registers as a ``ParallelEnv`` has agents that act at once, the others are games of turns.
-
-``tests/suites/test_pettingzoo.py`` compares games with PettingZoo's own loop; ``docs/suites/pettingzoo.md`` has the
-mapping.
 """
 
 import functools
@@ -57,22 +54,10 @@ def load(
     context: Literal["forkserver", "spawn", "fork"] = "forkserver",
     **kwargs: Any,
 ) -> Environment:
-    """Builds a game of PettingZoo with its stack of wrappers. Processes start at the first reset.
+    """Builds a game of PettingZoo, such as ``"butterfly/pistonball-v6"``; arguments as for `jaxenv.suites.gymnasium`.
 
-    Args:
-        name: an id that is registered with PettingZoo, such as ``"butterfly/pistonball-v6"``.
-        num_envs: the number of lanes, fixed: ``reset`` makes this many; by default those of one game.
-        vectorization: ``"async"`` for one process per lane, or ``"sync"`` for all lanes in this process.
-        timeout: seconds that worker processes have for a step, a reset or a picture; their start has no option.
-        context: the start method of the processes.
-        **kwargs: ``max_episode_steps``, a time limit around each game, ``None`` or 0 for none but the game's own;
-            ``wrappers``, which stand outside the restarts, ``clip_action`` and ``mode``, as for `jaxenv.make`;
-            ``autoreset``, which is ``"next_step"``; keywords of ``pettingzoo.make``, such as ``max_cycles``, which are
-            those of the game.
-
-    Raises:
-        ImportError: if PettingZoo is not installed.
-        ValueError: for an unknown id, a keyword or a value that is refused, or agents whose spaces have no joint spec.
+    ``max_episode_steps`` is a time limit around each game, ``None`` or 0 for none but the game's own. Keywords are also
+    those of ``pettingzoo.make``, such as ``max_cycles``, which are those of the game.
     """
     owner = f"pettingzoo:{name}"
     check_known("pettingzoo", name, ids())

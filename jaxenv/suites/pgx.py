@@ -3,11 +3,8 @@
 Rules, observations and rewards are computed by Pgx, written for one lane. A game of several players is a game of turns:
 every step is the move of the player whose turn it is. With an ``opponent`` it has one agent, player 0, and the others
 move inside of its step: at random, or by a given policy. This library restarts games.
-
-``tests/suites/test_pgx.py`` compares games with Pgx's own loop; ``docs/suites/pgx.md`` lists the mapping.
 """
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +17,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known
-from jaxenv.suites._single import Single, Stepped, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -36,18 +33,8 @@ def ids() -> list[str]:
     return sorted(_pgx().available_envs())
 
 
-def docstring(name: str) -> str:
-    """Returns Pgx's docstring of a game."""
-    return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
-
-
-def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """Returns the action spec without tracing a step, and no time limit."""
-    return single(name, ()).action_spec.value, None
-
-
 def load(name: str, /, num_envs: int | None = None, *, opponent: Any = "self", **kwargs: Any) -> Environment:
-    """Builds a game of Pgx with its stack of wrappers, as `jaxenv.make` does for this library's environments.
+    """Builds a game of Pgx.
 
     Args:
         name: an id of Pgx.
@@ -74,22 +61,17 @@ class Game:
 
 
 class PgxSingle(Single):
-    """A game of Pgx; `single` builds each configuration once.
-
-    Attributes:
-        env: Pgx's object.
-        opponent: ``"self"``, ``"random"`` or a function.
-        alone: whether nobody else moves in the agent's step.
-    """
+    """A game of Pgx; `single` builds each configuration once."""
 
     reset_strategy = "compact"  # twice as fast as "select" for connect_four against a random opponent
 
     def __init__(self, id: str, options: tuple[Any, ...]):
+        check_known("pgx", id, _pgx().available_envs())
         self.owner = f"pgx:{id}"
         self.opponent = dict(options).get("opponent", "self")
         with outside_traces():
             self.env = _pgx().make(id)
-        self.alone = self.env.num_players == 1
+        self.alone = self.env.num_players == 1  # nobody else moves in the agent's step
         self.turns = self.opponent == "self" and not self.alone
         if self.turns:
             self.agent_names = _NAMES[: self.env.num_players]
@@ -176,11 +158,8 @@ def _is_one_integer(x: Any) -> bool:
     return is_array and jnp.shape(x) == () and bool(jnp.issubdtype(jnp.result_type(x), jnp.integer))
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> PgxSingle:
-    """Returns the game of an id and its options; equal arguments give the same object."""
-    check_known("pgx", id, _pgx().available_envs())
-    return PgxSingle(id, options)
+single = one_per_arguments(PgxSingle)
+action_and_limit, docstring = action_and_limit_of(single), docstring_of(single)
 
 
 def _pgx() -> Any:

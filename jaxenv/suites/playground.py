@@ -2,9 +2,6 @@
 
 Physics (MJX), observations and rewards are computed by Playground, written for one lane. Its environments are used
 without its wrappers for training: this library adds the time limit, restarts and discounts. Nothing is downloaded.
-
-``tests/suites/test_playground.py`` compares episodes with Playground's own loop; ``docs/suites/playground.md`` lists
-the mapping.
 """
 
 import inspect
@@ -15,9 +12,8 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import BraxLike, one_per_arguments
+from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments
 from jaxenv.suites._task import load_task
-from jaxenv.tree import Tree
 
 # Entries of a config for trainers, which do not change the environment.
 _OF_TRAINERS = {
@@ -42,26 +38,11 @@ def docstring(name: str) -> str:
     return inspect.cleandoc(vars(getattr(entry, "func", entry)).get("__doc__") or "")
 
 
-def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """Returns the action spec and the time limit of an environment without tracing a step."""
-    built = single(name, ())
-    return built.action_spec.value, built.limit
-
-
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds a Playground environment with its stack of wrappers, as `jaxenv.make` does for native ones.
+    """Builds a Playground environment; keywords are also entries of its config, such as ``sim_dt=0.005``.
 
-    Args:
-        name: a name that is registered with Playground.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        **kwargs: keywords of `jaxenv.make`; entries of the environment's config, such as ``sim_dt=0.005``, entries of
-            inner configs with dots: ``**{"reward_config.scales.energy": 0.0}``. ``impl`` is ``"jax"`` by default.
-            ``max_episode_steps`` is the config's ``episode_length``.
-
-    Raises:
-        ImportError: if Playground is not installed.
-        ValueError: for an unknown name or keyword, listing the valid ones, for an invalid value, or for an environment
-            whose models would have to be downloaded.
+    Entries of inner configs have dots: ``**{"reward_config.scales.energy": 0.0}``. ``impl`` is ``"jax"`` by default.
+    ``max_episode_steps`` is the config's ``episode_length``. Models are never downloaded.
     """
     check_known("playground", name, ids())
     for entry in sorted(kwargs.keys() & _OF_TRAINERS.keys()):
@@ -74,6 +55,7 @@ class PlaygroundSingle(BraxLike):
     """A Playground environment without wrappers; `single` builds each configuration once."""
 
     def __init__(self, name: str, options: tuple[Any, ...]):
+        check_known("playground", name, ids())
         self.owner = f"playground:{name}"
         self.opt_outs = {
             "sharding_invariant": "MJX's loops fail the type check of shard_map, they need check_vma=False"
@@ -89,11 +71,8 @@ class PlaygroundSingle(BraxLike):
         self.limit = int(self.env._config.episode_length)
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> PlaygroundSingle:
-    """Returns the Playground environment of a name and its options; equal arguments give the same object."""
-    check_known("playground", id, ids())
-    return PlaygroundSingle(id, options)
+single = one_per_arguments(PlaygroundSingle)
+action_and_limit = action_and_limit_of(single)
 
 
 def _check_models(name: str) -> None:
@@ -113,7 +92,6 @@ def _part(name: str) -> Any:
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flattens a config to dotted names."""
     found: dict[str, Any] = {}
     for name, value in config.items():
         inner = isinstance(value, Mapping) or hasattr(value, "items")

@@ -2,13 +2,9 @@
 
 Starts, transitions, observations and rewards are computed by XLand-MiniGrid, written for one lane. This library adds
 time limits and restarts. Rulesets are params: one for all lanes, or one per lane.
-
-``tests/suites/test_xminigrid.py`` compares episodes with XLand-MiniGrid's own loop; ``docs/suites/xminigrid.md`` lists
-the mapping.
 """
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +19,7 @@ from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.suites._params import params_struct
-from jaxenv.suites._single import Single, Stepped, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -36,27 +32,12 @@ def ids() -> list[str]:
     return sorted(_registry())
 
 
-def docstring(name: str) -> str:
-    """Returns XLand-MiniGrid's docstring of an environment."""
-    return inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
-
-
-def action_and_limit(name: str) -> tuple[Tree, int | None]:
-    """Returns the action spec and the time limit of an environment without tracing a step."""
-    built = single(name, ())
-    return built.action_spec.value, built.limit
-
-
 def load(name: str, /, num_envs: int | None = None, *, ruleset: Any = None, **kwargs: Any) -> Environment:
-    """Builds an environment of XLand-MiniGrid with its stack of wrappers, as `jaxenv.make` does for this library's own.
+    """Builds an environment of XLand-MiniGrid; keywords are also fields of the suite's ``EnvParams``.
 
-    Args:
-        name: an id of XLand-MiniGrid.
-        num_envs: the number of lanes that ``reset(key)`` makes.
-        ruleset: an XLand-MiniGrid ``RuleSet`` for an XLand id, its arrays with an axis ``[num_envs]`` in front for one
-            ruleset per lane. They become the params ``goal``, ``rules`` and ``init_tiles``.
-        **kwargs: keywords of `jaxenv.make`; fields of the suite's ``EnvParams``. ``max_steps`` scales rewards, and is
-            the time limit unless ``max_episode_steps`` is given.
+    ``ruleset`` is an XLand-MiniGrid ``RuleSet`` for an XLand id; arrays that lead with ``[num_envs]`` hold one per
+    lane. They become the params ``goal``, ``rules`` and ``init_tiles``. ``max_steps`` scales rewards, and is the time
+    limit unless ``max_episode_steps`` is given.
     """
     built = single(name, ())
     fields = {f.name: getattr(built.env_params, f.name) for f in dataclasses.fields(built.env_params)}
@@ -76,6 +57,7 @@ class XMiniGridSingle(Single):
     reset_strategy = "compact"
 
     def __init__(self, id: str, options: tuple[Any, ...]):
+        check_known("xminigrid", id, _registry())
         self.owner = f"xminigrid:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id.startswith("MiniGrid-Empty-"):
@@ -94,15 +76,13 @@ class XMiniGridSingle(Single):
                 ruleset = {field: np.asarray(getattr(self.env_params.ruleset, field)) for field in _RULESET}
                 for field, size in zip(("rules", "init_tiles"), sizes.values(), strict=False):
                     ruleset[field] = np.repeat(ruleset[field][:1], size, axis=0)
-                doc = f"The ruleset of {self.owner}: one for all lanes, or one per lane."
-                self.params = params_struct(doc, ruleset, _restore, (id, options))
+                self.params = params_struct(self.owner, options, ruleset)
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         params = self.env_params
         if values:
-            params = params.replace(
-                ruleset=params.ruleset.replace(**{f: values[f].astype(jnp.uint8) for f in _RULESET})
-            )
+            ruleset = params.ruleset.replace(**{f: values[f].astype(jnp.uint8) for f in _RULESET})
+            params = params.replace(ruleset=ruleset)
         timestep = self.env.reset(params, key)
         return timestep.state, timestep.observation
 
@@ -124,16 +104,8 @@ class XMiniGridSingle(Single):
         return specs.Bounded(shape, np.uint8, 0, np.broadcast_to(highest, shape), "observation")
 
 
-@one_per_arguments
-def single(id: str, options: tuple[Any, ...]) -> XMiniGridSingle:
-    """Returns the environment of an id and its options; equal arguments give the same object."""
-    check_known("xminigrid", id, _registry())
-    return XMiniGridSingle(id, options)
-
-
-def _restore(id: str, options: tuple[Any, ...], values: dict[str, Any]) -> Any:
-    """Rebuilds pickled params."""
-    return dataclasses.replace(single(id, options).params, **values)
+single = one_per_arguments(XMiniGridSingle)
+action_and_limit, docstring = action_and_limit_of(single), docstring_of(single)
 
 
 def _xminigrid() -> Any:

@@ -7,8 +7,8 @@ from jaxenv.testing._check_env import check_env as check_env
 from jaxenv.testing._check_environments_match import check_environments_match as check_environments_match
 from jaxenv.testing._check_wrapper import check_wrapper as check_wrapper
 from jaxenv.testing._checked import checked as checked
-from jaxenv.testing._every_kind import every_kind as every_kind
 from jaxenv.testing._random_environment import RandomEnvironment as RandomEnvironment
+from jaxenv.testing._random_environment import every_kind as every_kind
 from jaxenv.testing._random_environment import random_environment as random_environment
 from jaxenv.testing._validate_env import validate_env as validate_env
 from jaxenv.testing.chain import Chain as Chain

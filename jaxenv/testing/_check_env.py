@@ -1,12 +1,18 @@
 """Check that an environment has the properties that wrappers, rollouts and learners rely on."""
 
+import dataclasses
 from collections.abc import Callable, Iterable
 
 import jax
 
+from jaxenv._util.checks import check_bool, check_callable, check_integer
 from jaxenv.core.environment import Environment, check_environment
-from jaxenv.testing._run_checks import run_checks
-from jaxenv.testing.report import Report, Result, print_result
+from jaxenv.core.wrapper import layers
+from jaxenv.random import check_one
+from jaxenv.testing._source import described
+from jaxenv.testing._subject import Subject
+from jaxenv.testing.properties import ALLOWED_OPT_OUTS, HOST_OPT_OUTS, PROPERTIES, select_properties
+from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status, print_result
 
 
 def check_env(
@@ -49,10 +55,77 @@ def check_env(
         A `Report`, which prints as a table. An exception inside the environment is a failure whose evidence is the
         exception. A property that a class opts out of (``opt_outs``) is listed with its reason, provided that
         `ALLOWED_OPT_OUTS` allows it.
-
-    Raises:
-        ValueError: if ``env`` is not an environment, for an unknown property or too few steps.
-        AssertionError: with ``raise_on_failure``, if a property failed.
     """
     check_environment("check_env", env)
     return run_checks("check_env", repr(env), [env], key, properties, num_steps, raise_on_failure, progress)
+
+
+# The other checks rely on these and would only crash without them.
+_PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
+
+
+def run_checks(
+    caller: str,
+    target: str,
+    envs: list[Environment],
+    key: jax.Array | None,
+    properties: Iterable[str] | None,
+    num_steps: int,
+    raise_on_failure: bool,
+    progress: Callable[[Result], None] | None,
+) -> Report:
+    """Checks ``envs`` with the arguments of `check_env`; errors start with ``caller``."""
+    try:
+        names = select_properties(properties)
+    except ValueError as error:
+        raise ValueError(f"{caller}: {error}") from None
+    check_integer(caller, "num_steps", num_steps, 16)
+    key = jax.random.key(0) if key is None else key
+    check_one(caller, key)
+    check_bool(caller, "raise_on_failure", raise_on_failure)
+    if progress is not None:
+        check_callable(caller, "progress", progress, "(result)")
+    subjects = [Subject(env, key, num_steps) for env in envs]
+    results: list[Result] = []
+    for name in names:
+        broken = [r.name for r in results if r.name in _PREREQUISITES and r.status is Status.FAILED]
+        skipped = f"not checked: {broken[0]} failed" if broken else ""
+        results.append(_result(name, Status.NOT_APPLICABLE, skipped) if broken else _check_all(name, subjects))
+        if progress is not None:
+            progress(results[-1])
+    report = Report(target, tuple(results))
+    if raise_on_failure:
+        report.raise_if_failed()
+    return report
+
+
+def _check_all(name: str, subjects: list[Subject]) -> Result:
+    """Returns the first failure, else the first pass, else the first other result."""
+    results = [(_check(name, subject), subject) for subject in subjects]
+    for status in (Status.FAILED, Status.PASSED):
+        for result, subject in results:
+            if result.status is status:
+                around = f"around {layers(subject.original)[-1]!r}: " if len(results) > 1 and result.evidence else ""
+                return dataclasses.replace(result, evidence=around + result.evidence)
+    return results[0][0]
+
+
+def _check(name: str, subject: Subject) -> Result:
+    try:
+        if reason := subject.opt_outs.get(name):
+            if name not in ALLOWED_OPT_OUTS:
+                raise Failure(f"no class may opt out of it: {reason}")
+            if name in HOST_OPT_OUTS and "no_callback" not in subject.opt_outs:
+                raise Failure(f"only a class that opts out of no_callback may opt out of it: {reason}")
+            return _result(name, Status.OPTED_OUT, reason)
+        return _result(name, Status.PASSED, PROPERTIES[name].check(subject) or "")
+    except NotApplicable as reason:
+        return _result(name, Status.NOT_APPLICABLE, str(reason))
+    except Failure as failure:
+        return _result(name, Status.FAILED, str(failure))
+    except Exception as error:  # a broken environment may raise anything; the other checks still run
+        return _result(name, Status.FAILED, described(error))
+
+
+def _result(name: str, status: Status, evidence: str) -> Result:
+    return Result(name, PROPERTIES[name].number, PROPERTIES[name].title, status, evidence)

@@ -15,16 +15,8 @@ def check_environments_match(
 ) -> None:
     """Steps two environments with the same keys and random actions and compares all rows.
 
-    Args:
-        a: the environment whose action spec is sampled.
-        b: an environment with equal specs and the same number of lanes.
-        key: a typed key.
-        num_steps: number of steps.
-        tolerance: largest absolute and relative difference of numbers; flags must be equal.
-
-    Raises:
-        ValueError: if the specs or the numbers of lanes differ, or an argument is out of range.
-        AssertionError: if rows differ; `chex.assert_trees_all_close` names the field, ``[step, lane]`` and both values.
+    Both have equal specs and the same number of lanes. ``tolerance`` is the largest absolute and relative difference of
+    numbers; flags must be equal. An ``AssertionError`` names the field, ``[step, lane]`` and both values.
     """
     import chex  # 80 ms, which the other tools need not wait for
 

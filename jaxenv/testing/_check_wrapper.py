@@ -6,8 +6,8 @@ import jax
 
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._every_kind import every_kind
-from jaxenv.testing._run_checks import run_checks
+from jaxenv.testing._check_env import run_checks
+from jaxenv.testing._random_environment import every_kind
 from jaxenv.testing.report import Report, Result, print_result
 
 
@@ -33,19 +33,14 @@ def check_wrapper(
         wrapper: a class or function that takes an environment and returns it wrapped; bind other arguments.
         *envs: environments without the wrapper. By default, every toy environment (integers, floats, trees of spaces,
             a vector reward) that the wrapper accepts.
-        key: as in `check_env`.
-        properties: as in `check_env`.
-        num_steps: as in `check_env`.
-        raise_on_failure: as in `check_env`.
-        progress: as in `check_env`.
+        key: this and the other arguments as in `check_env`.
+        properties: names of properties.
+        num_steps: number of steps.
+        raise_on_failure: whether to raise an ``AssertionError``.
+        progress: called with each `Result`.
 
     Returns:
         One `Report`. A property fails if it fails around any of the environments; the evidence names that environment.
-
-    Raises:
-        ValueError: for an argument that is not a wrapper or an environment, an unknown property, too few steps, or a
-            wrapper that refuses all toy environments.
-        AssertionError: with ``raise_on_failure``, if a property failed.
     """
     if not callable(wrapper) or isinstance(wrapper, Environment):
         hint = f": pass jaxenv.wrappers.{wrapper}" if isinstance(wrapper, str) else ""
@@ -67,7 +62,6 @@ def _around_toys(wrapper: Callable[[Environment], Environment]) -> list[Environm
         except ValueError as refusal:
             refusals.append(f"{env!r}: {refusal}")
     if not wrapped:
-        raise ValueError(
-            f"check_wrapper: the wrapper refuses all toy environments, pass one that it accepts; {'; '.join(refusals)}"
-        )
+        rule = "the wrapper refuses all toy environments, pass one that it accepts"
+        raise ValueError(f"check_wrapper: {rule}; {'; '.join(refusals)}")
     return wrapped

@@ -1,6 +1,7 @@
 """An environment that raises on illegal actions, non-finite values and observations outside of their spec."""
 
 import dataclasses
+import functools
 import math
 from typing import Any, ClassVar
 
@@ -11,8 +12,8 @@ from jax.experimental import checkify
 
 from jaxenv import specs, tree
 from jaxenv._util.programs import jitted
-from jaxenv.core._checks import actions as _actions
-from jaxenv.core._checks import given as _checks
+from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks.given import given as _checks
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.levels import given_places
@@ -48,13 +49,9 @@ def checked(env: Environment) -> "Checked":
     traced code (``jax.jit``, ``jax.lax.scan``), apply ``checkify`` to the outermost function, as in the second
     example, and call ``error.throw()``; otherwise JAX refuses to compile it.
 
-    Returns:
-        A wrapper that owns nothing: rows, specs and state equal those of ``env``. Without ``AutoReset`` the state also
-        holds which lanes ended.
-
-    Raises:
-        ValueError: from ``reset`` and ``step``, with the leaf, the lane, the episode, the step within it (FIRST is
-            step 0; for an action, the step at which it was taken), the value and the rule.
+    The wrapper owns nothing: rows, specs and state equal those of ``env``. Without ``AutoReset`` the state also holds
+    which lanes ended. A ``ValueError`` has the leaf, the lane, the episode, the step within it (FIRST is step 0; for an
+    action, the step at which it was taken), the value and the rule.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> from jax.experimental import checkify
@@ -122,7 +119,7 @@ def _begin_and_check(env: Environment, starts: Starts, previous: Tree) -> tuple[
 def _step_and_check(
     env: Environment, state: Tree, action: Tree, ended: jax.Array | None, mask: jax.Array
 ) -> tuple[Tree, TimeStep]:
-    token = _checks.reporting.set(_check_answer)
+    token = _checks.reporting.set(functools.partial(_check_action, name="action of the opponent"))
     try:
         new, timestep = env._step_lanes(state, action, mask)  # raises for wrong structures, shapes and kinds of dtype
     finally:
@@ -173,10 +170,6 @@ def _check_action(env: Environment, state: Tree, action: Tree, used: jax.Array, 
         index = jnp.clip(cast, spec.minimum, spec.maximum).astype(jnp.int32) - np.int32(spec.minimum)
         allowed = jnp.take_along_axis(mask, index[:, None], axis=-1)[:, 0]
         _check(env, name, cast, allowed, used, clock, "action_mask does not allow it")
-
-
-def _check_answer(game: Environment, state: Tree, action: Tree, used: jax.Array) -> None:
-    _check_action(game, state, action, used, "action of the opponent")
 
 
 def _check_row(env: Environment, clock: Clock, timestep: TimeStep, used: jax.Array) -> None:
@@ -287,15 +280,11 @@ def _check(
 
 
 def _report(holds: jax.Array, message: str, index: list[Any], **values: Any) -> None:
-    """Adds an error unless ``holds``.
-
-    All errors have arrays of the same shapes and dtypes, so that checkify keeps the one that occurred first.
-    """
+    """Adds an error unless ``holds``; arrays of fixed shapes and dtypes let checkify keep the first of all errors."""
     none: dict[str, Any] = {name: jnp.zeros((), jnp.int32) for name in ("episode", "step", "integer")}
     place = jnp.stack([*index, *[np.int32(0)] * (_MAX_RANK - len(index))])
     checkify.check(holds, message, index=place, **{**none, "number": jnp.zeros((), jnp.float32), **values})
 
 
 def _escaped(part: object) -> str:
-    """Escapes braces for ``str.format``."""
     return str(part).replace("{", "{{").replace("}", "}}")

@@ -30,9 +30,7 @@ def stack(trees: Sequence[Tree]) -> Tree:
 def take_lanes(values: Tree, index: Any, axis: int = 1) -> Tree:
     """Returns the lanes ``index`` of every leaf, whose lane axis is ``axis``; leaves shared by the batch stay whole."""
     at = (slice(None),) * axis + (index,)
-    return jax.tree.map(
-        lambda x: x if isinstance(x, tree.Shared) else x[at], values, is_leaf=lambda x: isinstance(x, tree.Shared)
-    )
+    return jax.tree.map(lambda x: x if tree.is_shared(x) else x[at], values, is_leaf=tree.is_shared)
 
 
 def take_steps(values: Tree, index: Any) -> Tree:
@@ -58,12 +56,12 @@ def require_equal(
         expected: the tree taken as correct.
         actual: the tree to check.
         labels: how the two were computed, for the evidence: ``reward is 1.0 alone and 0.5 in a batch``.
-        name: the name of the tree, for the evidence.
-        context: the subject of the comparison, for the evidence.
+        name: the name of the tree; like ``context``, ``axes`` and ``first_step`` for the evidence.
+        context: the subject of the comparison.
         tolerance: largest absolute and relative difference of floats; 0 requires equal bits. Bytes, which hold the
             brightness of pixels, may differ by this fraction of 255. Other integers and flags must be equal.
-        axes: names of the leading axes, for the evidence.
-        first_step: the number of the first step, for the evidence.
+        axes: names of the leading axes.
+        first_step: the number of the first step.
         where: bool with the shape of the leading axes, the elements to compare; all by default.
     """
     context = f"{context}: " if context else ""

@@ -1,6 +1,7 @@
 """The environment under test in another Python process, with another seed of ``hash`` and on a CPU."""
 
 import dataclasses
+import functools
 import hashlib
 import io
 import os
@@ -24,11 +25,8 @@ from jaxenv.tree._typed_keys import is_key
 _TIMEOUT = 120  # seconds
 # Settings that affect tracing.
 _SETTINGS = (
-    "jax_enable_x64",
-    "jax_default_prng_impl",
-    "jax_threefry_partitionable",
-    "jax_numpy_dtype_promotion",
-    "jax_numpy_rank_promotion",
+    *("jax_enable_x64", "jax_default_prng_impl", "jax_threefry_partitionable"),
+    *("jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"),
 )
 
 
@@ -73,11 +71,9 @@ def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) ->
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", "from jaxenv.testing import _other_process; _other_process.answer()"]
+    run = functools.partial(subprocess.run, env=environment, input=pickle.dumps(request), timeout=_TIMEOUT)
     try:
-        process = subprocess.run(
-            command, env=environment, input=pickle.dumps(request), capture_output=True, timeout=_TIMEOUT
-        )
-    except subprocess.TimeoutExpired:
+        process = run(command, capture_output=True)
         return Reply(not_run=f"another process took longer than {_TIMEOUT} s to import and trace it")
     except OSError as error:
         return Reply(not_run=f"another process cannot be started: {error}")

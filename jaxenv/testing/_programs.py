@@ -38,10 +38,7 @@ def seeded_start(env: Environment, key: jax.Array, env_id: jax.Array) -> tuple[T
 
 
 def run(env: Environment, state: Tree, timestep: TimeStep, actions: Tree) -> tuple[Tree, TimeStep]:
-    """Steps through ``actions`` ``[T, B, ...]``: states and rows ``[T + 1, B, ...]``, starting with the given ones.
-
-    The result consists of NumPy arrays.
-    """
+    """Steps through ``actions`` ``[T, B, ...]``: states and rows ``[T + 1, B, ...]`` of NumPy, from the given ones."""
     num_steps = len(jax.tree.leaves(actions)[0])
     first = to_numpy((state, timestep))
     given = jax.tree.map(lambda x: _numbers(x).broadcast_to(x, (num_steps, *x.shape)), first[0])
@@ -57,10 +54,7 @@ def replay(env: Environment, states: Tree, actions: Tree) -> tuple[Tree, TimeSte
 
 @jitted
 def _steps(env: Environment, state: Tree, given: Tree, uses_given: jax.Array, actions: Tree) -> tuple[Tree, TimeStep]:
-    """Steps from ``given[t]`` where ``uses_given[t]``, else from the previous state; `run` and `replay` compile it.
-
-    One program serves both, since compilation takes most of the time of the checks.
-    """
+    """Steps from ``given[t]`` where ``uses_given[t]``, else from the last state: one program for `run` and `replay`."""
 
     def one_step(state: Tree, inputs: tuple[Any, jax.Array, jax.Array]) -> tuple[Any, ...]:
         given, uses_given, action = inputs

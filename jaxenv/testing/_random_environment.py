@@ -1,4 +1,4 @@
-"""A toy environment that samples its specs."""
+"""A toy environment that samples its specs, and toy environments with every kind of space."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,12 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
+from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task
 from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
+from jaxenv.testing.chain import Chain
+from jaxenv.testing.counting import Counting
 from jaxenv.tree import Tree
 
 
@@ -24,9 +27,9 @@ class Sampled:
 
 
 class RandomEnvironment(Task):
-    """Samples observations and rewards from specs and ends each lane at random.
+    """Samples observations and rewards from specs and ends each lane at random; see `random_environment`.
 
-    Constructed by `random_environment`. The state is the observation and the number of steps, ``[B, ...]``.
+    The state is the observation and the number of steps, ``[B, ...]``.
     """
 
     end_probability: float = tree.leaf(default=0.1, low=0, high=1)
@@ -38,9 +41,8 @@ class RandomEnvironment(Task):
         if is_concrete(self.max_steps) and is_concrete(self.min_steps):
             minimum, maximum = np.asarray(self.min_steps), np.asarray(self.max_steps)
             if np.any((maximum > 0) & (maximum < minimum)):
-                raise ValueError(
-                    f"random_environment: max_steps must be at least min_steps or 0, got {maximum} and {minimum}"
-                )
+                rule = "max_steps must be at least min_steps or 0"
+                raise ValueError(f"random_environment: {rule}, got {maximum} and {minimum}")
 
     def initial(self, stream: Stream) -> Sampled:
         return Sampled(specs.sample(self.observation_spec(), stream), jnp.zeros(stream.shape, jnp.int32))
@@ -83,16 +85,12 @@ def random_environment(
         observation_spec: tree of specs to sample observations from.
         action_spec: tree of specs of the action, which has no effect.
         reward_spec: float32 spec of the reward, uniform in [0, 1) by default; of shape ``(R,)`` for a vector reward.
-        end_probability: probability that a step ends the episode: one number, or one per lane.
+        end_probability: probability that a step ends the episode: like the next two one number, or one per lane.
         num_envs: number of lanes.
-        min_steps: the smallest number of steps of an episode: one number, or one per lane.
-        max_steps: the largest number, 0 for none: one number, or one per lane.
+        min_steps: the smallest number of steps of an episode.
+        max_steps: the largest number, 0 for none.
         reward_fn: ``reward_fn(observation, action)`` returns the reward ``[B]`` of an action and the observation it led
-            to, in place of a sampled one.
-
-    Raises:
-        ValueError: for a ``max_steps`` below ``min_steps``, a negative number, an argument that is not a spec or
-            function, or a ``reward_fn`` together with a ``reward_spec``.
+            to, in place of a sampled one; not with ``reward_spec``.
     """
     for name, spec in (("observation_spec", observation_spec), ("action_spec", action_spec)):
         leaves = jax.tree.leaves(spec)
@@ -104,10 +102,27 @@ def random_environment(
         raise ValueError("random_environment: reward_spec must be None where reward_fn computes the reward")
     reward_spec = specs.Bounded((), np.float32, 0.0, 1.0, "reward") if reward_spec is None else reward_spec
     if not specs.is_spec(reward_spec) or reward_spec.dtype != np.float32 or len(reward_spec.shape) > 1:
-        raise ValueError(
-            f"random_environment: reward_spec must be a float32 spec of shape () or (R,), got {reward_spec!r}"
-        )
-    spaces = tree.Static(
-        {"observation": observation_spec, "action": action_spec, "reward": reward_spec, "reward_fn": reward_fn}
-    )
-    return RandomEnvironment(end_probability, min_steps, max_steps, spaces=spaces, num_envs=num_envs)
+        rule = "reward_spec must be a float32 spec of shape () or (R,)"
+        raise ValueError(f"random_environment: {rule}, got {reward_spec!r}")
+    kinds = {"observation": observation_spec, "action": action_spec, "reward": reward_spec, "reward_fn": reward_fn}
+
+    return RandomEnvironment(end_probability, min_steps, max_steps, spaces=tree.Static(kinds), num_envs=num_envs)
+
+
+def every_kind(num_envs: int = 1) -> list[Environment]:
+    """Makes toy environments with integers, with floats, and with trees of spaces and a vector reward."""
+    vector = specs.Bounded((3,), np.float32, -1.0, 1.0, "observation")
+    force = specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
+    observation = {
+        "image": specs.Bounded((4, 4, 3), np.uint8, 0, 255),
+        "place": specs.Bounded((2,), np.float32, -1.0, 1.0),
+        "nothing": specs.Array((0,), np.float32),
+    }
+    action = {"move": specs.Bounded((2,), np.float32, -1.0, 1.0), "press": specs.Bounded((3,), np.int32, 0, [1, 2, 3])}
+    rewards = specs.Bounded((2,), np.float32, -1.0, 1.0, "reward")
+    return [
+        Counting(np.array([1, 3, 2]), stride=10, num_envs=num_envs),
+        Chain(num_envs=num_envs),
+        random_environment(vector, force, num_envs=num_envs),
+        random_environment(observation, action, rewards, num_envs=num_envs),
+    ]

@@ -24,10 +24,7 @@ def described(error: BaseException) -> str:
 
 
 def source_line(error: BaseException) -> str:
-    """Returns ``file:line, in function`` of the innermost frame outside this library and JAX; empty if there is none.
-
-    The environments of this library count as the author's code.
-    """
+    """Returns ``file:line, in function`` of the innermost frame of the author, or of an environment of this library."""
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if is_authors(frame)]
     return place(*frames[-1]) if frames else ""
 

@@ -24,18 +24,10 @@ OTHER_STEPS = 4  # steps of the rollout in another process
 
 
 class Subject:
-    """An environment under test. Compiled results are computed on first use and cached.
-
-    Args:
-        original: the environment as passed by the caller: with or without ``AutoReset``, of any number of lanes.
-        key: one typed key.
-        num_steps: number of steps of the shared rollout.
-    """
+    """An environment under test, with or without ``AutoReset``. Compiled results are computed once, on first use."""
 
     def __init__(self, original: Environment, key: jax.Array, num_steps: int):
-        self.original = original
-        self.key = key
-        self.num_steps = num_steps
+        self.original, self.key, self.num_steps = original, key, num_steps
 
     # --- environments ------------------------------------------------------------------------------------------------
 
@@ -76,10 +68,7 @@ class Subject:
         return tree.rebuild(self.auto_reset, mode=mode, reset_strategy=strategy or self.auto_reset.reset_strategy)
 
     def varied(self, env: E) -> tuple[E, list[str]]:
-        """Returns an environment whose shared values differ between lanes, and the names of these values.
-
-        It is ``env`` itself if ``env`` refuses values per lane, which ``scalar_equals_per_lane`` reports.
-        """
+        """Returns an environment whose shared values differ between lanes, with their names; ``env`` if it refuses."""
         changed, names = per_lane(env, varied=True)
         try:
             output_shapes(changed)
@@ -124,9 +113,7 @@ class Subject:
     def rollout(self) -> Rollout:
         """The shared rollout of `stack`: random actions, and lanes that end at different times.
 
-        Raises:
-            Failure: if on fewer than three steps some lanes end and others do not, since the checks of one lane's
-                effect on another would then be void. Episodes of one step are exempt.
+        On three steps some lanes must end and others not, else checks of one lane's effect on another are void.
         """
         rollout = self.roll(self.keys[0], self.actions[0])
         mixed = np.any(rollout.ends, axis=1) & ~np.all(rollout.ends, axis=1)

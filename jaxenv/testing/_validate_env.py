@@ -49,9 +49,8 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
         episodes: number of episodes that every lane completes.
         max_steps: largest number of steps of an episode.
 
-    Raises:
-        ValueError: for an argument out of range, or at the first fault, with the path of the leaf, the lane, the step
-            (counted from the reset, whose row is step 0), the value and the rule.
+    The first fault is a ``ValueError`` with the path of the leaf, the lane, the step since the reset (its row is step
+    0), the value and the rule.
 
     >>> import jaxenv
     >>> validate_env(jaxenv.make("CardGame-v0"))
@@ -62,7 +61,8 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
     played = env if env.autoreset is not None else AutoReset(env)
     key = jax.random.key(0) if key is None else key
     check_one("validate_env", key)
-    keys = jax.random.split(key, _num_lanes(env))
+    per_lane = any(declared.per_lane for declared in declared_leaves(env))
+    keys = jax.random.split(key, env.num_envs if per_lane else max(env.num_envs, _MIN_LANES))
     spec = _spec(played)
     _check_shapes(played, spec, keys)
 
@@ -74,11 +74,6 @@ def validate_env(env: Environment, key: jax.Array | None = None, episodes: int =
         _raise_first(env, _faults(played, spec, rows, before), progress.step)
         progress.advance(env, rows.step_type, max_steps)
         before = np.asarray(rows.step_type[-1])
-
-
-def _num_lanes(env: Environment) -> int:
-    per_lane = any(declared.per_lane for declared in declared_leaves(env))
-    return env.num_envs if per_lane else max(env.num_envs, _MIN_LANES)
 
 
 @jitted
@@ -180,9 +175,8 @@ def _first_faults(rows: TimeStep) -> Iterator[_Fault]:
     for name, subtree in (("reward", rows.reward), ("prev_action", rows.prev_action)):
         for path, values in jax.tree_util.tree_leaves_with_path(subtree):
             holds = tree.expand(later, values.ndim) | (values == 0)
-            yield from _broken(
-                ".".join(filter(None, [name, tree.path_name(path)])), values, holds, "must be 0 at FIRST"
-            )
+            named = ".".join(filter(None, [name, tree.path_name(path)]))
+            yield from _broken(named, values, holds, "must be 0 at FIRST")
 
 
 def _final_faults(rows: TimeStep) -> Iterator[_Fault]:
@@ -199,8 +193,6 @@ def _final_faults(rows: TimeStep) -> Iterator[_Fault]:
 
 
 class _Progress:
-    """The episodes and steps that each lane has completed."""
-
     def __init__(self, lanes: int):
         self.step = 0
         self.completed = np.zeros(lanes, np.int64)  # episodes that were followed by another row
@@ -216,8 +208,7 @@ class _Progress:
             self.ended = row == _LAST
             endless = (self.length >= max_steps) & ~self.ended
             if np.any(endless):
-                raise ValueError(
-                    f"validate_env: {env} at step {self.step}, lane {int(np.argmax(endless))}: the episode has not "
-                    f"ended after {max_steps} steps, it must end within max_steps (TimeLimit ends endless tasks)"
-                )
+                where = f"at step {self.step}, lane {int(np.argmax(endless))}: the episode has not ended"
+                rule = "it must end within max_steps (TimeLimit ends endless tasks)"
+                raise ValueError(f"validate_env: {env} {where} after {max_steps} steps, {rule}")
             self.step += 1

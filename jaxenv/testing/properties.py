@@ -24,14 +24,11 @@ from jaxenv.testing._subject import Subject
 class Property:
     """A property that every environment should have.
 
-    Attributes:
-        number: its position in the tables.
-        title: a short phrase.
-        check: takes a `Subject` and returns a remark or nothing. It raises `Failure` if the property does not hold and
-            `NotApplicable` if there is nothing to check. It has the name of the property, and its docstring states it.
+    ``check`` takes a `Subject` and returns a remark or nothing. It raises `Failure` if the property does not hold and
+    `NotApplicable` if there is nothing to check. Its name is the property's, and its docstring states it.
     """
 
-    number: int
+    number: int  # its position in the tables
     title: str
     check: Callable[[Subject], str | None]
 
@@ -149,11 +146,7 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
 
 
 def select_properties(properties: Iterable[str] | None) -> list[str]:
-    """Returns the given names without duplicates, in the order of `PROPERTIES`; all for None.
-
-    Raises:
-        ValueError: for an unknown name.
-    """
+    """Returns the given names without duplicates, in the order of `PROPERTIES`; all for None."""
     if properties is None:
         return list(PROPERTIES)
     if isinstance(properties, str) or not isinstance(properties, Iterable):

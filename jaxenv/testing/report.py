@@ -9,25 +9,10 @@ from collections.abc import Iterator
 # The properties whose failure explains failures of other properties, the most specific first. A side effect, for
 # example, changes all values, and a lane that depends on its neighbours differs after a restart too.
 _CAUSES = (
-    "same_tree",
-    "leading_lanes",
-    "rows_match_specs",
-    "no_callback",
-    "immutable",
-    "inputs_unmodified",
-    "step_repeatable",
-    "reproducible",
-    "lane_independent",
-    "permutation_equivariant",
-    "batch_equals_single_lanes",
-    "growth_invariant",
-    "any_number_of_lanes",
-    "nan_contained",
-    "scalar_equals_per_lane",
-    "repeat_stops_at_end",
-    "restart_is_reset",
-    "stays_finite",
-    "within_specs",
+    *("same_tree", "leading_lanes", "rows_match_specs", "no_callback", "immutable", "inputs_unmodified"),
+    *("step_repeatable", "reproducible", "lane_independent", "permutation_equivariant", "batch_equals_single_lanes"),
+    *("growth_invariant", "any_number_of_lanes", "nan_contained", "scalar_equals_per_lane", "repeat_stops_at_end"),
+    *("restart_is_reset", "stays_finite", "within_specs"),
 )
 
 
@@ -52,13 +37,9 @@ class NotApplicable(Exception):
 class Result:
     """The result of checking one property.
 
-    Attributes:
-        name: the key of the property in ``PROPERTIES``.
-        number: its position in the tables.
-        title: a short phrase.
-        status: a `Status`.
-        evidence: for a failure, its place (step, lane) and both values; otherwise a remark, or the reason why the
-            property does not apply or the class opts out of it.
+    ``name`` is its key in ``PROPERTIES``, ``number`` its position there, ``title`` a short phrase. ``evidence`` is the
+    place (step, lane) of a failure with both values; otherwise a remark, or the reason why the property does not apply
+    or the class opts out of it.
     """
 
     name: str
@@ -79,17 +60,13 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The results for one environment.
+    """The results for one environment, one `Result` per property in the order of their numbers.
 
     ``report["lane_independent"]`` is the `Result` of one property. ``str(report)`` is a table whose first lines are the
     failures.
-
-    Attributes:
-        target: the name of the checked environment.
-        results: one `Result` per property, in the order of their numbers.
     """
 
-    target: str
+    target: str  # the name of the checked environment
     results: tuple[Result, ...]
 
     @property

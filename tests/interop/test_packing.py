@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.interop._packing import Packing
+from jaxenv.interop._adapter import Packing
 from tests.rows import assert_equal
 
 

@@ -116,8 +116,6 @@ _FRAME = mix(BLUE, NIGHT, 0.25)
 
 
 def _cell(stone: Colour | None, in_line: bool = False) -> Callable[[Canvas], Canvas]:
-    """Returns the painter of a cell with a stone of this colour."""
-
     def paint(canvas: Canvas) -> Canvas:
         canvas = canvas.box(0.5, 0.5, 1.0, 1.0, _FRAME)
         if stone is None:

@@ -115,7 +115,6 @@ def _move(rows: Rows, action: Any, words: tuple[Any, ...], probability: Any) -> 
 
 
 def _slid(lines: Rows) -> Rows:
-    """Moves the tiles of each line to its start."""
     a, b, c, d = lines
     c, d = _where(_filled(c), (c, d), (d, _U(0)))
     b, c, d = _where(_filled(b), (b, c, d), (c, d, _U(0)))
@@ -211,7 +210,6 @@ _COLOURS += [mix(_STOPS[i // 2 % 8], _STOPS[(i + 1) // 2 % 8], 0.5) for i in ran
 
 
 def _tile(exponent: int) -> Callable[[Canvas], Canvas]:
-    """Returns the painter of a tile, or of a free cell."""
     colour = _COLOURS[exponent]
     ink = INK if colour.sum() > 1.75 else WHITE
 

@@ -155,11 +155,7 @@ def _move(legal: Cells, action: jax.Array) -> tuple[Cells, jax.Array, jax.Array]
 
 
 def _placed(state: State, stone: Cells) -> tuple[Cells, Cells, Cells, Cells]:
-    """Places a stone of the player to move, or none.
-
-    Returns:
-        The stones of the player and of its opponent, those in atari, and the point that ko forbids, if any.
-    """
+    """Places a stone of the player to move, or none: its stones, the opponent's, those in atari, the point of ko."""
     # The groups that the stone touches or joins: of the opponent one in each direction, and its own.
     seeds = [stone.moved(step) & state.other for step in _STEPS] + [stone]
     inside = [state.other] * len(_STEPS) + [state.own | stone]

@@ -100,7 +100,8 @@ def _move(
     """
     chosen = Cells.cell(action, 3) & moves
     disc = Cells(chosen.words[:2])
-    turned = _turned(disc, own, other)
+    # The other discs between the new one and the player's; none without a new disc.
+    turned = Cells.union(seen.where((seen.moved(step) & own).any()) for seen, step in _lines(disc, other))
     own, other = own | disc | turned, other - turned
     legal = chosen.any()
     over = ~(_BOARD - own - other).any() | ~other.any() | (passed & (action == _PASS)) | ~legal
@@ -108,11 +109,6 @@ def _move(
     discs = Cells.union(seen.moved(step) for seen, step in _lines(other, own)) - own - other
     moves = Cells((*discs.words, jnp.where(discs.any(), np.uint32(0), np.uint32(1))))
     return own, other, moves | _ACTIONS.where(over), result, legal, over
-
-
-def _turned(disc: Cells, own: Cells, other: Cells) -> Cells:
-    """Returns the discs of ``other`` between the new disc and those of ``own``; none without a new disc."""
-    return Cells.union(seen.where((seen.moved(step) & own).any()) for seen, step in _lines(disc, other))
 
 
 def _lines(start: Cells, discs: Cells) -> Iterator[tuple[Cells, int]]:

@@ -90,14 +90,11 @@ def parked(x: jax.Array, y: jax.Array, angle: jax.Array) -> Car:
 
 
 def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road: jax.Array) -> Car:
-    """Returns the car after a step.
+    """Returns the car after a step; the controls are float32 ``[B]``.
 
-    Args:
-        car: the car.
-        steer: target angle of the front wheels in rad, float32 ``[B]``; positive is to the left.
-        gas: from 0 to 1, float32 ``[B]``. It rises by at most 0.1 in a step and falls at once.
-        brake: from 0 to 1, float32 ``[B]``. Above 0.9 the wheels do not roll.
-        on_road: which wheels touch the road, bool ``[B, 4]``.
+    ``steer`` is the target angle of the front wheels in rad, positive to the left. ``gas``, from 0 to 1, rises by at
+    most 0.1 in a step and falls at once. ``brake`` is from 0 to 1; above 0.9 the wheels do not roll. ``on_road`` says
+    which wheels touch the road, bool ``[B, 4]``.
     """
     # The solver's loops have no derivative in reverse mode.
     car, steer, gas, brake = tree.detach((car, steer, gas, brake))

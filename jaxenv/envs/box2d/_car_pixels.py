@@ -97,7 +97,6 @@ def _camera(car: Car, seconds: jax.Array) -> _Camera:
 def _field(
     camera: _Camera, track: Track, visited: jax.Array, colours: Colours, size: tuple[int, int], rows: int
 ) -> jax.Array:
-    """Returns grass and road: words of colours ``[B, rows, W]``."""
     block_rows, block_columns = -(-rows // _BLOCK[0]), -(-size[1] // _BLOCK[1])
     starts = np.indices((block_rows, block_columns)).reshape(2, 1, -1) * np.array(_BLOCK)[:, None, None]
     top, left = starts.astype(np.float32)  # [1, K] for K blocks
@@ -251,7 +250,6 @@ def _painted(
     colours: Colours,
     scale: tuple[np.float32, np.float32],
 ) -> jax.Array:
-    """Returns the colours of the pixels of all blocks, words ``[B, K, P]``."""
     road = lighter = border = white = jnp.zeros((), jnp.float32)
     for *numbers, light, is_white, found in tiles:
         front, back, near, other, far = (

@@ -36,10 +36,7 @@ _SKIN = np.float32(0.02)  # distance at which polygons overlap in Box2D
 
 @tree.struct
 class Track:
-    """A closed road. Tile i lies between lines i - 1 and i across the road; tile 0 begins at the last line.
-
-    Entries from ``length`` on repeat the last one.
-    """
+    """A closed road. Tile i lies between lines i - 1 and i across it, tile 0 begins at the last; ``length`` ends it."""
 
     points: jax.Array  # float32[B, 4, N]: x and y of the middle of each line (m), cosine and sine of its direction
     side: jax.Array  # int8[B, N]: 1 if the tile has a border on the right, -1 if on the left
@@ -76,10 +73,8 @@ def random_track(stream: Stream) -> tuple[Track, jax.Array]:
 def track_of(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Track, jax.Array], jax.Array]:
     """Returns the track through checkpoints, the angle of its first line, and whether it is closed, bool ``[B]``.
 
-    Args:
-        angles: places of the checkpoints within their sectors, from 0 to 1, float32 ``[B, 12]``. The first and the last
-            checkpoint are fixed.
-        radii: their distances from the centre, from 0 for the smallest to 1 for the largest, float32 ``[B, 12]``.
+    Places of the checkpoints within their sectors, and their distances from the centre, are from 0 to 1, float32
+    ``[B, 12]``. The first and the last checkpoint are fixed.
     """
     checkpoints = _checkpoints(angles, radii)
     lines, first, end = _path(checkpoints)
@@ -173,10 +168,7 @@ def _advanced(i: jax.Array, moving: tuple[jax.Array, ...], checkpoints: tuple[An
 
 
 def _sides(angle: jax.Array, length: jax.Array) -> jax.Array:
-    """Returns the side on which each tile has a border, int8 ``[B, N]``.
-
-    Sharp turns and the three tiles before them have one.
-    """
+    """Returns the side on which sharp turns and the three tiles before them have a border, int8 ``[B, N]``."""
     number = np.arange(angle.shape[1], dtype=np.int32)[None]
     exists = number < length[:, None]
     change = angle - jnp.take_along_axis(angle, (number - 1) % length[:, None], axis=1)

@@ -128,10 +128,7 @@ def check(owner: str, level: WalkerLevel) -> None:
 
 
 def _legal(library: ModuleType, kinds: Any, sizes: Any) -> Any:
-    """Returns at which points the obstacle is one that may begin there, bool ``[B, 200]``; for NumPy or for JAX.
-
-    ``kinds`` and ``sizes`` are int32 ``[B, 200]``.
-    """
+    """Returns at which points the obstacle is one that may begin there, bool ``[B, 200]``; for NumPy or for JAX."""
     known = (kinds >= GRASS) & (kinds <= PIT)
     kinds = library.where(known, kinds, np.int32(GRASS))
     size = library.where(kinds == STAIRS, library.abs(sizes), sizes)

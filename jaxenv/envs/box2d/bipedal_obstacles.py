@@ -82,13 +82,7 @@ def ground(bumps: jax.Array, obstacles: jax.Array, sizes: jax.Array) -> tuple[ja
     """Returns heights ``[B, 200]`` and blocks ``[B, 4, 38]``, float32 in metres.
 
     The rows of blocks are their left, lower, right and upper sides. They are in order from left to right; missing ones
-    are far away.
-
-    Args:
-        bumps: float32 ``[B, 200]``. They change the slope of grass, for new ground in [-1, 1].
-        obstacles: int8 ``[B, 200]``, the kind of the obstacle that begins at a point, or 0.
-        sizes: int8 ``[B, 200]``, its size: points of a stump or between the blocks of a pit, steps of stairs, which
-            lead down if it is negative.
+    are far away. Arguments ``[B, 200]`` are as in `WalkerLevel`; new ground has ``bumps`` in [-1, 1].
     """
 
     def advance(carry: Any, point: Any) -> Any:

@@ -34,21 +34,14 @@ def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array]:
 
 
 def flat_edges(gaps: jax.Array) -> jax.Array:
-    """Returns the points before which edges are flat, bool ``[B, 200]``.
-
-    ``gaps`` is int32 ``[B, 200]``, of which the entries at the points before flat edges count.
-    """
+    """Returns the points before which edges are flat, bool ``[B, 200]``; of ``gaps`` only the entries there count."""
     return one_after_another(jnp.arange(POINTS, dtype=jnp.int32)[None] + jnp.roll(gaps, 1, axis=1))
 
 
 def one_after_another(following: jax.Array) -> jax.Array:
-    """Returns the points at which something begins: ``PAD``, and after each of them the one ``following`` names.
+    """Returns the points at which something begins, bool ``[B, 200]``: ``PAD``, and after each the ``following`` one.
 
-    Args:
-        following: int32 ``[B, 200]``, at least five points on.
-
-    Returns:
-        bool ``[B, 200]``.
+    ``following`` is int32 ``[B, 200]``, at least five points on.
     """
 
     def hop(at: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
@@ -62,12 +55,10 @@ def one_after_another(following: jax.Array) -> jax.Array:
 
 
 def heights(bumps: jax.Array, flat: jax.Array) -> jax.Array:
-    """Returns the heights of the ground, float32 ``[B, 200]`` in metres.
+    """Returns the heights of the ground, float32 ``[B, 200]`` in metres, where edges before ``flat`` points are flat.
 
-    Args:
-        bumps: float32 ``[B, 200]``. They change the slope, which otherwise decays and turns towards the level of the
-            start; new ground has them in [-1, 1].
-        flat: bool ``[B, 200]``, whether the edge before a point is flat.
+    ``bumps`` change the slope, which otherwise decays and turns towards the level of the start; new ground has them in
+    [-1, 1].
     """
 
     def advance(

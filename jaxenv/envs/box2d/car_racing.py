@@ -51,17 +51,11 @@ class Params:
 
 @tree.struct
 class CarLevel:
-    """A track, the direction of the car on its first tile, and the colours.
+    """A track, the direction of the car on its first tile, and the colours."""
 
-    Attributes:
-        track: its lines are in the order in which they are driven; ``track_through`` makes one from its middle.
-        angle: float32 ``[B]``, of the first line across the road, in rad.
-        colours: those of the original unless ``domain_randomize``.
-    """
-
-    track: Track
-    angle: jax.Array
-    colours: Colours
+    track: Track  # lines are in the order in which they are driven; ``track_through`` makes one from its middle
+    angle: jax.Array  # float32 [B], of the first line across the road, in rad
+    colours: Colours  # those of the original unless ``domain_randomize``
 
 
 @tree.struct
@@ -88,9 +82,7 @@ class CarRacing(Task):
     play_fps = 50
     params: Params = Params()
     continuous: bool = tree.static(default=True, doc="whether the actions are steering, gas and brake")
-    domain_randomize: bool = tree.static(
-        default=False, doc="whether every episode has its own colours of road and grass"
-    )
+    domain_randomize: bool = tree.static(default=False, doc="whether colours of road and grass change by episode")
     observe_pixels: bool = tree.static(default=True, doc="whether the observation is the picture and not the state")
 
     @property
@@ -133,11 +125,9 @@ class CarRacing(Task):
         return tree.rebuild(state, unpaid=new)
 
     def _colours(self, stream: random.Stream) -> Colours:
-        """Returns the colours of the episode."""
         if not self.domain_randomize:
-            return Colours(
-                *(jnp.broadcast_to(np.array([c], np.float32), (*stream.shape, 3)) for c in (ROAD, GROUND, PATCH))
-            )
+            batch = (*stream.shape, 3)
+            return Colours(*(jnp.broadcast_to(np.array([c], np.float32), batch) for c in (ROAD, GROUND, PATCH)))
         draws = random.uniform(stream, (2, 3), 0.0, 210.0)
         channel = random.integers(random.fold_in(stream, "patch"), (1,), 0, 3)
         ground = draws[:, 1]

@@ -72,9 +72,7 @@ class Params:
     """Forces and powers: scalars, or ``[B]`` for one value per lane."""
 
     gravity: float = tree.leaf(default=-10.0, unit="m/s^2", above=-12, below=0)
-    main_engine_power: float = tree.leaf(
-        default=13.0, low=0, doc="impulse of a step per metre from the centre, in N s/m"
-    )
+    main_engine_power: float = tree.leaf(default=13.0, low=0, doc="impulse of a step per metre from the centre, N s/m")
     side_engine_power: float = tree.leaf(default=0.6, low=0)
     start_force: float = tree.leaf(default=1000.0, unit="N", low=0)
     wind_power: float = tree.leaf(default=15.0, unit="N", low=0)
@@ -133,11 +131,7 @@ class LunarLander(Task):
         return LanderLevel(smoothed(heights), force, indices)
 
     def mutate_level(self, level: LanderLevel, stream: random.Stream) -> LanderLevel:
-        """Edits the level of every lane once at random.
-
-        An edit moves one of the eight points outside of the pad up or down by up to 2 m, or redraws the push at the
-        start, with equal probability.
-        """
+        """Moves one of the eight points outside the pad by up to 2 m, or redraws the push at the start, at random."""
         points = jnp.asarray(np.array([0, 1, 2, 3, 7, 8, 9, 10], np.int32))
         point = points[random.integers(random.fold_in(stream, "point"), (), 0, len(points))]
         pushes = random.bernoulli(random.fold_in(stream, "edit"))[:, None]

@@ -18,12 +18,8 @@ def discounting(
 ) -> Canvas:
     """Paints the chains from the first step, at the left, to the last, on a logarithmic scale.
 
-    Args:
-        canvas: the canvas.
-        time: steps taken, int32 ``[B]``.
-        choice: the chosen chain, or -1, int32 ``[B]``.
-        bonus: the chain with the larger reward, int32, for all lanes or ``[B]``.
-        reward_steps: the step that gives the reward in each chain, int32 ``[N]``.
+    ``time`` counts the steps taken, ``choice`` is the chosen chain or -1, ``bonus`` the chain with the larger reward,
+    and ``reward_steps`` has the step that gives the reward in each chain.
     """
     canvas = canvas.view((0, 10), (0, 10))
     first, width, end = 2.1, 7.2, float(np.log1p(reward_steps[-1]))
@@ -52,14 +48,9 @@ def discounting(
 
 
 def memory(canvas: Canvas, time: jax.Array, bits: jax.Array, query: jax.Array, length: Any) -> Canvas:
-    """Paints the bits, pale while the agent does not see them, with a frame around the queried one.
+    """Paints the ``bits [B, num_bits]``, pale while the agent does not see them, with a frame around the queried one.
 
-    Args:
-        canvas: the canvas.
-        time: steps taken, int32 ``[B]``.
-        bits: bool ``[B, num_bits]``.
-        query: the index of the queried bit, int32 ``[B]``.
-        length: steps from the bits to the query, int32, for all lanes or ``[B]``.
+    ``time`` counts the steps taken, of ``length`` from the bits to the query.
     """
     canvas = canvas.view((0, 10), (0, 10))
     # As in the observation, which lags by one step.

@@ -28,14 +28,9 @@ class Files:
 def find(path: str) -> Files:
     """Finds the files at a path in their current version.
 
-    Args:
-        path: a directory with MNIST's training files ``train-images-idx3-ubyte`` and ``train-labels-idx1-ubyte``,
-            plain or compressed (``.gz``); or an ``.npz`` file with the arrays ``x_train`` and ``y_train`` (or
-            ``images`` and ``labels``); or ``""`` for the 1797 digits of 8 by 8 pixels in scikit-learn. A leading ``~``
-            is the home directory.
-
-    Raises:
-        ValueError: if a file is missing.
+    It is a directory with MNIST's training files ``train-images-idx3-ubyte`` and ``train-labels-idx1-ubyte``, plain or
+    compressed (``.gz``); or an ``.npz`` file with the arrays ``x_train`` and ``y_train`` (or ``images`` and
+    ``labels``); or ``""`` for the 1797 digits of 8 by 8 pixels in scikit-learn. A leading ``~`` is the home directory.
     """
     if not path:
         return Files()
@@ -54,16 +49,8 @@ def find(path: str) -> Files:
 def load(files: Files) -> tuple[np.ndarray, np.ndarray, int]:
     """Reads images and labels. The newest versions of files are kept in memory.
 
-    Args:
-        files: from `find`.
-
-    Returns:
-        Images uint8 ``[N, H, W]``, labels uint8 ``[N]`` from 0 to 9, and the value of white: 255, or 16 for the digits
-        of scikit-learn.
-
-    Raises:
-        ValueError: if a file has invalid content, or has changed since it was found.
-        ImportError: if the digits of scikit-learn are requested and it is not installed.
+    Images are uint8 ``[N, H, W]``, labels uint8 ``[N]`` from 0 to 9. The third value is white: 255, or 16 for the
+    digits of scikit-learn. Files with invalid content, or changed since they were found, are a ``ValueError``.
     """
     for path, stamp in zip(files.paths, files.stamps, strict=True):
         if not os.path.isfile(path) or _stamp(path) != stamp:
@@ -77,9 +64,8 @@ def load(files: Files) -> tuple[np.ndarray, np.ndarray, int]:
     white = 255 if files.paths else 16
     origin = " and ".join(files.paths) or "scikit-learn"
     if images.ndim != 3 or labels.shape != images.shape[:1] or images.size == 0:
-        raise ValueError(
-            f"digits of {origin}: images must be [N, H, W] and labels [N], got {images.shape} and {labels.shape}"
-        )
+        got = f"got {images.shape} and {labels.shape}"
+        raise ValueError(f"digits of {origin}: images must be [N, H, W] and labels [N], {got}")
     for name, array in (("images", images), ("labels", labels)):
         if array.dtype.kind not in "iuf":
             raise ValueError(f"digits of {origin}: {name} must be numbers, got {array.dtype}")
@@ -115,9 +101,8 @@ def _from_scikit_learn() -> tuple[np.ndarray, np.ndarray]:
         from sklearn.datasets import load_digits
     except ImportError as error:
         how = source.install_command("mnist")
-        raise ImportError(
-            f"scikit-learn and its digits are not installed: {how}, or pass path= to MNIST files"
-        ) from error
+        rule = f"{how}, or pass path= to MNIST files"
+        raise ImportError(f"scikit-learn and its digits are not installed: {rule}") from error
     digits = load_digits()
     return digits.images, digits.target
 

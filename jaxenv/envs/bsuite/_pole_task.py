@@ -25,23 +25,17 @@ class PoleTask(Task):
     # Physical constants, among them gravity, mass_cart, mass_pole, length, force, x_threshold and init_range.
     params: Any = None
     timescale: float = tree.static(default=0.01, above=0, below=np.inf, doc="duration of a step, in s")
-    max_time: float = tree.static(
-        default=10.0, above=0, below=np.inf, doc="duration of an episode, in s, at most ten million steps"
-    )
+    max_time: float = tree.static(default=10.0, above=0, below=np.inf, doc="seconds of an episode, at most 1e7 steps")
     action_names = ("left", "none", "right")
     play_fps = 30
 
     def check(self) -> None:
         if self.max_time / self.timescale > 1e7:
-            raise ValueError(
-                f"{self}: max_time must be at most 1e7 times timescale, got {self.max_time} and {self.timescale}"
-            )
+            rule = "max_time must be at most 1e7 times timescale"
+            raise ValueError(f"{self}: {rule}, got {self.max_time} and {self.timescale}")
 
     def push(self, pole: Pole, action: jax.Array) -> Pole:
-        """Advances cart and pole by one step.
-
-        The angle stays in [-pi, pi], because float32 is most precise near 0.
-        """
+        """Advances cart and pole by one step. The angle stays in [-pi, pi]: float32 is most precise near 0."""
         p = self.params
         force = (action - 1).astype(jnp.float32) * p.force
         physics = Physics(gravity=p.gravity, masscart=p.mass_cart, masspole=p.mass_pole, length=p.length)

@@ -57,13 +57,11 @@ def _rock(canvas: Canvas) -> Canvas:
 
 
 def _treasure(canvas: Canvas) -> Canvas:
-    """Paints a chest in the rock."""
     canvas = canvas.fill(mix(BLUE, NIGHT, 0.65))
     canvas = canvas.box(0.5, 0.42, 0.84, 0.64, GOLD, corner=0.16).box(0.5, 0.5, 0.84, 0.1, INK)
     return canvas.box(0.5, 0.44, 0.16, 0.22, INK, corner=0.05)
 
 
 def _diver(canvas: Canvas) -> Canvas:
-    """Paints a helmet with a window."""
     canvas = canvas.disc(0.5, 0.5, 0.42, INK).disc(0.5, 0.5, 0.36, ORANGE)
     return canvas.disc(0.5, 0.54, 0.23, INK).disc(0.5, 0.54, 0.17, SKY)

@@ -71,7 +71,8 @@ class CartPole(PoleTask):
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         pole = in_small_kernel(type(self).push, self, state.pole, action)
-        stands = _stands(pole, self.params)
+        upright = sin_cos(pole.theta)[1] > self.params.height_threshold
+        stands = upright & (jnp.abs(pole.x) < self.params.x_threshold)
         reward, steps = stands.astype(jnp.int32), state.steps + 1
         ended = ~stands | (steps >= self.last_step)
         # Every earlier step had a reward of 1, so the return of the episode is state.steps + reward.
@@ -80,10 +81,8 @@ class CartPole(PoleTask):
         return Transition(state, reward.astype(jnp.float32), terminated=ended)
 
     def state_info(self, state: State) -> dict[str, Tree]:
-        return {
-            "raw_return": state.total_reward.astype(jnp.float32),
-            "best_episode": state.best_episode.astype(jnp.float32),
-        }
+        counters = {"raw_return": state.total_reward, "best_episode": state.best_episode}
+        return {name: x.astype(jnp.float32) for name, x in counters.items()}
 
     def observe(self, state: State) -> jax.Array:
         return jnp.stack(self.columns(state.pole, state.steps), axis=-1)[:, None]
@@ -99,8 +98,3 @@ class CartPole(PoleTask):
         canvas = self.draw_track(state, canvas)
         canvas = draw_angles(canvas, state.pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
         return draw_cart(canvas, state.pole, p.length, ORANGE)
-
-
-def _stands(pole: Pole, p: Params) -> jax.Array:
-    _, cos = sin_cos(pole.theta)
-    return (cos > p.height_threshold) & (jnp.abs(pole.x) < p.x_threshold)

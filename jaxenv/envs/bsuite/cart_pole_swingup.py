@@ -120,10 +120,8 @@ class CartPoleSwingup(PoleTask):
         }
 
     def observe(self, state: State) -> jax.Array:
-        flags = [
-            jnp.where(flag, np.float32(1), np.float32(-1))
-            for flag in (_is_central(state.pole, self.params), _is_slow(state.pole, self.params))
-        ]
+        limits = _is_central(state.pole, self.params), _is_slow(state.pole, self.params)
+        flags = [jnp.where(flag, np.float32(1), np.float32(-1)) for flag in limits]
         return jnp.stack([*self.columns(state.pole, state.steps), *flags], axis=-1)[:, None]
 
     def observation_spec(self) -> specs.Bounded:

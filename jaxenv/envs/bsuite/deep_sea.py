@@ -65,14 +65,9 @@ class DeepSea(Task):
     params: Params = Params()
     size: int = tree.static(default=8, low=1, doc="number of rows and of columns")
     deterministic: bool = tree.static(default=True, doc="whether going right always succeeds and rewards have no noise")
-    randomize_actions: bool = tree.static(
-        default=True, doc="whether a random action goes right in each cell; otherwise action 1 does"
-    )
+    randomize_actions: bool = tree.static(default=True, doc="whether a random action goes right in a cell, else 1")
     mapping_seed: int = tree.static(
-        default=42,
-        low=0,
-        high=2**32 - 1,
-        doc="seed of the actions that go right, as in bsuite; equal in all lanes and episodes",
+        default=42, low=0, high=2**32 - 1, doc="seed of the actions that go right, as in bsuite; equal in all lanes"
     )
     finite_observation = True
 

@@ -65,7 +65,8 @@ class MemoryChain(Task):
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         answered = state.time == self.params.memory_length
-        right = answered & ((action == 1) == _queried_bit(state))
+        queried = state.query[:, None] == np.arange(state.bits.shape[-1], dtype=np.int32)[None]
+        right = answered & ((action == 1) == jnp.any(queried & state.bits, axis=-1))
         wrong = answered & ~right
         state = tree.rebuild(
             state,
@@ -98,8 +99,3 @@ class MemoryChain(Task):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)
-
-
-def _queried_bit(state: State) -> jax.Array:
-    chosen = state.query[:, None] == np.arange(state.bits.shape[-1], dtype=np.int32)[None]
-    return jnp.any(chosen & state.bits, axis=-1)

@@ -40,13 +40,9 @@ class MNISTBandit(Task):
     """Classification of digits as a bandit; the module docstring is the specification."""
 
     path: str = tree.static(
-        default="",
-        doc='the location of the images, see ``_digits.find``; ``""`` for the digits of scikit-learn. '
-        "Nothing is downloaded.",
+        default="", doc='the images, see ``_digits.find``; ``""`` for those of scikit-learn; nothing is downloaded'
     )
-    fraction: float = tree.static(
-        default=1.0, above=0, high=1, doc="the fraction of the images to use, in (0, 1], starting with the first"
-    )
+    fraction: float = tree.static(default=1.0, above=0, high=1, doc="fraction of the images to use, the first ones")
     signed_pixels: bool = tree.static(
         default=True,
         doc="whether MNIST's bytes are read as signed integers, as bsuite does, so that pixels brighter than "

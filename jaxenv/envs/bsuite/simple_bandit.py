@@ -36,8 +36,7 @@ class SimpleBandit(Task):
 
     num_actions: int = tree.static(default=11, low=2, doc="number of arms, at least 2")
     mapping_seed: int | None = tree.static(
-        default=None,
-        doc="gives all lanes the permutation that bsuite draws from this seed; with ``None`` each lane draws its own",
+        default=None, doc="gives all lanes bsuite's permutation of this seed; with ``None`` each lane draws its own"
     )
     compat: str = tree.static(
         default="",

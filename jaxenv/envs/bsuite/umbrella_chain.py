@@ -46,9 +46,7 @@ class UmbrellaChain(Task):
     """Umbrella chain; the module docstring is the specification."""
 
     params: Params = Params()
-    n_distractor: int = tree.static(
-        default=0, low=0, doc="number of coins in the observation that carry no information"
-    )
+    n_distractor: int = tree.static(default=0, low=0, doc="number of coins in the observation without information")
     finite_observation = True
     action_names = ("leave", "take")
 
@@ -94,7 +92,6 @@ class UmbrellaChain(Task):
         return random.separate_bits(stream, _coins.num_words(2 + self.n_distractor))
 
     def _distractors(self, state: State) -> jax.Array:
-        """Returns the coins of the observation: bool ``[B, n_distractor]``."""
         return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]
 
     # --- the picture -------------------------------------------------------------------------------------------------

@@ -57,8 +57,7 @@ class Acrobot(Task):
     max_rate_1: float = tree.static(default=4 * math.pi, above=0, doc="bound on the rate of the upper link, in rad/s")
     max_rate_2: float = tree.static(default=9 * math.pi, above=0, doc="bound on the rate of the lower link, in rad/s")
     dynamics: str = tree.static(
-        default="book",
-        doc='``"book"`` for the equations of Sutton and Barto\'s book, ``"nips"`` for those of the paper',
+        default="book", doc='``"book"`` as in Sutton and Barto\'s book, ``"nips"`` as in the paper'
     )
     action_names = ("torque -1", "torque 0", "torque 1")
     play_fps = 10
@@ -113,11 +112,10 @@ def _swung(env: Acrobot, state: State, action: jax.Array) -> tuple[State, jax.Ar
     torque = (action - 1).astype(jnp.float32) * env.params.torque
     state = _runge_kutta(lambda s: _derivative(s, torque, env.params, env.dynamics), state, env.params.dt)
     state = _within_bounds(state, env.max_rate_1, env.max_rate_2)
-    return state, _tip_is_above_line(state)
+    return state, -sin_cos(state.theta_1)[1] - sin_cos(state.theta_1 + state.theta_2)[1] > 1
 
 
 def _derivative(s: State, torque: jax.Array, p: Params, dynamics: str) -> State:
-    """Returns the time derivative of the state."""
     sin_2, cos_2 = sin_cos(s.theta_2)
     coupling = p.mass_2 * p.length_1 * p.com_2
     d_1 = p.mass_1 * p.com_1**2 + p.mass_2 * (p.length_1**2 + p.com_2**2) + 2 * coupling * cos_2 + 2 * p.inertia
@@ -153,7 +151,3 @@ def _within_bounds(state: State, max_rate_1: float, max_rate_2: float) -> State:
         rate_1=clip(state.rate_1, -max_rate_1, max_rate_1),
         rate_2=clip(state.rate_2, -max_rate_2, max_rate_2),
     )
-
-
-def _tip_is_above_line(state: State) -> jax.Array:
-    return -sin_cos(state.theta_1)[1] - sin_cos(state.theta_1 + state.theta_2)[1] > 1

@@ -61,15 +61,11 @@ class CartPole(Task):
     """Pole balancing; the module docstring is the specification."""
 
     params: Params = Params()
-    position_limit: float = tree.static(
-        default=2.4, above=0, doc="distance from the centre at which the task terminates, in m"
-    )
+    position_limit: float = tree.static(default=2.4, above=0, doc="distance from the centre that terminates, in m")
     angle_limit: float = tree.static(
         default=12 * 2 * math.pi / 360, above=0, doc="angle from upright at which the task terminates, in rad"
     )
-    sutton_barto_reward: bool = tree.static(
-        default=False, doc="whether the reward is 0, and -1 on terminating, instead of 1"
-    )
+    sutton_barto_reward: bool = tree.static(default=False, doc="whether the reward is 0, and -1 at the end, not 1")
     action_names = ("left", "right")
     play_fps = 20
 

@@ -25,17 +25,9 @@ _register("MiniGrid-SimpleCrossingS9N1-v0", "crossing:SimpleCrossing", 324)
 _register("MiniGrid-SimpleCrossingS11N5-v0", "crossing:SimpleCrossing", 484, max_size=11, num_crossings=5)
 _register("MiniGrid-LavaCrossingS9N1-v0", "crossing:LavaCrossing", 324)
 _register("MiniGrid-Dynamic-Obstacles-5x5-v0", "dynamic_obstacles:DynamicObstacles", 100, max_size=5, num_obstacles=2)
-_register(
-    "MiniGrid-Dynamic-Obstacles-Random-5x5-v0",
-    "dynamic_obstacles:DynamicObstacles",
-    100,
-    max_size=5,
-    num_obstacles=2,
-    random_start=True,
-)
-_register(
-    "MiniGrid-Dynamic-Obstacles-16x16-v0", "dynamic_obstacles:DynamicObstacles", 1024, max_size=16, num_obstacles=8
-)
+_obstacles = "dynamic_obstacles:DynamicObstacles"
+_register("MiniGrid-Dynamic-Obstacles-Random-5x5-v0", _obstacles, 100, max_size=5, num_obstacles=2, random_start=True)
+_register("MiniGrid-Dynamic-Obstacles-16x16-v0", _obstacles, 1024, max_size=16, num_obstacles=8)
 _register("MiniGrid-Fetch-5x5-N2-v0", "fetch:Fetch", 125, max_size=5, num_objects=2)
 _register("MiniGrid-Fetch-8x8-N3-v0", "fetch:Fetch", 320)
 _register("MiniGrid-GoToDoor-5x5-v0", "go_to_door:GoToDoor", 100, max_size=5)

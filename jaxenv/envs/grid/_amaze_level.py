@@ -29,14 +29,9 @@ class MazeLevel:
 
 
 def parse_levels(texts: str | Sequence[str], size: int = 13) -> MazeLevel:
-    """Reads mazes from text, one per lane.
+    """Reads mazes from text, one per lane, as levels of ``size`` by ``size`` cells.
 
-    A maze that is smaller than ``size`` is filled up with walls on the right and below, which an agent cannot tell from
-    the end of the maze.
-
-    Args:
-        texts: one or several mazes. White space around a text is left out.
-        size: N, the number of cells per side.
+    A smaller maze gets walls on the right and below, which an agent cannot tell from the end of the maze.
     """
     check_integer("parse_levels", "size", size, 2, LARGEST)
     parsed = [_parsed(text, size, f"parse_levels: text {i}") for i, text in enumerate(listed(texts))]
@@ -47,9 +42,8 @@ def format_levels(level: MazeLevel) -> list[str]:
     """Returns the mazes of all lanes as text, which `parse_levels` reads."""
     texts = []
     level = jax.tree.map(np.asarray, level)
-    for walls, (goal_x, goal_y), (x, y), direction in zip(
-        level.wall_map, level.goal_pos, level.agent_pos, level.agent_dir, strict=True
-    ):
+    fields = level.wall_map, level.goal_pos, level.agent_pos, level.agent_dir
+    for walls, (goal_x, goal_y), (x, y), direction in zip(*fields, strict=True):
         cells = np.where(walls, "#", ".")
         cells[y, x] = AGENTS[direction]
         cells[goal_y, goal_x] = "G"

@@ -116,7 +116,6 @@ def _mirror_rows(word: jax.Array) -> jax.Array:
 
 
 def _reverse(word: jax.Array) -> jax.Array:
-    """Reverses the order of all 25 cells."""
     for by, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
         word = ((word & np.uint32(mask)) << np.uint32(by)) | ((word >> np.uint32(by)) & np.uint32(mask))
     return word >> np.uint32(32 - SIZE**2)

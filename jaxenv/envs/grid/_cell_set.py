@@ -53,9 +53,8 @@ class CellSet:
         left, right, top, bottom = (jnp.expand_dims(bound, -1) for bound in (left, right, top, bottom))
         number = np.arange(num_lines, dtype=np.int32).reshape((1,) * (left.ndim - 1) + (num_lines,))
         in_rows, in_columns = (number >= top) & (number < bottom), (number >= left) & (number < right)
-        return CellSet(
-            jnp.where(in_rows, _bit(right) - _bit(left), _ZERO), jnp.where(in_columns, _bit(bottom) - _bit(top), _ZERO)
-        )
+        across, down = _bit(right) - _bit(left), _bit(bottom) - _bit(top)
+        return CellSet(jnp.where(in_rows, across, _ZERO), jnp.where(in_columns, down, _ZERO))
 
     @staticmethod
     def from_plane(plane: jax.Array) -> "CellSet":

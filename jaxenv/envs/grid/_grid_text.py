@@ -98,9 +98,8 @@ def format_levels(task: Any, level: Any) -> list[str]:
         for number, character, name in things:
             y, x = divmod(int(number), 32)
             if cells[y, x] != ".":
-                raise ValueError(
-                    f"format_levels: the {name} must have a cell of its own, in lane {lane} it is with {cells[y, x]!s}"
-                )
+                rule = f"the {name} must have a cell of its own"
+                raise ValueError(f"format_levels: {rule}, in lane {lane} it is with {cells[y, x]!s}")
             cells[y, x] = character
         texts.append(as_text(cells))
     return texts

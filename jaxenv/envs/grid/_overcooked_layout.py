@@ -46,17 +46,11 @@ _NUMBERS = 8  # `Layout.cells` has the kind below the number
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layout:
-    """A kitchen.
+    """A kitchen."""
 
-    Attributes:
-        kinds: int32 ``[H, W]``.
-        cells: int32 ``[H * W]``, the kind of a cell plus 8 times the number of the counter or pot.
-        cooks: the cells in which the cooks start, x + W * y.
-    """
-
-    kinds: np.ndarray
-    cells: np.ndarray
-    cooks: tuple[int, int]
+    kinds: np.ndarray  # int32 [H, W]
+    cells: np.ndarray  # int32 [H * W], the kind of a cell plus 8 times the number of the counter or pot
+    cooks: tuple[int, int]  # the cells in which the cooks start, x + W * y
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -43,13 +43,8 @@ def sources(
 ) -> tuple[jax.Array, ...]:
     """Returns the bytes on which an observation depends, uint8 ``[B]`` each, in the order of `_tables`.
 
-    Args:
-        cells: int32 ``[B]`` of each cook.
-        directions: int32 ``[B]`` of each cook.
-        items: int32 ``[B]``, what each cook carries.
-        counters: uint32 ``[B]`` for each 16 counters.
-        pots: int32 ``[B]`` of each pot, its status.
-        urgent: bool ``[B]``.
+    Of each cook: cell, direction and what it carries, int32 ``[B]``; counters are uint32 ``[B]`` for each 16 of them,
+    pots int32 ``[B]``, ``urgent`` is bool ``[B]``.
     """
     poses = [4 * cell + direction for cell, direction in zip(cells, directions, strict=True)]
     carried = [cell + 64 * item for cell, item in zip(cells, items, strict=True)]

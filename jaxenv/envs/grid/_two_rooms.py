@@ -4,8 +4,9 @@ from typing import ClassVar
 
 from jaxenv import random
 from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import BALL, BOX, DOOR, KEY, Objects, colour, encode, random_code
 from jaxenv.envs.grid.grid_world import LOCKED, cell, choice
-from jaxenv.envs.grid.object_world import BALL, BOX, DOOR, KEY, Objects, State, colour, encode, random_code, start_state
+from jaxenv.envs.grid.object_world import State, start_state
 from jaxenv.envs.grid.room_grid import RoomGrid, place_agent_clear_of
 
 

@@ -18,12 +18,8 @@ def encode(
 ) -> jax.Array:
     """Returns kind, colour and state of every cell, uint8 ``[B, columns, rows, 3]``.
 
-    Args:
-        floor: the cells without a wall.
-        lava: the cells with lava, or None.
-        things: cells, int32 ``[B]``, and codes, uint32 ``[B]`` or one for all lanes; negative cells are not shown.
-        agent: hides the object in its cell; its state is its direction.
-        extent: the number of columns and of rows.
+    ``things`` are pairs of cells, int32 ``[B]``, and codes, uint32 ``[B]`` or one for all lanes; negative cells are not
+    shown. The agent hides the object in its cell; its state is its direction.
     """
     columns, rows = (np.arange(n, dtype=np.int32) for n in extent)
     number = columns[None, :, None] + 32 * rows[None, None, :]
@@ -39,6 +35,5 @@ def encode(
 
 
 def _plane(cells: CellSet, extent: tuple[int, int]) -> jax.Array:
-    """Returns which cells are in a set, bool ``[B, columns, rows]``."""
     bit = np.arange(extent[1], dtype=np.uint32)[None, None]
     return (cells.columns[:, : extent[0], None] >> bit) & np.uint32(1) != 0

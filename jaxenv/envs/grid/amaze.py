@@ -21,6 +21,8 @@ Objects and colours are MiniGrid's: empty cells (1, 0, 0), walls and everything 
 (8, 1, 0). Without walls around it the maze has size by size cells.
 """
 
+import pathlib
+import tomllib
 from typing import Any, ClassVar
 
 import jax
@@ -35,7 +37,6 @@ from jaxenv.envs import _maze_tiles
 from jaxenv.envs._drawing import floor, goal
 from jaxenv.envs._level_text import TextForm
 from jaxenv.envs.grid import _amaze_view, _picture
-from jaxenv.envs.grid._amaze_held_out import TEXTS
 from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel, format_levels, parse_levels
 from jaxenv.envs.grid._cell_set import nth_cell
 from jaxenv.envs.grid._view import Pose
@@ -73,12 +74,8 @@ class AMaze(Task):
     params: Params = Params()
     size: int = tree.static(default=13, low=2, high=LARGEST, doc="number of cells along each side of the maze")
     num_walls: int = tree.static(default=60, low=0, doc="number of walls that are drawn for a level")
-    distinct_walls: bool = tree.static(
-        default=False, doc="whether walls are drawn without replacement, so that all of them are in different cells"
-    )
-    vary_num_walls: bool = tree.static(
-        default=False, doc="whether the number of walls is uniform in 0 .. num_walls, drawn for each level"
-    )
+    distinct_walls: bool = tree.static(default=False, doc="whether all walls are in different cells")
+    vary_num_walls: bool = tree.static(default=False, doc="whether levels have 0 .. num_walls walls, a uniform number")
     normalize_obs: bool = tree.static(default=False, doc="whether the image is divided by 10")
 
     Level = MazeLevel
@@ -114,7 +111,6 @@ class AMaze(Task):
         )
 
     def _walls(self, stream: random.Stream) -> jax.Array:
-        """Draws walls, uint32 ``[B, N]``."""
         cells = self.size**2
         if self.distinct_walls:
             drawn = random.permutation(stream, cells)[:, : self.num_walls]
@@ -154,11 +150,7 @@ class AMaze(Task):
         return AMazeEditor(self.size, num_steps, num_envs=self.num_envs)
 
     def check_level(self, level: MazeLevel) -> None:
-        """Checks that agent and goal are in two free cells of the maze and that the agent has a direction.
-
-        Raises:
-            ValueError: otherwise; it names the first lane in which they are not.
-        """
+        """Checks that agent and goal are in two free cells of the maze and that the agent has a direction."""
         walls, goals, agents, directions = (np.asarray(field) for field in jax.tree.leaves(level))
         lanes = np.arange(len(walls))
 
@@ -233,7 +225,8 @@ def held_out(size: int = 13) -> tuple[tuple[str, ...], MazeLevel]:
     19 cells on there is LargeCorridor. minimax draws the goal of a corridor among its dead ends, and here it is in the
     first one. Smaller mazes have walls on the right and below.
     """
-    texts = {name: text for name, text in TEXTS.items() if len(text.split()) <= size}
+    mazes = tomllib.loads(pathlib.Path(__file__).with_name("held_out.toml").read_text())
+    texts = {name: text for name, text in mazes.items() if len(text.split()) <= size}
     if not texts:
         raise ValueError(f"held_out: size must be at least 3, got {size}")
     return tuple(texts), parse_levels(list(texts.values()), size)
@@ -260,7 +253,6 @@ def _set_of(cells: jax.Array, size: int) -> jax.Array:
 
 
 def _count(rows: jax.Array) -> jax.Array:
-    """Returns the number of cells of a set, int32 ``[B]``."""
     return jnp.sum(jax.lax.population_count(rows), axis=1).astype(jnp.int32)
 
 

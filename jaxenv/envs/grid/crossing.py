@@ -45,9 +45,8 @@ class Crossing(GridWorld):
     def generate(self, stream: random.Stream) -> tuple[CellSet, CellSet]:
         """Returns the floor of the room, rivers included, and the rivers."""
         size = self.sizes(stream.shape)
-        vertical, horizontal, openings = in_one_kernel(
-            _draw_rivers, size, random.separate_bits(stream, 3 * self.num_crossings)
-        )
+        words = random.separate_bits(stream, 3 * self.num_crossings)
+        vertical, horizontal, openings = in_one_kernel(_draw_rivers, size, words)
         room = self.room(size)
         lines = np.arange(self.max_size, dtype=np.uint32)[None]
         rivers = room & CellSet(

@@ -25,23 +25,10 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import nth_bit
+from jaxenv.envs.grid._objects import BALL, BLUE, GOAL, GREEN, Objects, encode, kind
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice
-from jaxenv.envs.grid.object_world import (
-    BALL,
-    BLUE,
-    GOAL,
-    GREEN,
-    Objects,
-    ObjectWorld,
-    State,
-    ahead,
-    encode,
-    kind,
-    place,
-    place_agent,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import ObjectWorld, State, ahead, place, place_agent, start_state
 
 _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
 

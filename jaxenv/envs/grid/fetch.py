@@ -19,8 +19,9 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
+from jaxenv.envs.grid._objects import KEY, Objects, random_code
 from jaxenv.envs.grid.grid_world import CARRIED, cell, choice
-from jaxenv.envs.grid.object_world import KEY, Objects, ObjectWorld, State, place, place_agent, random_code, start_state
+from jaxenv.envs.grid.object_world import ObjectWorld, State, place, place_agent, start_state
 
 _REQUESTS = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 
@@ -52,13 +53,9 @@ class Fetch(ObjectWorld):
         request, wanted, start, direction = (words[:, -i] for i in (1, 2, 3, 4))
         chosen = choice(wanted, jnp.full_like(size, self.num_objects))
         target = objects.code_at(jnp.take_along_axis(objects.cell, chosen[:, None], axis=1)[:, 0])
-        return start_state(
-            room,
-            objects,
-            place_agent(free, start, direction),
-            target=target.astype(jnp.int32),
-            mission=_ask(choice(request, jnp.full_like(size, len(_REQUESTS))), target),
-        )
+        mission = _ask(choice(request, jnp.full_like(size, len(_REQUESTS))), target)
+        agent = place_agent(free, start, direction)
+        return start_state(room, objects, agent, target.astype(jnp.int32), mission)
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         held = after.objects.code_at(CARRIED)

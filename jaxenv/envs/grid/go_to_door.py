@@ -22,18 +22,9 @@ from jaxenv import random, tree
 from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import DOOR, Objects, different_colours, encode
 from jaxenv.envs.grid.grid_world import CLOSED, DONE, TOGGLE, cell, choice
-from jaxenv.envs.grid.object_world import (
-    DOOR,
-    Objects,
-    ObjectWorld,
-    State,
-    different_colours,
-    distance,
-    encode,
-    place_agent,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import ObjectWorld, State, distance, place_agent, start_state
 
 
 class GoToDoor(ObjectWorld):
@@ -59,20 +50,14 @@ class GoToDoor(ObjectWorld):
         floor = (grid - CellSet.rectangle(zero, width, zero, height, self.max_size)) | inside
 
         colours = different_colours([words[:, i] for i in range(6, 10)])
-        doors = Objects.stack(
-            *((place, encode(DOOR, colour, CLOSED)) for place, colour in zip(places, colours, strict=True))
-        )
+        pairs = zip(places, colours, strict=True)
+        doors = Objects.stack(*((place, encode(DOOR, colour, CLOSED)) for place, colour in pairs))
         floor = floor | CellSet.from_cells(doors.cell, self.max_size)
         chosen = choice(words[:, 10], jnp.full_like(size, 4))[:, None]
         target = jnp.take_along_axis(doors.cell, chosen, axis=1)[:, 0]
         colour = _mission.colour(jnp.take_along_axis(doors.code, chosen, axis=1)[:, 0])
-        return start_state(
-            floor,
-            doors,
-            place_agent(inside, words[:, 11], words[:, 12]),
-            target=target,
-            mission=_mission.phrase("go to the", colour, "door"),
-        )
+        mission = _mission.phrase("go to the", colour, "door")
+        return start_state(floor, doors, place_agent(inside, words[:, 11], words[:, 12]), target, mission)
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         says = action == DONE

@@ -19,17 +19,9 @@ import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
+from jaxenv.envs.grid._objects import Objects, different_things
 from jaxenv.envs.grid.grid_world import DONE, TOGGLE, cell, choice
-from jaxenv.envs.grid.object_world import (
-    Objects,
-    ObjectWorld,
-    State,
-    different_things,
-    distance,
-    place,
-    place_agent,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import ObjectWorld, State, distance, place, place_agent, start_state
 
 
 class GoToObject(ObjectWorld):
@@ -58,13 +50,9 @@ class GoToObject(ObjectWorld):
         objects = Objects.stack(*things)
         chosen = choice(words[:, -1], jnp.full_like(size, self.num_objects))[:, None]
         code = jnp.take_along_axis(objects.code, chosen, axis=1)[:, 0]
-        return start_state(
-            room,
-            objects,
-            place_agent(free, words[:, -2], words[:, -3]),
-            target=jnp.take_along_axis(objects.cell, chosen, axis=1)[:, 0],
-            mission=_mission.phrase("go to the", _mission.colour(code), _mission.kind(code)),
-        )
+        target = jnp.take_along_axis(objects.cell, chosen, axis=1)[:, 0]
+        mission = _mission.phrase("go to the", _mission.colour(code), _mission.kind(code))
+        return start_state(room, objects, place_agent(free, words[:, -2], words[:, -3]), target, mission)
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         says = action == DONE

@@ -55,14 +55,9 @@ _DOOR, _KEY = _code(4, 4), _code(5, 4)
 class Params:
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    size: int = tree.leaf(
-        default=0, unit="cells", low=0, doc="cells per side, including the outer walls; 0 stands for max_size"
-    )
+    size: int = tree.leaf(default=0, unit="cells", low=0, doc="cells per side, outer walls included; 0: max_size")
     max_steps: int = tree.leaf(
-        default=0,
-        unit="steps",
-        low=0,
-        doc="time limit, over which the reward decreases; 0 stands for the level's default for its size",
+        default=0, unit="steps", low=0, doc="time limit, over which the reward decreases; 0: the level's, by its size"
     )
     success_reward: float = tree.leaf(default=1.0, doc="reward for reaching the goal, before the penalty")
     time_penalty: float = tree.leaf(default=0.9, doc="fraction of the reward that is lost by max_steps")
@@ -94,18 +89,12 @@ class GridWorld(Task):
 
     Grids of different sizes fit in one batch: ``with_params(size=...)`` takes one size per lane. Cells beyond a smaller
     grid are walls.
-
-    Attributes:
-        params: parameters of the task, among them the size of each lane's grid.
     """
 
     params: Params = Params()
     max_size: int = tree.static(default=8, doc="largest size of a grid; sets the size of the state")
     see_through_walls: bool = tree.static(default=False, doc="whether the agent sees through walls and doors")
-    fully_observable: bool = tree.static(
-        default=False,
-        doc="whether the image shows the whole grid and the agent in it, not the cells ahead of the agent",
-    )
+    fully_observable: bool = tree.static(default=False, doc="whether the image shows the whole grid with the agent")
     observe_mission: bool = tree.static(default=False, doc="whether the observation contains the mission")
 
     mission: ClassVar[str] = "get to the green goal square"
@@ -163,11 +152,8 @@ class GridWorld(Task):
             size = np.asarray(self.params.size)
             fits = (size == 0) | ((size >= self.smallest) & (size <= self.max_size) & ~(self.odd & (size % 2 == 0)))
             if not np.all(fits):
-                kind = "odd and " if self.odd else ""
-                raise ValueError(
-                    f"{self}: size must be {kind}in {self.smallest} .. {self.max_size}, or 0 for max_size, "
-                    f"got {size[~fits].flat[0]}"
-                )
+                rule = f"size must be {'odd and ' * self.odd}in {self.smallest} .. {self.max_size}, or 0 for max_size"
+                raise ValueError(f"{self}: {rule}, got {size[~fits].flat[0]}")
 
     # --- used by the levels ------------------------------------------------------------------------------------------
 
@@ -188,8 +174,7 @@ class GridWorld(Task):
     def parse_levels(self, texts: str | Sequence[str]) -> State:
         """Reads levels from text, one per lane: ``#``, ``.``, ``>v<^``, ``G``, in some tasks ``L``, or ``K`` and ``D``.
 
-        Grids that are smaller than ``max_size`` are filled up with walls on the right and below. Raises a
-        ``ValueError`` that names text, line, column, rule and character, or for a task with other things in its cells.
+        Smaller grids get walls on the right and below. A ``ValueError`` names text, line, column, rule and character.
         """
         return _grid_text.parse_levels(self, texts)
 
@@ -203,9 +188,8 @@ class GridWorld(Task):
         x, y = state.agent.ahead
         floor = state.floor.has(x, y)
         lava = jnp.zeros_like(floor) if state.lava is None else state.lava.has(x, y)
-        agent, lock, success, failure = in_one_kernel(
-            _acted, action, state.agent, state.lock, state.goal == cell(x, y), floor, lava
-        )
+        at_goal = state.goal == cell(x, y)
+        agent, lock, success, failure = in_one_kernel(_acted, action, state.agent, state.lock, at_goal, floor, lava)
         state = tree.rebuild(state, agent=agent, lock=lock, step=state.step + 1)
         reward = jnp.where(success, self._reward(state.step), np.float32(0))
         return Transition(state, reward, terminated=success | failure)
@@ -275,15 +259,7 @@ def cell(x: Any, y: Any) -> Any:
 
 
 def choice(word: jax.Array, count: Any) -> jax.Array:
-    """Maps a random word to a uniform integer in [0, count).
-
-    Args:
-        word: uint32 ``[B]``.
-        count: int32 ``[B]``.
-
-    Returns:
-        int32 ``[B]``.
-    """
+    """Maps a random word, uint32 ``[B]``, to a uniform integer in [0, count), int32 ``[B]``."""
     return random.high_product(word, count.astype(jnp.uint32)).astype(jnp.int32)
 
 
@@ -292,13 +268,7 @@ def _acted(
 ) -> tuple[Pose, Lock | None, jax.Array, jax.Array]:
     """Returns agent and lock after an action, and whether the agent enters the goal or lava, bool ``[B]`` each.
 
-    Args:
-        action: int32 ``[B]``.
-        agent: before the action.
-        lock: before the action, None for a level without.
-        goal: whether the goal is ahead, bool ``[B]``.
-        floor: whether there is no wall ahead.
-        lava: whether there is lava ahead.
+    ``goal``, ``floor`` and ``lava``, bool ``[B]``, say whether they are ahead.
     """
     x, y = agent.ahead
     free, ahead = floor, cell(x, y)
@@ -353,15 +323,9 @@ def _encode(
     door: tuple[jax.Array, jax.Array] | None,
     key: tuple[jax.Array, jax.Array] | None,
 ) -> jax.Array:
-    """Returns the bytes of the image, uint8 ``[B, 147]``.
+    """Returns the bytes of the image, uint8 ``[B, 147]``: floor, lava, what the agent sees (None for all) and things.
 
-    Args:
-        floor: the cells of the view without a wall.
-        lava: the cells with lava, or None.
-        seen: the cells that the agent sees, or None for all.
-        goal: view index of the goal.
-        door: view index and code of the door, or None.
-        key: view index of the key and whether the agent carries it, or None.
+    Things are view indices: of the goal, of the door with its code, and of the key with whether the agent carries it.
     """
     image = jnp.where(_view.in_image(floor), _EMPTY, _WALL)
     if lava is not None:

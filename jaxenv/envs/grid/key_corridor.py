@@ -23,20 +23,9 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import BALL, DOOR, GONE, KEY, Objects, colour, encode, random_code
 from jaxenv.envs.grid.grid_world import CLOSED, LOCKED, cell, choice
-from jaxenv.envs.grid.object_world import (
-    BALL,
-    DOOR,
-    GONE,
-    KEY,
-    Objects,
-    State,
-    colour,
-    encode,
-    picks_up,
-    random_code,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import State, picks_up, start_state
 from jaxenv.envs.grid.room_grid import RoomGrid, place_agent_clear_of
 
 _NO_DOOR = np.uint32(2**32 - 1)  # weight of a door that must not be built
@@ -70,9 +59,8 @@ class KeyCorridor(RoomGrid):
         key_x, key_y, _ = self.place_object(rooms & self.in_room(0, with_key, size), words[:, 3], size)
         ball, key = random_code(BALL, words[:, 4]), encode(KEY, colour(doors.code_at(lock)))
         things = Objects.stack((cell(ball_x, ball_y), ball), (cell(key_x, key_y), key))
-        agent = place_agent_clear_of(
-            CellSet.from_cells(lock[:, None], self.num_lines), rooms & self.in_room(1, rows // 2, size), words[:, 5]
-        )
+        near_lock, middle = CellSet.from_cells(lock[:, None], self.num_lines), self.in_room(1, rows // 2, size)
+        agent = place_agent_clear_of(near_lock, rooms & middle, words[:, 5])
         return start_state(
             rooms | CellSet.from_cells(doors.cell, self.num_lines),
             jax.tree.map(lambda *columns: jnp.concatenate(columns, axis=1), doors, things),
@@ -84,18 +72,10 @@ class KeyCorridor(RoomGrid):
         return picks_up(BALL, action, after), False
 
     def _doors(self, stream: random.Stream, locked: jax.Array, size: jax.Array) -> tuple[Objects, jax.Array]:
-        """Draws the doors.
+        """Draws the doors, some of them ``GONE``; also returns the cell of the one in ``locked`` rows, int32 ``[B]``.
 
         MiniGrid adds doors in a random order until all rooms are connected. In the order of random weights, these are
         all doors up to the heaviest one of the minimum spanning tree.
-
-        Args:
-            stream: source of random numbers.
-            locked: the row of the locked room, int32 ``[B]``.
-            size: int32 ``[B]``.
-
-        Returns:
-            The doors, some of them ``GONE``, and the cell of the locked one, int32 ``[B]``.
         """
         rows = self.num_rows
         first, second = _walls(rows)
@@ -109,9 +89,8 @@ class KeyCorridor(RoomGrid):
         built = weight <= _bottleneck(weight, rows)[:, None]
 
         # A door is to the right of its first room, or below it.
-        along = 1 + random.high_product(
-            words[:, 1], jnp.broadcast_to(size[:, None] - 2, weight.shape).astype(jnp.uint32)
-        )
+        inner = jnp.broadcast_to(size[:, None] - 2, weight.shape).astype(jnp.uint32)
+        along = 1 + random.high_product(words[:, 1], inner)
         left, top = (n[None] * (size[:, None] - 1) for n in (first % 3, first // 3))
         beside = second == first + 1
         x = left + jnp.where(beside[None], size[:, None] - 1, along.astype(jnp.int32))

@@ -20,20 +20,9 @@ import jax.numpy as jnp
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import DOOR, GOAL, GREEN, KEY, Objects, different_colours, encode
 from jaxenv.envs.grid.grid_world import CLOSED, LOCKED, cell, choice
-from jaxenv.envs.grid.object_world import (
-    DOOR,
-    GOAL,
-    GREEN,
-    KEY,
-    Objects,
-    ObjectWorld,
-    State,
-    different_colours,
-    encode,
-    place_agent,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import ObjectWorld, State, place_agent, start_state
 
 
 class LockedRoom(ObjectWorld):

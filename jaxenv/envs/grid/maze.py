@@ -35,12 +35,7 @@ _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 class MazeParams(Params):
     """Parameters of the task: scalars, or ``[B]`` for one value per lane."""
 
-    loops: float = tree.leaf(
-        default=0.0,
-        low=0,
-        high=1,
-        doc="the probability that a wall between two rooms is opened after the tree is generated",
-    )
+    loops: float = tree.leaf(default=0.0, low=0, high=1, doc="probability that a wall between two rooms is opened")
 
 
 class Maze(GridWorld):
@@ -76,20 +71,11 @@ class Maze(GridWorld):
 
 
 def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops: Any) -> tuple[jax.Array, jax.Array]:
-    """Generates the passages of a random spanning tree and of the loops.
+    """Generates the passages of a random spanning tree of ``rooms`` (int32 ``[B]``) by ``rooms``, and of the loops.
 
     Runs Prim's algorithm in all lanes at once: the tree grows from the first room, each time by the lightest passage
-    that leads out of it, once for every other room.
-
-    Args:
-        stream: source of the weights and the loops.
-        rooms: number of rooms per side, int32 ``[B]``; rooms beyond stay closed.
-        max_rooms: largest number of rooms per side.
-        loops: probability that a wall between two rooms is opened, ``()`` or ``[B]``.
-
-    Returns:
-        Whether there is a passage to the right of each room, and one below it: bool ``[B, max_rooms, max_rooms]`` each,
-        rows first.
+    that leads out of it, once for every other room. Returns whether there is a passage to the right of each room, and
+    one below it: bool ``[B, max_rooms, max_rooms]`` each, rows first.
     """
     number = np.arange(max_rooms, dtype=np.int32)
     column, row = number[None, None, :], number[None, :, None]

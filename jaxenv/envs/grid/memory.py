@@ -21,9 +21,10 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import BALL, GREEN, KEY, Objects, encode
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import PICKUP, TOGGLE, cell, choice
-from jaxenv.envs.grid.object_world import BALL, GREEN, KEY, Objects, ObjectWorld, State, encode, start_state
+from jaxenv.envs.grid.object_world import ObjectWorld, State, start_state
 
 
 class Memory(ObjectWorld):

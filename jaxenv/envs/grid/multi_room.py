@@ -24,20 +24,9 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet, running_sum
+from jaxenv.envs.grid._objects import DOOR, GOAL, GONE, GREEN, Objects, encode
 from jaxenv.envs.grid.grid_world import CLOSED, cell, choice
-from jaxenv.envs.grid.object_world import (
-    DOOR,
-    GOAL,
-    GONE,
-    GREEN,
-    Objects,
-    ObjectWorld,
-    State,
-    encode,
-    place,
-    place_agent,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import ObjectWorld, State, place, place_agent, start_state
 
 _ATTEMPTS, _TRIES = 40, 8
 _SMALLEST_ROOM = 4
@@ -70,9 +59,7 @@ class MultiRoom(ObjectWorld):
 
     max_size: int = tree.static(default=25)
     num_rooms: int = tree.static(default=6, low=2, high=6, doc="number of rooms")
-    max_room_size: int = tree.static(
-        default=10, low=_SMALLEST_ROOM, high=10, doc="largest number of cells along a room, walls included"
-    )
+    max_room_size: int = tree.static(default=10, low=_SMALLEST_ROOM, high=10, doc="longest room, walls included")
 
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
     # In smaller grids most attempts at a chain of rooms would fail.

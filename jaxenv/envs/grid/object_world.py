@@ -15,7 +15,6 @@ Time limit    max_steps, see grid_world.py
 The levels of grid_world.py have at most a goal, a door and a key, each in a separate array, and no list of objects.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -26,7 +25,8 @@ from jaxenv import random, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Transition, in_one_kernel, in_own_kernels
 from jaxenv.envs.grid import _object_picture, _view, _whole_grid
-from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
+from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import BALL, BOX, DOOR, GOAL, GONE, GREY, KEY, Objects, colour, door_state, encode, kind
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import (
     CARRIED,
@@ -43,34 +43,7 @@ from jaxenv.envs.grid.grid_world import (
     moved,
 )
 
-GONE = np.int32(-2)  # position of an object that is not in the grid: a box that was opened, a door that was not built
-
-# MiniGrid's codes of kinds and colours.
-DOOR, KEY, BALL, BOX, GOAL = (np.uint32(i) for i in range(4, 9))
-RED, GREEN, BLUE, PURPLE, YELLOW, GREY = (np.uint32(i) for i in range(6))
 _EMPTY, _WALL = np.uint32(1), np.uint32(2 | GREY << 8)
-
-
-@tree.struct
-class Objects:
-    """The objects of every lane, K of them in an order that the level chooses; no two are in the same cell."""
-
-    cell: jax.Array  # int32 [B, K], the cell, CARRIED or GONE
-    # uint32 [B, K], kind | colour << 8 | state << 16 | hidden << 24. Only doors have a state; hidden is 1 + the colour
-    # of the key in a box, else 0.
-    code: jax.Array
-
-    @staticmethod
-    def stack(*objects: tuple[Any, Any]) -> "Objects":
-        """Returns objects given as pairs of a cell, int32 ``[B]``, and a code, uint32 ``[B]`` or one for all lanes."""
-        lanes = objects[0][0].shape
-        cells, codes = ([jnp.broadcast_to(x, lanes) for x in column] for column in zip(*objects, strict=True))
-        return Objects(jnp.stack(cells, axis=1), jnp.stack(codes, axis=1))
-
-    def code_at(self, cell: Any) -> jax.Array:
-        """Returns the code of the object in a cell (int32 ``[B]`` or ``CARRIED``), uint32 ``[B]``; 0 for none."""
-        here = self.cell == (cell if jnp.ndim(cell) == 0 else cell[:, None])
-        return jnp.sum(jnp.where(here, self.code, np.uint32(0)), axis=1, dtype=jnp.uint32)
 
 
 @tree.struct
@@ -125,11 +98,8 @@ class ObjectWorld(GridWorld):
         return super().mission_of(state) if state.mission is None else state.mission
 
     def _image(self, state: State) -> jax.Array:
-        floor, indices, held = (
-            _view.in_view(state.floor, state.agent),
-            _view_indices(state),
-            state.objects.code_at(CARRIED),
-        )
+        floor, indices = _view.in_view(state.floor, state.agent), _view_indices(state)
+        held = state.objects.code_at(CARRIED)
         seen = None
         if not self.see_through_walls:
             seen = _view.visible(self._transparent(state, floor, indices))
@@ -166,14 +136,9 @@ def _encode_view(
     codes: jax.Array,
     held: jax.Array,
 ) -> jax.Array:
-    """Returns the bytes of the image, uint8 ``[B, 147]``.
+    """Returns the bytes of the image, uint8 ``[B, 147]``; the agent ``seen`` the cells of this set, all for None.
 
-    Args:
-        floor: the cells of the view without a wall.
-        seen: the cells that the agent sees, or None for all.
-        indices: view indices of the objects, int32 ``[B, N]``.
-        codes: their codes, uint32 ``[B, N]``.
-        held: the code of the object that the agent carries, 0 for none.
+    The objects have view ``indices``, int32 ``[B, N]``, and ``codes``; ``held`` is the code of the carried one, or 0.
     """
     image = jnp.where(_view.in_image(floor), _EMPTY, _WALL)
     for i in range(indices.shape[1]):
@@ -185,31 +150,6 @@ def _encode_view(
         image = jnp.where(_view.in_image(seen), image, np.uint32(0))
     # The bytes of a code are kind, colour, state and an unused one.
     return (image >> _view.BYTE_SHIFTS[None]).astype(jnp.uint8)
-
-
-def kind(code: jax.Array) -> jax.Array:
-    """Returns the kind of a code, uint32 of any shape."""
-    return code & np.uint32(255)
-
-
-def colour(code: jax.Array) -> jax.Array:
-    """Returns the colour of a code, uint32 of any shape."""
-    return (code >> np.uint32(8)) & np.uint32(255)
-
-
-def door_state(code: jax.Array) -> jax.Array:
-    """Returns the state of a door, int32 of any shape, given its code."""
-    return (code >> np.uint32(16)).astype(jnp.int32)
-
-
-def box_with_key(colour: Any, key: jax.Array) -> jax.Array:
-    """Returns the code of a box of a colour that hides a key of another one, uint32 ``[B]``."""
-    return encode(BOX, colour) | (key + np.uint32(1)) << np.uint32(24)
-
-
-def encode(kind: Any, colour: Any, state: Any = OPEN) -> Any:
-    """Returns the code of an object."""
-    return kind | colour << np.uint32(8) | state.astype(np.uint32) << np.uint32(16)
 
 
 def ahead(agent: Pose) -> jax.Array:
@@ -230,15 +170,7 @@ def picks_up(wanted: np.uint32, action: jax.Array, after: State) -> jax.Array:
 
 
 def place(free: CellSet, word: jax.Array) -> tuple[jax.Array, jax.Array, CellSet]:
-    """Draws one of the cells of a set, each with equal probability.
-
-    Args:
-        free: the set.
-        word: random, uint32 ``[B]``.
-
-    Returns:
-        x and y of the cell, int32 ``[B]`` each, and the set without it.
-    """
+    """Draws one of the cells of a set uniformly by a random word; returns its x and y and the set without it."""
     x, y = free.nth(choice(word, free.count()))
     return x, y, free.remove(x, y)
 
@@ -247,33 +179,6 @@ def place_agent(free: CellSet, word: jax.Array, direction: jax.Array) -> Pose:
     """Draws a cell of a set and a direction; the words are random, uint32 ``[B]`` each."""
     x, y, _ = place(free, word)
     return Pose(x, y, choice(direction, jnp.full_like(x, 4)))
-
-
-def random_code(kind: Any, word: jax.Array, state: Any = OPEN) -> jax.Array:
-    """Returns the code of an object of a random colour, given a random word, uint32 of any shape."""
-    return encode(kind, random.high_product(word, jnp.full_like(word, 6)), state)
-
-
-def different_colours(words: Sequence[jax.Array]) -> tuple[jax.Array, ...]:
-    """Returns different random colours, uint32 ``[B]`` each, one for each random word ``[B]``; at most six."""
-    return in_one_kernel(_different, tuple(words), 6)
-
-
-def different_things(words: Sequence[jax.Array]) -> list[jax.Array]:
-    """Returns the codes of random keys, balls and boxes of which no two are alike, one for each random word ``[B]``."""
-    numbers = in_one_kernel(_different, tuple(words), 18)
-    return [encode(KEY + number // np.uint32(6), number % np.uint32(6)) for number in numbers]
-
-
-def _different(words: Sequence[jax.Array], count: int) -> tuple[jax.Array, ...]:
-    """Returns different random numbers below ``count``, uint32 ``[B]`` each."""
-    free = jnp.full_like(words[0], 2**count - 1)
-    numbers = []
-    for i, word in enumerate(words):
-        number = nth_bit_of(free, choice(word, jnp.full_like(word, count - i))).astype(jnp.uint32)
-        numbers.append(number)
-        free = free & ~(np.uint32(1) << number)
-    return tuple(numbers)
 
 
 def distance(agent: Pose, cell: jax.Array) -> jax.Array:
@@ -292,13 +197,8 @@ def _handle(
 ) -> Objects:
     """Applies pickup, drop and toggle to one of the objects.
 
-    Args:
-        objects: the object.
-        action: int32.
-        ahead: the cell in front of the agent, int32.
-        front: the code of the object there, 0 if there is none.
-        held: the code of the object that the agent carries, 0 if there is none.
-        bare: whether that cell is floor without an object.
+    ``front`` is the code of the object in the cell ``ahead`` and ``held`` of the carried one, 0 for none; ``bare`` is
+    whether the cell is floor without an object.
     """
     toggles = action == TOGGLE
     movable = (kind(front) == KEY) | (kind(front) == BALL) | (kind(front) == BOX)

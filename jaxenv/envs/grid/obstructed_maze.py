@@ -21,9 +21,7 @@ import jax
 
 from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet
-from jaxenv.envs.grid._two_rooms import TwoRooms
-from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, LOCKED, PICKUP, cell, choice
-from jaxenv.envs.grid.object_world import (
+from jaxenv.envs.grid._objects import (
     BALL,
     BLUE,
     DOOR,
@@ -31,13 +29,14 @@ from jaxenv.envs.grid.object_world import (
     GREY,
     KEY,
     Objects,
-    State,
     box_with_key,
     colour,
     different_colours,
     encode,
-    start_state,
 )
+from jaxenv.envs.grid._two_rooms import TwoRooms
+from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, LOCKED, PICKUP, cell, choice
+from jaxenv.envs.grid.object_world import State, start_state
 from jaxenv.envs.grid.room_grid import RoomGrid, place_agent_clear_of
 
 _BLUE_BALL, _GREEN_BALL = encode(BALL, BLUE), encode(BALL, GREEN)

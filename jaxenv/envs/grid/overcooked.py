@@ -126,18 +126,12 @@ class Overcooked(Task):
         layout = parse(self.layout)
         width, actions = np.int32(layout.shape[1]), (action[:, 0], action[:, 1])
         facing = [take_rows(layout.cells, cook.cell + _offset(cook.direction, width)) for cook in state.cooks]
-        ahead = [
-            take_rows(layout.cells, cook.cell + _offset(move, width))
-            for cook, move in zip(state.cooks, actions, strict=True)
-        ]
+        moves = zip(state.cooks, actions, strict=True)
+        ahead = [take_rows(layout.cells, cook.cell + _offset(move, width)) for cook, move in moves]
         state, soups, shaped = in_one_kernel(_stepped, state, actions, tuple(facing), tuple(ahead), self.params, width)
         reward = self.params.delivery_reward * soups.astype(jnp.float32)
-        return Transition(
-            state,
-            reward=jnp.stack([reward, reward], axis=1),
-            terminated=jnp.zeros_like(soups, bool),
-            env_info={"shaped_reward": jnp.stack(shaped, axis=1)},
-        )
+        env_info = {"shaped_reward": jnp.stack(shaped, axis=1)}
+        return Transition(state, jnp.stack([reward, reward], axis=1), jnp.zeros_like(soups, bool), env_info)
 
     def observe(self, state: State) -> jax.Array:
         cells, directions, items = zip(*((c.cell, c.direction, c.item) for c in state.cooks), strict=True)
@@ -180,13 +174,7 @@ def _stepped(
 ) -> tuple[State, jax.Array, list[jax.Array]]:
     """Returns the state after a step, the number of soups that were delivered, and the shaped rewards.
 
-    Args:
-        state: the state before.
-        actions: those of the cooks.
-        facing: entries of `Layout.cells` for the cells that the cooks face.
-        ahead: for the cells that they would enter.
-        params: those of the task.
-        width: the width of the kitchen.
+    ``facing`` and ``ahead`` are entries of `Layout.cells`: of the cells that the cooks face and would enter.
     """
     moved = _moved(state.cooks, actions, ahead, width)
     items, counters, pots = [cook.item for cook in state.cooks], state.counters, state.pots
@@ -204,7 +192,6 @@ def _stepped(
 def _moved(
     cooks: tuple[Cook, Cook], actions: tuple[jax.Array, jax.Array], ahead: tuple[jax.Array, jax.Array], width: Any
 ) -> list[Cook]:
-    """Turns and moves the cooks."""
     entered = [
         cook.cell + jnp.where(cell % 8 == FLOOR, _offset(action, width), np.int32(0))
         for cook, action, cell in zip(cooks, actions, ahead, strict=True)

@@ -19,17 +19,9 @@ import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
+from jaxenv.envs.grid._objects import Objects, different_things
 from jaxenv.envs.grid.grid_world import CARRIED, DROP, PICKUP, cell, choice
-from jaxenv.envs.grid.object_world import (
-    Objects,
-    ObjectWorld,
-    State,
-    ahead,
-    different_things,
-    place,
-    place_agent,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import ObjectWorld, State, ahead, place, place_agent, start_state
 
 
 class PutNear(ObjectWorld):
@@ -74,13 +66,9 @@ class PutNear(ObjectWorld):
         codes = [jnp.take_along_axis(objects.code, i[:, None], axis=1)[:, 0] for i in (moved, near)]
         target = jnp.take_along_axis(objects.cell, near[:, None], axis=1)[:, 0]
         first, second = ((_mission.colour(code), _mission.kind(code)) for code in codes)
-        return start_state(
-            room,
-            objects,
-            place_agent(free, words[:, -3], words[:, -4]),
-            target=jnp.stack([codes[0].astype(jnp.int32), target], axis=1),
-            mission=_mission.phrase("put the", *first, "near the", *second),
-        )
+        target = jnp.stack([codes[0].astype(jnp.int32), target], axis=1)
+        mission = _mission.phrase("put the", *first, "near the", *second)
+        return start_state(room, objects, place_agent(free, words[:, -3], words[:, -4]), target, mission)
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         held, wanted = after.objects.code_at(CARRIED), after.target[:, 0]

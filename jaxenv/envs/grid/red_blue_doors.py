@@ -19,19 +19,9 @@ import jax.numpy as jnp
 
 from jaxenv import random
 from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import BLUE, DOOR, RED, Objects, door_state, encode
 from jaxenv.envs.grid.grid_world import CLOSED, LARGEST, OPEN, cell, choice
-from jaxenv.envs.grid.object_world import (
-    BLUE,
-    DOOR,
-    RED,
-    Objects,
-    ObjectWorld,
-    State,
-    door_state,
-    encode,
-    place_agent,
-    start_state,
-)
+from jaxenv.envs.grid.object_world import ObjectWorld, State, place_agent, start_state
 
 
 class RedBlueDoors(ObjectWorld):
@@ -58,13 +48,11 @@ class RedBlueDoors(ObjectWorld):
         grid = CellSet.rectangle(one, 2 * size - 1, one, size - 1, self.num_lines)
         red, blue = 1 + choice(words[:, 0], size - 2), 1 + choice(words[:, 1], size - 2)
         floor = grid.remove_column(left).remove_column(right).add(left, red).add(right, blue)
-        doors = Objects.stack(
-            (cell(left, red), encode(DOOR, RED, CLOSED)), (cell(right, blue), encode(DOOR, BLUE, CLOSED))
-        )
+        red_door, blue_door = encode(DOOR, RED, CLOSED), encode(DOOR, BLUE, CLOSED)
+        doors = Objects.stack((cell(left, red), red_door), (cell(right, blue), blue_door))
         return start_state(floor, doors, place_agent(room, words[:, 2], words[:, 3]))
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
-        red_before, blue_before, red, blue = (
-            door_state(state.objects.code[:, i]) == OPEN for state in (before, after) for i in (0, 1)
-        )
+        codes = [state.objects.code[:, i] for state in (before, after) for i in (0, 1)]
+        red_before, blue_before, red, blue = (door_state(code) == OPEN for code in codes)
         return blue & red_before, blue | (red & blue_before)

@@ -49,10 +49,7 @@ class RoomGrid(ObjectWorld):
         return CellSet.rectangle(left, left + size, top, top + size, self.num_lines)
 
     def far_from_middle(self, cells: CellSet, size: jax.Array) -> CellSet:
-        """Removes the cell in the middle of the grid and its neighbours, where the rooms of MiniGrid have no objects.
-
-        MiniGrid keeps objects away from the agent, which stands there until it is placed.
-        """
+        """Removes the middle cell and its neighbours: MiniGrid keeps objects away from the agent, which waits there."""
         x, y = (n // 2 * (size - 1) + size // 2 for n in (self.num_columns, self.num_rows))
         for dx, dy in ((0, 0), (1, 0), (0, 1), (-1, 0), (0, -1)):
             cells = cells.remove(x + dx, y + dy)
@@ -65,13 +62,7 @@ class RoomGrid(ObjectWorld):
 
 
 def place_agent_clear_of(objects: CellSet, free: CellSet, word: jax.Array) -> Pose:
-    """Draws a cell and a direction such that no object is in the cell ahead.
-
-    Args:
-        objects: the cells of objects.
-        free: the cells that are possible.
-        word: random, uint32 ``[B]``.
-    """
+    """Draws a cell of ``free``, by a random word, and a direction such that no object is in the cell ahead."""
     rows = jnp.stack([(free - objects.before(direction)).rows for direction in range(4)], axis=1)
     up_to = running_sum(jnp.sum(jax.lax.population_count(rows).astype(jnp.int32), axis=2))
     number = choice(word, up_to[:, 3])

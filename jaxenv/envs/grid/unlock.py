@@ -15,9 +15,10 @@ from typing import ClassVar
 
 import jax
 
+from jaxenv.envs.grid._objects import door_state
 from jaxenv.envs.grid._two_rooms import TwoRooms
 from jaxenv.envs.grid.grid_world import OPEN, TOGGLE
-from jaxenv.envs.grid.object_world import State, door_state
+from jaxenv.envs.grid.object_world import State
 from jaxenv.random import Stream
 
 

@@ -17,8 +17,9 @@ import jax
 
 from jaxenv import tree
 from jaxenv.envs.grid import _mission
+from jaxenv.envs.grid._objects import BOX
 from jaxenv.envs.grid._two_rooms import TwoRooms
-from jaxenv.envs.grid.object_world import BOX, State, picks_up
+from jaxenv.envs.grid.object_world import State, picks_up
 from jaxenv.random import Stream
 
 

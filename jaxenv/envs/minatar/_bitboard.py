@@ -172,7 +172,6 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
 
 
 def _row_bits(cells: Bitboard | jax.Array) -> jax.Array:
-    """Returns the bits of all ten rows, uint32 ``[B, 10]``."""
     row = np.arange(SIZE, dtype=np.uint32)[None]
     if not isinstance(cells, Bitboard):
         return jnp.where(row == 9, cells[:, None], _ZERO)

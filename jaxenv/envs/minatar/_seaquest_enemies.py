@@ -100,11 +100,7 @@ def remove_hit(enemies: ByTimer, fish: Bitboard, shots: Bitboard) -> ByTimer:
 
 
 def count_down(enemies: Enemies) -> tuple[Enemies, Bitboard]:
-    """Decrements the launch timer of every submarine and resets it to 11 when it reaches 0.
-
-    Returns:
-        The enemies and the cells of the submarines that launch now.
-    """
+    """Decrements all launch timers and resets them to 11 at 0; also returns the submarines that launch now."""
     # Subtracts 1 from the code of every submarine, bit by bit with borrow, in all cells at once.
     a, b, c, d = enemies.code
     borrow = enemies.cells() - enemies.fish()

@@ -64,7 +64,6 @@ def streaks(colour: np.ndarray) -> Sprite:
 
 
 def _eye(canvas: Canvas, x: float, y: float, radius: float) -> Canvas:
-    """Paints an eye that looks to the right."""
     return canvas.disc(x, y, radius, WHITE).disc(x + 0.35 * radius, y, 0.6 * radius, BLACK)
 
 

@@ -157,7 +157,6 @@ def _spawn(game: State, draws: Draws) -> State:
 
 
 def _move_player(game: State, action: jax.Array) -> State:
-    """Moves the player within rows 1 to 8."""
     return tree.rebuild(
         game,
         player_row=jnp.clip(game.player_row + toward(action, DOWN, UP), 1, 8),
@@ -166,11 +165,7 @@ def _move_player(game: State, action: jax.Array) -> State:
 
 
 def _move_entities(game: State) -> tuple[State, jax.Array, jax.Array]:
-    """Moves enemies and gold when the move timer is up, and resolves meetings with the player before and after.
-
-    Returns:
-        The state, whether gold was collected and whether an enemy was met, bool ``[B]`` each.
-    """
+    """Moves enemies and gold when the move timer is up; also returns whether the player met gold and an enemy."""
     player = Bitboard.cell(game.player_row, game.player_column)
     moves = game.move_timer == 0
     collected, gold = game.gold & player, game.gold - player

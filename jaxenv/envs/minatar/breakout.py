@@ -139,11 +139,7 @@ _BIT = np.where(_IS_BRICK, 1 << _NUMBER % 8, 0).astype(np.uint8)
 
 
 def _image(*values: jax.Array) -> jax.Array:
-    """Returns the board, bool ``[B, 400]``.
-
-    Args:
-        *values: the cells of paddle, ball and trail, and the four bytes of the bricks, each uint8 ``[B, 1]``.
-    """
+    """Returns the board, bool ``[B, 400]``, from cells of paddle, ball and trail, and four bytes of bricks."""
     paddle, ball, trail, *bricks = values
     cell = jnp.where(_CHANNEL == 0, paddle, jnp.where(_CHANNEL == 1, ball, trail))
     lower, upper = jnp.where(_BYTE == 0, bricks[0], bricks[1]), jnp.where(_BYTE == 2, bricks[2], bricks[3])

@@ -121,11 +121,7 @@ class Freeway(MinAtar):
 
 
 def _move_chicken(game: State, action: jax.Array) -> tuple[State, jax.Array]:
-    """Moves the chicken unless it rests, and returns it to the bottom when it reaches the top.
-
-    Returns:
-        The state and whether the chicken reached the top, bool ``[B]``.
-    """
+    """Moves the chicken unless it rests; also returns whether it reached the top, from where it goes to the bottom."""
     step = toward(action, DOWN, UP)
     moves = (step != 0) & (game.rest == 0)
     row = jnp.clip(game.row + jnp.where(moves, step, np.int32(0)), 0, _BOTTOM)

@@ -47,12 +47,9 @@ class MinAtar(Task):
     """
 
     sticky_action_prob: Any = tree.leaf(default=0.1, low=0, high=1, doc="a number in [0, 1], or one per lane")
-    difficulty_ramping: bool = tree.static(
-        default=True, doc="whether the game becomes harder over time, if it has levels"
-    )
+    difficulty_ramping: bool = tree.static(default=True, doc="whether a game with levels becomes harder over time")
     minimal_actions: bool = tree.static(
-        default=True,
-        doc="whether the action space has only the actions with an effect in this game, or all six of ``LETTERS``",
+        default=True, doc="whether there are only the actions with an effect in this game, or all six of ``LETTERS``"
     )
     dtype: str = tree.static(default="bool", doc='dtype of the observation, ``"bool"`` or ``"float32"``')
 
@@ -69,23 +66,14 @@ class MinAtar(Task):
         """Returns the game's state at the start of an episode, every leaf ``[B, ...]``."""
 
     def draws(self, words: Sequence[jax.Array]) -> Tree:
-        """Decodes ``step_words`` random words, each uint32 ``[B]``, into the random choices of one step.
-
-        The choices are made at every step, whether the step uses them or not.
-        """
+        """Decodes ``step_words`` random words, each uint32 ``[B]``, into the choices of one step, used or not."""
         return ()
 
     @abc.abstractmethod
     def advance(self, game: Tree, action: jax.Array, draws: Tree) -> tuple[Tree, jax.Array, jax.Array]:
-        """Advances the game by one step.
+        """Advances the game by one step: returns it, the reward ``[B]`` and whether the game is over, bool ``[B]``.
 
-        Args:
-            game: the game's state.
-            action: index into ``LETTERS``, int32 ``[B]``.
-            draws: the random choices.
-
-        Returns:
-            The next state, the reward ``[B]`` and whether the game is over, bool ``[B]``.
+        ``action`` is an index into ``LETTERS``, int32 ``[B]``; ``draws`` are the random choices.
         """
 
     @abc.abstractmethod

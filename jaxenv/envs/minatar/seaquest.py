@@ -156,11 +156,11 @@ class Seaquest(MinAtar):
         )
 
     def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:
-        interval = _move_interval(game.level)
+        interval = jnp.maximum(5 - game.level // 2, 2)
         game, spawn = _choose_spawn(game, draws)
         game = _spawn_diver(game, draws)
         game = _act(game, action)
-        game = _fly_shots(game)
+        game = tree.rebuild(game, shots_right=game.shots_right.to_right(), shots_left=game.shots_left.to_left())
         game = _swim(game)
         player = Bitboard.cell(game.row, game.column)
         game = _enter(game, spawn, interval)
@@ -184,8 +184,7 @@ class Seaquest(MinAtar):
     def _surface(self, game: State, hits: jax.Array, met: jax.Array) -> tuple[State, jax.Array, jax.Array]:
         """Uses oxygen under water; refills it, drops off divers and raises the level on surfacing.
 
-        Returns:
-            The state, the reward (int32 ``[B]``) and whether the game is over.
+        Returns the state, the reward (int32 ``[B]``) and whether the game is over.
         """
         under = game.row > 0
         comes_up = ~under & ~game.surfaced
@@ -235,10 +234,6 @@ class Seaquest(MinAtar):
 
 def _enemy_interval(level: jax.Array) -> jax.Array:
     return jnp.maximum(20 - level, 1)
-
-
-def _move_interval(level: jax.Array) -> jax.Array:
-    return jnp.maximum(5 - level // 2, 2)
 
 
 # --- phases of a step, in their order --------------------------------------------------------------------------------
@@ -293,11 +288,6 @@ def _act(game: State, action: jax.Array) -> State:
     )
 
 
-def _fly_shots(game: State) -> State:
-    """Moves every shot one cell; a shot that has just been fired leaves the submarine's cell."""
-    return tree.rebuild(game, shots_right=game.shots_right.to_right(), shots_left=game.shots_left.to_left())
-
-
 def _swim(game: State) -> State:
     """Moves the divers every sixth step and takes those aboard that meet the submarine, while there is room.
 
@@ -331,11 +321,9 @@ def _enter(game: State, spawn: _Spawn, interval: jax.Array) -> State:
 
 
 def _hit(game: State, shots: Bitboard) -> tuple[State, Bitboard]:
-    """Removes one enemy from each cell with a shot.
+    """Removes one enemy from each cell with a shot; also returns the shots that hit nothing.
 
-    Returns:
-        The state and the shots that hit nothing. In the state, ``fish`` and ``submarines`` still have the cells of the
-        removed enemies; `_regroup` derives both sets again.
+    ``fish`` and ``submarines`` still have the cells of the removed enemies; `_regroup` derives both sets again.
     """
     enemies = _seaquest_enemies.remove_hit(game.enemies, game.fish, shots)
     return tree.rebuild(game, enemies=enemies), shots - game.fish - game.submarines
@@ -355,7 +343,6 @@ def _launch(game: State, motion: Motion) -> State:
 
 
 def _fly_torpedoes(game: State) -> State:
-    """Moves every torpedo one cell."""
     return tree.rebuild(
         game, torpedoes_right=game.torpedoes_right.to_right(), torpedoes_left=game.torpedoes_left.to_left()
     )
@@ -377,7 +364,6 @@ def _regroup(game: State, waiting: ByTimer, arriving: Enemies, interval: jax.Arr
 
 
 def _count_down(game: State) -> State:
-    """Counts down the timers of shots, enemies and divers."""
     return tree.rebuild(
         game,
         shot_timer=jnp.maximum(game.shot_timer - 1, 0),

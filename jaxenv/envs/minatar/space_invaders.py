@@ -87,8 +87,7 @@ class SpaceInvaders(MinAtar):
     def _kill(self, game: State, num_aliens: jax.Array) -> tuple[State, jax.Array]:
         """Removes aliens hit by friendly bullets; a cleared wave is followed by a full, faster one.
 
-        Returns:
-            The state and the number of aliens killed, int32 ``[B]``.
+        Also returns the number of aliens killed, int32 ``[B]``.
         """
         killed = game.aliens & game.friendly
         kills = _count(killed)
@@ -152,11 +151,7 @@ def _count(cells: jax.Array) -> jax.Array:
 
 
 def _act(game: State, action: jax.Array) -> tuple[State, jax.Array]:
-    """Fires from the cannon if its cooldown is over, or moves the cannon.
-
-    Returns:
-        The state and the new bullet: the bit of its column, uint32 ``[B]``, or 0.
-    """
+    """Fires from the cannon if its cooldown is over, or moves it; also returns the bit of the new bullet's column."""
     fires = (action == FIRE) & (game.cooldown == 0)
     column = jnp.clip(game.column + toward(action, RIGHT, LEFT), 0, _BOTTOM)
     cooldown = jnp.maximum(jnp.where(fires, _COOLDOWN, game.cooldown) - 1, 0)
@@ -179,9 +174,7 @@ def _fly_bullets(game: State, shot: jax.Array) -> State:
 def _march(game: State) -> tuple[State, jax.Array, jax.Array]:
     """Moves the aliens when the move timer is up: sideways, or down with a change of direction at an edge.
 
-    Returns:
-        The state, the number of aliens (int32 ``[B]``), and whether they marched down from the bottom row (bool
-        ``[B]``).
+    Also returns the number of aliens (int32 ``[B]``), and whether they marched down from the bottom row.
     """
     moves = game.move_timer == 0
     edge = jnp.where(game.right, _LAST_COLUMN, _ONE)
@@ -209,11 +202,7 @@ def _shoot(game: State) -> State:
 
 
 def _shooter(aliens: jax.Array, column: jax.Array) -> jax.Array:
-    """Returns the alien that shoots: the lowest in the column nearest to the cannon, the left column of two.
-
-    Returns:
-        A map with that alien only, uint32 ``[B, 10]``.
-    """
+    """Returns the alien that shoots, as a map: the lowest in the column nearest to the cannon, the left one of two."""
     occupied = jax.lax.reduce(aliens, _NONE, jax.lax.bitwise_or, (1,))
     shift = column.astype(jnp.uint32)
     # The highest occupied column up to the cannon's, and the lowest from it on.

@@ -17,8 +17,5 @@ def time_feature(time: jax.Array, t_max: Any, normalize: bool) -> jax.Array:
 
 
 def time_bounds(normalize: bool) -> tuple[float, float]:
-    """Returns the bounds of the feature.
-
-    There is no upper bound, because only a time limit ends these episodes.
-    """
+    """Returns the bounds of the feature; no upper one, because only a time limit ends these episodes."""
     return (-1.0 if normalize else 0.0), np.inf

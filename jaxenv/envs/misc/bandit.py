@@ -49,9 +49,7 @@ class Bandit(Task):
     reset_strategy = {"cpu": "cond", "default": "select"}
     summed_entries = frozenset({"regret"})
     params: Any = Params()
-    normalize_time: bool = tree.static(
-        default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
-    )
+    normalize_time: bool = tree.static(default=True, doc="whether the observed time is from -1 to 1, not a count")
 
     # --- implemented by each bandit ----------------------------------------------------------------------------------
 
@@ -103,9 +101,8 @@ class Bandit(Task):
     def observation_spec(self) -> specs.Bounded:
         (low, high), (first, last) = self.reward_bounds(), time_bounds(self.normalize_time)
         arms = self.num_actions
-        return specs.Bounded(
-            (arms + 2,), np.float32, [low, *[0.0] * arms, first], [high, *[1.0] * arms, last], "observation"
-        )
+        bounds = [low, *[0.0] * arms, first], [high, *[1.0] * arms, last]
+        return specs.Bounded((arms + 2,), np.float32, *bounds, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_actions, name="action")

@@ -30,10 +30,7 @@ class Params:
     """Scalars, or ``[B]`` for one value per lane."""
 
     reward_prob: float = tree.leaf(
-        default=0.1,
-        low=0,
-        high=1,
-        doc="probability of one of the two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard",
+        default=0.1, low=0, high=1, doc="of one of the two_point arms; 0.1, 0.25 and 0.4 are easy, medium and hard"
     )
     t_max: float = tree.leaf(default=100.0, unit="steps", above=0, doc="the step at which the normalized time is 1")
 

@@ -76,12 +76,8 @@ class FourRooms(Task):
 
     params: Params = Params()
     use_visual_obs: bool = tree.static(default=False, doc="whether the observation is a map")
-    resample_init_pos: bool = tree.static(
-        default=False, doc="whether each episode starts at a random cell instead of ``pos_fixed``"
-    )
-    resample_goal_pos: bool = tree.static(
-        default=False, doc="whether each episode has a random goal instead of ``goal_fixed``"
-    )
+    resample_init_pos: bool = tree.static(default=False, doc="whether episodes start at random, not in ``pos_fixed``")
+    resample_goal_pos: bool = tree.static(default=False, doc="whether goals are random, not ``goal_fixed``")
     action_names = ("up", "right", "down", "left")
 
     def check(self) -> None:
@@ -139,14 +135,10 @@ class FourRooms(Task):
 
 
 def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:
-    """Returns the exact transition probabilities, for planning and for tests.
+    """Returns the exact transition probabilities, for planning and for tests, float64 ``[104, 4, 104]``.
 
-    Returns:
-        Float64 ``[104, 4, 104]``: ``[i, a, j]`` is the probability of moving from ``FREE_CELLS[i]`` to
-        ``FREE_CELLS[j]`` by action a. Reaching the goal gives a reward of 1 and terminates.
-
-    Raises:
-        ValueError: if ``fail_prob`` is outside [0, 1].
+    ``[i, a, j]`` is the probability of moving from ``FREE_CELLS[i]`` to ``FREE_CELLS[j]`` by action a. Reaching the
+    goal gives a reward of 1 and terminates.
     """
     Range(0, 1).check("transition_table", "fail_prob", fail_prob)
     number = {tuple(cell): i for i, cell in enumerate(FREE_CELLS.tolist())}
@@ -169,7 +161,6 @@ def _slip(direction: jax.Array, fail_prob: Any, stream: random.Stream) -> jax.Ar
 
 
 def _move(state: State, direction: jax.Array) -> State:
-    """Moves the agent by one cell, unless a wall is in the way."""
     row, column = state.row + toward(direction, 2, 0), state.column + toward(direction, 1, 3)
     blocked = lookup(WALLS, row * np.int32(_SIZE) + column)
     return tree.rebuild(state, row=jnp.where(blocked, state.row, row), column=jnp.where(blocked, state.column, column))
@@ -181,7 +172,6 @@ def _below(count: int, word: jax.Array) -> jax.Array:
 
 
 def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns row and column of ``FREE_CELLS[index]``; ``index`` is uint32 ``[B]``."""
     index = index.astype(jnp.int32)
     position = index
     for start in np.flatnonzero(_JUMPS).tolist():
@@ -190,10 +180,7 @@ def _free_cell(index: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """Returns a uniform free cell other than ``taken``.
-
-    Draws among all but the last cell, which stands in for ``taken``.
-    """
+    """Returns a uniform free cell other than ``taken``: one of all but the last, which stands in for ``taken``."""
     row, column = _free_cell(_below(len(FREE_CELLS) - 1, word))
     collides = (row == taken[0]) & (column == taken[1])
     last_row, last_column = FREE_CELLS[-1]

@@ -61,9 +61,7 @@ class MetaMaze(Task):
     params: Params = Params()
     maze_size: int = tree.static(default=9, doc="number of cells along each side of the maze, odd")
     rf_size: int = tree.static(default=3, doc="number of cells along each side of the agent's field of view, odd")
-    normalize_time: bool = tree.static(
-        default=False, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
-    )
+    normalize_time: bool = tree.static(default=False, doc="whether the observed time is from -1 to 1, not a count")
     action_names = ("up", "right", "down", "left")
     summed_entries = frozenset({"goal_reached"})
 
@@ -85,9 +83,8 @@ class MetaMaze(Task):
 
     def observe(self, state: State) -> jax.Array:
         reach = np.arange(self.rf_size, dtype=np.int32)[None] - np.int32(self.rf_size // 2)
-        seen = _is_wall(
-            (state.row[:, None] + reach)[:, :, None], (state.column[:, None] + reach)[:, None, :], self.maze_size
-        )
+        rows, columns = state.row[:, None] + reach, state.column[:, None] + reach
+        seen = _is_wall(rows[:, :, None], columns[:, None, :], self.maze_size)
         last_action = state.last_action[:, None] == np.arange(4, dtype=np.int32)[None]
         time = time_feature(state.time, self.params.t_max, self.normalize_time)
         flags = jnp.concatenate([seen.reshape(-1, self.rf_size**2), last_action], axis=-1)
@@ -170,10 +167,7 @@ def _cell(number: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
 
 
 def _other_cell(word: jax.Array, taken: tuple[jax.Array, jax.Array], size: int) -> tuple[jax.Array, jax.Array]:
-    """Returns a uniform free cell other than ``taken``.
-
-    Draws among all but the last cell, which stands in for ``taken``.
-    """
+    """Returns a uniform free cell other than ``taken``: one of all but the last, which stands in for ``taken``."""
     count = _num_free_cells(size)
     number = random.high_product(word, jnp.full_like(word, count - 1)).astype(jnp.int32)
     row, column = _cell(number, size)

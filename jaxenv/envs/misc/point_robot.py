@@ -64,14 +64,10 @@ class PointRobot(Task):
     # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
     reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
-    max_force: float = tree.static(
-        default=0.1, above=0, below=math.inf, doc="the largest displacement of a step along either axis"
-    )
+    max_force: float = tree.static(default=0.1, above=0, below=math.inf, doc="largest displacement along either axis")
     dense_reward: bool = tree.static(default=False, doc="whether the reward is minus the distance to the goal")
     center_init: bool = tree.static(default=False, doc="whether the agent starts at the origin, as in the papers")
-    normalize_time: bool = tree.static(
-        default=True, doc="whether the observed time ranges from -1 to 1 instead of counting steps"
-    )
+    normalize_time: bool = tree.static(default=True, doc="whether the observed time is from -1 to 1, not a count")
     respawn: bool = tree.static(default=False, doc="whether an agent that has reached the goal is moved to a new start")
     compat: str = tree.static(default="", doc='``"gymnax"`` for the rules of gymnax 1.0.1, or empty')
     action_names = ("x", "y")

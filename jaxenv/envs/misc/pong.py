@@ -58,9 +58,7 @@ class Pong(Task):
     params: Params = Params()
     width: int = tree.static(default=40, low=4, doc="width of the image, at least 4")
     height: int = tree.static(default=30, doc="height of the image, at least a paddle's height plus one")
-    paddle_half_height: int = tree.static(
-        default=2, low=1, doc="number of cells of a paddle above and below its centre"
-    )
+    paddle_half_height: int = tree.static(default=2, low=1, doc="cells of a paddle above and below its centre")
     use_ai_policy: bool = tree.static(
         default=True, doc="whether the opponent follows the ball; otherwise it repeats the player's moves"
     )
@@ -174,7 +172,6 @@ class Pong(Task):
         return row[:, None], column[:, None]
 
     def _covers(self, paddle: jax.Array, row: np.ndarray) -> jax.Array:
-        """Returns the rows that a paddle covers: bool ``[B, height]``."""
         return jnp.abs(row - jnp.floor(paddle).astype(jnp.int32)[:, None]) <= self.paddle_half_height
 
     # --- the picture -------------------------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ class Reacher(Task):
         p = self.params
         rates = tuple(rate + p.dt * (p.torque_scale * action[:, i]) for i, rate in enumerate(state.rates))
         angles = tuple(angle + p.dt * rate for angle, rate in zip(state.angles, rates, strict=True))
-        x, y = _tip(angles)
+        sines, cosines = zip(*map(sin_cos, angles), strict=True)  # the end of the last segment is their sum
+        x, y = sum(cosines[1:], cosines[0]), sum(sines[1:], sines[0])
         goal_x, goal_y = state.goal
         reward = jnp.exp(-((x - goal_x) ** 2 + (y - goal_y) ** 2))
         cost = sum(action[:, i] ** 2 for i in range(self.num_joints))
@@ -113,9 +114,3 @@ class Reacher(Task):
             canvas = canvas.disc(*point, 0.4 * size, PAPER)
             canvas = canvas.arc(*point, 0.45, angle, angle + clip(0.5 * rate, -3, 3), 0.5 * size, BLUE, arrow=True)
         return canvas.disc(*points[-1], 0.65 * size, ORANGE)
-
-
-def _tip(angles: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-    """Coordinates of the end of the last segment."""
-    sines, cosines = zip(*map(sin_cos, angles), strict=True)
-    return sum(cosines[1:], cosines[0]), sum(sines[1:], sines[0])

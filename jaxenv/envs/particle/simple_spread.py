@@ -87,13 +87,10 @@ class SimpleSpread(Task):
 
 
 def _rewards(state: Particles, touch: Any, local_ratio: Any) -> list[Any]:
-    """Returns the reward of each agent."""
     agents = range(len(state.x_speed))
     landmarks = range(len(agents), len(state.x))
-    of_team = -sum(
-        functools.reduce(jnp.minimum, [particles.distance(state, i, landmark) for i in agents])
-        for landmark in landmarks
-    )
+    distances = ([particles.distance(state, i, landmark) for i in agents] for landmark in landmarks)
+    of_team = -sum(functools.reduce(jnp.minimum, of_agents) for of_agents in distances)
     bumps: list[Any] = [0.0 for _ in agents]
     for i, j in itertools.combinations(agents, 2):
         bump = (particles.distance(state, i, j) < touch).astype(jnp.float32)

@@ -108,7 +108,6 @@ class SimpleTag(Task):
 
 
 def _rewards(state: Particles, adversaries: int, touch: Any) -> list[Any]:
-    """Returns the reward of each agent."""
     caught = []
     for prey in range(adversaries, len(state.x_speed)):
         overlaps = [particles.distance(state, i, prey) < touch for i in range(adversaries)]

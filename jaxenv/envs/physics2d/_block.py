@@ -74,10 +74,8 @@ def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) ->
     inward = -out[0], -out[1]
     opposed, opposed_side = _best_normal(inward, normals), _best_normal(inward, NORMALS)
     after = following(opposed, corners.count), following(opposed_side, np.int32(len(points)))
-    incident = [
-        vector.where(on_body, pick(second, points), pick(first, vertices))
-        for first, second in ((opposed, opposed_side), after)
-    ]
+    pairs = (opposed, opposed_side), after
+    incident = [vector.where(on_body, pick(second, points), pick(first, vertices)) for first, second in pairs]
     index = jnp.where(on_body, face, side)
     first, second = jnp.where(on_body, opposed_side, opposed), jnp.where(on_body, after[1], after[0])
     keys = [feature_key(index, i, FACE, VERTEX) for i in (first, second)]

@@ -60,10 +60,7 @@ class Contacts:
 
 
 def window(chain: Chain, x: jax.Array, num: int) -> tuple[jax.Array, Segment]:
-    """Returns the ``num`` edges around the positions ``x [n, B]``: indices ``[n, num, B]`` and ends.
-
-    ``num`` is even and large enough for the bodies.
-    """
+    """Returns the edges around ``x [n, B]``, of which ``num`` is even and enough: indices ``[n, num, B]`` and ends."""
     nearest = jnp.round(x / np.float32(chain.spacing)).astype(jnp.int32)[:, None]
     edge = nearest + np.arange(-num // 2, num - num // 2, dtype=np.int32)[None, :, None]
     last = chain.heights.shape[0] - 2
@@ -126,9 +123,7 @@ def ranks(age: jax.Array) -> jax.Array:
 
 
 def last_event(begins: jax.Array, ends: jax.Array, rank: jax.Array, touched: jax.Array) -> jax.Array:
-    """Returns whether the last event of any contact was a beginning, bool ``[..., B]``.
-
-    Events come in the order of the ranks.
+    """Returns whether the last event of any contact, by its rank, was a beginning, bool ``[..., B]``.
 
     ``touched`` is returned if nothing happened. Box2D reports contacts one by one, and Gymnasium's tasks keep the last
     report: the end of one contact hides that another edge is still touched.

@@ -56,17 +56,13 @@ class Sweep:
         self.corners: Corners = corners_of(scene, motion.body)
         self.centre = scene.centre(motion.body)
         self.ground, self.motion = motion.ground, motion
-        self.points: tuple[Vector, ...] = _points(motion.ground)
+        ground = motion.ground
+        self.points: tuple[Vector, ...] = corners_of_box(ground) if isinstance(ground, Box) else ground
 
     def transform(self, time: Any) -> Transform:
         """Returns the transform at a fraction of the motion."""
         pose = tuple((1 - time) * a + time * b for a, b in zip(self.motion.start, self.motion.end, strict=True))
         return Transform.from_pose(pose, self.centre)
-
-
-def _points(ground: Segment | Box) -> tuple[Vector, ...]:
-    """Returns the ends of an edge, or the corners of a block."""
-    return corners_of_box(ground) if isinstance(ground, Box) else ground
 
 
 def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -228,7 +224,6 @@ def _facing(sweep: Sweep, index_a: Any, corner: Vector) -> tuple[Vector, Vector]
 
 
 def _entry(index: Any, points: tuple[Vector, ...]) -> Vector:
-    """Returns the point with an index."""
     return vector.where(index == 0, *points) if len(points) == 2 else pick(index, points)
 
 

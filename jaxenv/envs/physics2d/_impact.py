@@ -77,14 +77,9 @@ def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: S
 
 
 def solve(scene: Scene, bodies: BodyContacts, awake: jax.Array, dt: np.float32, iterations: int) -> BodyContacts:
-    """Returns all bodies of all lanes after all impacts.
+    """Returns all bodies after the impacts of the lanes that are ``awake``, bool ``[B]``, in ``dt`` seconds.
 
-    Args:
-        scene: the bodies.
-        bodies: arrays ``[n, B]`` and, for ground and contacts, ``[n, K, B]``.
-        awake: bool ``[B]``; other lanes have no impacts.
-        dt: duration of the step in seconds.
-        iterations: number of iterations on velocities.
+    The bodies are arrays ``[n, B]`` and, for ground and contacts, ``[n, K, B]``.
     """
     n, lanes = bodies.hit.shape
     wide = jax.tree.map(lambda x: x[:, None], (bodies.body, bodies.start, bodies.end))
@@ -109,17 +104,14 @@ def _flat(x: jax.Array, n: int, lanes: int) -> jax.Array:
 
 
 def _fixed(row: BodyContacts) -> tuple[Any, ...]:
-    """Returns the fields that impacts do not change."""
     return row.body, row.start, row.segment, row.block, row.rank
 
 
 def _moving(row: BodyContacts) -> tuple[Any, ...]:
-    """Returns the fields that impacts change."""
     return row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit
 
 
 def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations: int) -> BodyContacts:
-    """Returns the rows after all their impacts."""
     size = row.rank.shape[0]
     no, zero = jnp.zeros_like(row.hit), jnp.zeros_like(row.start[0])
     start = (np.int32(0), ~no, zero, jnp.zeros_like(row.rank), jnp.ones_like(row.rank, bool), row)
@@ -130,12 +122,9 @@ def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations:
         grounds = _grounds(row)
         sizes = [jax.tree.leaves(ground)[0].shape[0] for ground in grounds]
         lives = jnp.split(live, np.cumsum(sizes[:-1])) if len(sizes) > 1 else [live]
-        meets, when = joined(
-            [
-                time_of_impact(scene, Motion(ground, row.body, row.start, row.end), flags)
-                for ground, flags in zip(grounds, lives, strict=True)
-            ]
-        )
+        pairs = zip(grounds, lives, strict=True)
+        found = [time_of_impact(scene, Motion(x, row.body, row.start, row.end), flags) for x, flags in pairs]
+        meets, when = joined(found)
         times = jnp.where(live & meets, jnp.minimum(past[None] + (1 - past[None]) * when, 1), 1)
         earliest = jnp.min(times, axis=0)
         first = jnp.argmin(jnp.where(times == earliest[None], row.rank, np.int32(size)), axis=0).astype(jnp.int32)

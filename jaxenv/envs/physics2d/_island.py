@@ -60,8 +60,6 @@ class End:
 
 @tree.struct
 class _Island:
-    """Bodies with their constraints."""
-
     bodies: tuple[Triple, ...]  # velocities
     joints: tuple[JointImpulses, ...]
     pushes: tuple[Impulses, ...]  # of the contacts that are solved together with the joints
@@ -261,12 +259,10 @@ class Solver:
         return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
 
     def _body_entry(self, body: Any, bodies: Sequence[Triple]) -> Triple:
-        """Returns the entry of a solid body, an index or an array of them."""
         first = self.scene.solid[0]
         return pick(body - first, bodies[first : self.scene.solid[-1] + 1])
 
     def _put(self, bodies: list[Triple], body: Any, value: Triple) -> None:
-        """Replaces the entry of a solid body."""
         if isinstance(body, int):
             bodies[body] = value
             return

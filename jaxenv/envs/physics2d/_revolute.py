@@ -56,10 +56,8 @@ class Solver:
         self.masses = tuple(scene.inverse_mass[[self.a, self.b]])
         self.inertias = tuple(scene.inverse_inertia[[self.a, self.b]])
         centres = [np.array([scene.centre_x[i], scene.centre_y[i]]) for i in (self.a, self.b)]
-        self.anchors = [
-            np.array(anchor, np.float32) - centre
-            for anchor, centre in zip((joint.anchor_a, joint.anchor_b), centres, strict=True)
-        ]
+        anchors = zip((joint.anchor_a, joint.anchor_b), centres, strict=True)
+        self.anchors = [np.array(anchor, np.float32) - centre for anchor, centre in anchors]
         self.lower, self.upper = np.float32(joint.lower), np.float32(joint.upper)
         self.reference = np.float32(joint.reference_angle)
         self.motor_mass = np.float32(1) / (self.inertias[0] + self.inertias[1])
@@ -87,11 +85,8 @@ class Solver:
         c11, c12, c13 = k22 * k33 - k23 * k23, k13 * k23 - k12 * k33, k12 * k23 - k13 * k22
         of_three = 1 / (k11 * c11 + k12 * c12 + k13 * c13)
         rest = k11 * k33 - k13 * k13, k12 * k13 - k11 * k23, k11 * k22 - k12 * k12
-        return _System(
-            inverse_2=(of_two * k22, -of_two * k12, of_two * k11),
-            inverse_3=tuple(of_three * c for c in (c11, c12, c13, *rest)),
-            coupling=(k13, k23),
-        )
+        inverse_3 = tuple(of_three * c for c in (c11, c12, c13, *rest))
+        return _System((of_two * k22, -of_two * k12, of_two * k11), inverse_3, (k13, k23))
 
     def apply(self, c: Constraint, impulses: JointImpulses, velocities: Two) -> Two:
         """Returns the velocities of the two bodies after impulses."""

@@ -18,13 +18,9 @@ _BLOCK = 64  # rows computed at a time
 
 
 def in_blocks(function: Callable[[Any, T], T], live: jax.Array, given: Any, values: T) -> T:
-    """Replaces the live rows of ``values`` by ``function(given, values)`` of these rows.
+    """Replaces the ``live`` rows, bool ``[R]``, of ``values`` by ``function(given, values)`` of these rows.
 
-    Args:
-        function: maps trees of some rows to new values.
-        live: bool ``[R]``.
-        given: a tree of arrays ``[..., R]``, float32, int32 or bool.
-        values: the same.
+    Both are trees of arrays ``[..., R]``, float32, int32 or bool.
     """
     total = live.shape[0]
     num = jnp.sum(live, dtype=jnp.int32)

@@ -15,44 +15,28 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 class Body:
     """A dynamic body made of a convex polygon, and possibly of more polygons that touch nothing.
 
-    Attributes:
-        vertices: corners in metres relative to the body's origin, counterclockwise, 3 or more.
-        density: kg/m^2.
-        friction: coefficient of the body; a contact has the geometric mean of the body's and the ground's.
-        solid: whether the ground pushes the body. Touches of other bodies are only reported: if the first touch ends
-            the episode, no impulse is ever visible.
-        parts: more convex polygons, as ``vertices``. They have the same density and add to the mass only.
+    The ground pushes a solid body. Touches of other bodies are only reported: if the first touch ends the episode, no
+    impulse is ever visible.
     """
 
-    vertices: Points
-    density: float
-    friction: float = 0.2
+    vertices: Points  # corners in metres relative to the body's origin, counterclockwise, 3 or more
+    density: float  # kg/m^2
+    friction: float = 0.2  # a contact has the geometric mean of the body's and the ground's
     solid: bool = True
-    parts: Sequence[Points] = ()
+    parts: Sequence[Points] = ()  # more polygons like ``vertices``; they have the same density and add to the mass only
 
 
 @dataclasses.dataclass(frozen=True)
 class RevoluteJoint:
-    """A hinge between two bodies, with limits and a motor.
-
-    Attributes:
-        body_a: index of the first body.
-        body_b: index of the second body, whose angle is measured relative to the first.
-        anchor_a: the hinge relative to the origin of the first body, in metres.
-        anchor_b: the same for the second body.
-        lower: the smallest angle in radians, relative to ``reference_angle``.
-        upper: the largest angle, above ``lower``.
-        reference_angle: difference of the bodies' angles at which the joint's angle is 0. pybox2d takes it from the
-            angles at which the bodies were created.
-    """
+    """A hinge between two bodies, with limits and a motor."""
 
     body_a: int
-    body_b: int
-    anchor_a: tuple[float, float]
+    body_b: int  # its angle is measured relative to the first body
+    anchor_a: tuple[float, float]  # the hinge relative to the origin of the first body, in metres
     anchor_b: tuple[float, float]
-    lower: float
+    lower: float  # the smallest angle in radians, relative to ``reference_angle``
     upper: float
-    reference_angle: float = 0.0
+    reference_angle: float = 0.0  # pybox2d takes it from the angles at which the bodies were created
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,19 +53,9 @@ class Polygons:
 class Scene:
     """Bodies and joints with everything derived from them. Every array is float32 and leads with the bodies.
 
-    Attributes:
-        bodies: the bodies, in the order of their indices.
-        joints: the joints in the order in which Box2D's island solves them.
-        solid: indices of the solid bodies.
-        inverse_mass: ``[n]``, 1/kg.
-        inverse_inertia: ``[n]``, 1/(kg m^2), about the centre of mass.
-        centre_x: ``[n]``, centre of mass relative to the origin.
-        centre_y: ``[n]``.
-        friction: ``[n]``, of contacts with the ground.
-        radius: ``[n]``, largest distance of a corner from the centre of mass.
-        slots: the largest number of contacts solved per lane; None for all. A number costs less where bodies are near
-            many edges and touch few of them.
-        blocks: how many fixed boxes a body can meet in a step, besides the edges: those whose x is within 0.6 m of it.
+    With ``slots`` at most so many contacts are solved per lane, which costs less where bodies are near many edges and
+    touch few of them. ``blocks`` is how many fixed boxes a body can meet in a step, besides the edges: those whose x is
+    within 0.6 m of it. ``joints`` are in the order in which Box2D's island solves them.
     """
 
     def __init__(
@@ -92,10 +66,7 @@ class Scene:
         slots: int | None = None,
         blocks: int = 0,
     ):
-        self.bodies = tuple(bodies)
-        self.joints = tuple(joints)
-        self.slots = slots
-        self.blocks = blocks
+        self.bodies, self.joints, self.slots, self.blocks = tuple(bodies), tuple(joints), slots, blocks
         self.solid = tuple(i for i, body in enumerate(bodies) if body.solid)
         if self.solid and self.solid != tuple(range(self.solid[0], self.solid[-1] + 1)):
             raise ValueError(f"the solid bodies must be neighbours in the list of bodies, got {self.solid}")

@@ -55,11 +55,7 @@ def corners_of(scene: Scene, body: Any) -> Corners:
 
 
 def collide(segment: Segment, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
-    """Returns the manifold of an edge and a polygon.
-
-    ``centre`` is the polygon's centroid in the coordinates of the body. It decides which side of the edge faces the
-    polygon.
-    """
+    """Returns the manifold of an edge and a polygon; its ``centre`` decides which side of the edge faces it."""
     first, second = segment
     along = minus(second, first)
     length = jnp.sqrt(dot(along, along))
@@ -70,9 +66,8 @@ def collide(segment: Segment, transform: Transform, corners: Corners, centre: Ve
     vertices = [transform.to_world(v) for v in corners.vertex]
     normals = [transform.turn(n) for n in corners.normal]
     edge_separation, _ = smallest([dot(normal, minus(v, first)) for v in vertices])
-    depths = [
-        jnp.maximum(dot(n, minus(v, first)), dot(n, minus(v, second))) for n, v in zip(normals, vertices, strict=True)
-    ]
+    sides = zip(normals, vertices, strict=True)
+    depths = [jnp.maximum(dot(n, minus(v, first)), dot(n, minus(v, second))) for n, v in sides]
     depth, face = smallest(depths)
     face_separation = -depth
     near = (edge_separation <= TOTAL_RADIUS) & (face_separation <= TOTAL_RADIUS)
@@ -120,10 +115,7 @@ def clipped(
     corners: Corners,
     skin: np.float32 = np.float32(0),
 ) -> Manifold:
-    """Returns the manifold of a reference face and an incident face, cut ``skin`` beyond the reference face's ends.
-
-    ``near`` tells whether the shapes may touch.
-    """
+    """Returns the manifold of faces of shapes that are ``near``, cut ``skin`` beyond the ends of the reference."""
     on_body, face, (start, end), out = reference.on_body, reference.face, reference.ends, reference.normal
     side = out[1], -out[0]
     incident, keys, crossed = _clip(incident, keys, side, _offset(side, start, skin), reference.indices[0])

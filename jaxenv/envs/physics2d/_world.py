@@ -176,8 +176,8 @@ def step(
         velocity_iterations: number of iterations on velocities.
         position_iterations: most iterations on positions.
         collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
-        compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes. It takes
-            longer and compiles faster: for a step that is taken once in an episode.
+        compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes, for a step
+            that is taken once in an episode: it takes longer and compiles faster.
     """
     if (blocks is None) != (scene.blocks == 0):
         raise ValueError(f"step: blocks must be given if scene.blocks is not 0, got blocks={blocks}, {scene.blocks}")
@@ -277,9 +277,8 @@ def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) ->
     groups: list[Any] = [(edge, segment, world.contacts)]
     if blocks is not None:
         index, box = _block.window(scene, blocks, world.pose[0])
-        first, rest = (
-            jax.tree.map(lambda x, s=s: x[:, s], world.contacts) for s in np.s_[: scene.blocks, scene.blocks :]
-        )
+        parts = np.s_[: scene.blocks, scene.blocks :]
+        first, rest = (jax.tree.map(lambda x, s=s: x[:, s], world.contacts) for s in parts)
         groups = [(index, box, first), (edge, segment, rest)]
     contacts, manifold, begins, ends = joined([_updated(scene, world, *group) for group in groups])
     rank = _broad.ranks(contacts.age)
@@ -312,7 +311,6 @@ def _contact(
     ground: Segment | Box,
     old: Sequence[Contacts],
 ) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
-    """Returns a contact, its manifold, and whether it begins or ends to touch."""
     before = _broad.same_edge(index, old)
     bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
     age = jnp.where(_broad.overlapping(bounds, fat), before.age + 1, np.int32(-1))

@@ -70,9 +70,7 @@ class BouncingSquares(Task):
 
     size: int = tree.static(default=64, low=5, doc="side length of the image in cells, at least 5")
     pixels_per_cell: int = tree.static(default=1, low=1, doc="side length of a cell in pixels")
-    noise_level: float = tree.static(
-        default=0.0, low=0, below=np.inf, doc="standard deviation of the noise, as a fraction of 255; 0 for no noise"
-    )
+    noise_level: float = tree.static(default=0.0, low=0, below=np.inf, doc="deviation of the noise, a part of 255")
     color: bool = tree.static(default=False, doc="whether the image has colours")
 
     def initial(self, stream: Stream) -> State:
@@ -149,10 +147,8 @@ class BouncingSquares(Task):
         canvas = canvas.fill(NIGHT).view((0, size), (0, size), margin=0.02)
         canvas = canvas.box(size / 2, size / 2, size, size, mix(NIGHT, WHITE, 0.05))
         for square in (state.first, state.second):
-            row, column, height, width, down, right = (
-                getattr(square, name).astype(jnp.float32)
-                for name in ("row", "column", "height", "width", "row_speed", "column_speed")
-            )
+            names = ("row", "column", "height", "width", "row_speed", "column_speed")
+            row, column, height, width, down, right = (getattr(square, x).astype(jnp.float32) for x in names)
             x, y = column + width / 2, size - row - height / 2
             canvas = canvas.box(x, y, width, height, take_rows(_PAINTS, square.colour) if self.color else WHITE)
             right, down = (np.float32(size / 40) * speed for speed in (right, down))
@@ -223,10 +219,7 @@ def _place_without_overlap(
 def _overlapping(
     start: jax.Array, length: jax.Array, other_length: jax.Array, num_positions: jax.Array
 ) -> tuple[Any, ...]:
-    """Returns the first position along one axis at which the rectangles overlap, and the number of such positions.
-
-    The second rectangle, of ``other_length``, has ``num_positions``.
-    """
+    """Returns the first of ``num_positions`` along an axis at which rectangles overlap, and the number of these."""
     low = jnp.maximum(start - other_length + 1, 0)
     return low, jnp.maximum(jnp.minimum(start + length, num_positions) - low, 0)
 

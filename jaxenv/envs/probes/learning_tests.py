@@ -47,10 +47,7 @@ class Unittest(Task):
     """Base class of the tasks: episodes of fixed length."""
 
     episode_length: Any = tree.leaf(
-        default=13,
-        unit="rows",
-        low=2,
-        doc="number of rows of an episode from FIRST to LAST, at least 2; a number, or one per lane",
+        default=13, unit="rows", low=2, doc="number of rows of an episode from FIRST to LAST; a number, or one per lane"
     )
     obs_dim: int = tree.static(default=1, low=1, doc="length of the observation")
     action_type: str = tree.static(default="discrete", doc='``"discrete"`` or ``"continuous"``')
@@ -130,9 +127,7 @@ class ValueUnittest(Unittest):
 class PolicyUnittest(Unittest):
     """The best action is the observed number."""
 
-    reward_dim: int = tree.static(
-        default=1, low=1, doc="length of the reward; above 1 the reward is a vector of equal entries"
-    )
+    reward_dim: int = tree.static(default=1, low=1, doc="length of the reward; above 1 a vector of equal entries")
 
     def check(self) -> None:
         super().check()
@@ -175,12 +170,7 @@ class MixedPolicyUnittest(Unittest):
 class RNNPolicyUnittest(Unittest):
     """The first observation determines the best action after a gap."""
 
-    gap: Any = tree.leaf(
-        default=3,
-        unit="steps",
-        low=0,
-        doc="number of steps without reward at the start of an episode; a number, or one per lane",
-    )
+    gap: Any = tree.leaf(default=3, unit="steps", low=0, doc="steps without reward at the start; one or per lane")
 
     def check(self) -> None:
         super().check()

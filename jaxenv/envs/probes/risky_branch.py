@@ -90,10 +90,8 @@ class RiskyBranch(Task):
             canvas = canvas.disc(x, y, 0.09, _PAINTS[node]).disc(x, y, 0.065, PAPER)
             canvas = canvas.disc(x, y, 0.065, ORANGE, alpha=here)
         canvas = canvas.text("0:", 0.02, 0.76, 0.05, GREY).text("1:", 0.15, 0.2, 0.05, GREY)
-        good, safe, bad, chance = (
-            jnp.broadcast_to(jnp.asarray(value, jnp.float32), state.node.shape)
-            for value in (p.good_reward, p.safe_reward, p.bad_reward, p.good_probability)
-        )
+        values, shape = (p.good_reward, p.safe_reward, p.bad_reward, p.good_probability), state.node.shape
+        good, safe, bad, chance = (jnp.broadcast_to(jnp.asarray(x, jnp.float32), shape) for x in values)
         percent = jnp.round(100 * chance).astype(jnp.int32)
         canvas = canvas.number(percent, 0.207, 0.76, 0.05, INK, align=1).text("%", 0.22, 0.76, 0.05, INK)
         canvas = _write(canvas, "0:", good, 0.62, 0.85)

@@ -150,5 +150,4 @@ def _hand(first: jax.Array, second: jax.Array) -> Hand:
 
 
 def _is_natural(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Returns whether two cards are an ace and a ten: bool ``[B]``."""
     return (jnp.minimum(first, second) == 1) & (jnp.maximum(first, second) == 10)

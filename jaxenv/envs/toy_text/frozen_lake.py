@@ -39,9 +39,7 @@ MAPS = {
 class Params:
     """Probabilities and rewards: one value for all lanes, or one per lane."""
 
-    success_rate: float = tree.leaf(
-        default=1 / 3, low=0, high=1, doc="probability of moving as intended on slippery ice"
-    )
+    success_rate: float = tree.leaf(default=1 / 3, low=0, high=1, doc="chance of moving as intended on slippery ice")
     reward_schedule: Any = tree.leaf(default=(1.0, 0.0, 0.0), rank=1, doc="[3]: goal, hole, any other tile")
 
 
@@ -158,13 +156,9 @@ def _with_map(task: FrozenLake, text: str) -> FrozenLake:
 def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) -> tuple[str, ...]:
     """Draws a map with a reachable goal for ``FrozenLake(desc=...)``; equals Gymnasium's map for the same seed.
 
-    Args:
-        size: number of rows and of columns, at least 2. Start and goal are the first and the last tile.
-        p: probability that a tile is frozen rather than a hole.
-        seed: the seed of NumPy's generator; ``None`` draws a different map at each call.
-
-    Raises:
-        ValueError: if ``size`` or ``p`` allows no such map.
+    ``size`` is the number of rows and of columns, at least 2; start and goal are the first and the last tile. A tile is
+    frozen with probability ``p``, else a hole. ``seed`` is that of NumPy's generator; ``None`` draws another map at
+    each call.
     """
     check_integer("generate_random_map", "size", size, 2)
     if not 0 < p <= 1:

@@ -25,19 +25,12 @@ _MAX_ITERATIONS = 20_000
 
 @dataclasses.dataclass(frozen=True)
 class MDP:
-    """A finite Markov decision process of S states and A actions, as NumPy arrays.
+    """A finite Markov decision process of S states and A actions, as NumPy arrays float64 or bool."""
 
-    Attributes:
-        P: float64 ``[S, A, S]``, the probability of each transition.
-        R: float64 ``[S, A, S]``, the expected reward of each transition; 0 for impossible ones.
-        terminated: bool ``[S, A, S]``, whether a transition terminates the episode. Later rewards are not counted.
-        start: float64 ``[S]``, the probability of each initial state.
-    """
-
-    P: np.ndarray
-    R: np.ndarray
-    terminated: np.ndarray
-    start: np.ndarray
+    P: np.ndarray  # [S, A, S], the probability of each transition
+    R: np.ndarray  # [S, A, S], the expected reward of each transition; 0 for impossible ones
+    terminated: np.ndarray  # [S, A, S], whether a transition terminates the episode; later rewards are not counted
+    start: np.ndarray  # [S], the probability of each initial state
 
 
 def value_iteration(mdp: MDP, gamma: float = 1.0, horizon: int | None = None) -> np.ndarray:
@@ -46,14 +39,8 @@ def value_iteration(mdp: MDP, gamma: float = 1.0, horizon: int | None = None) ->
     ``values.max(axis=-1)`` are the state values, ``values.argmax(axis=-1)`` is an optimal policy. At a ``gamma`` of 1
     that policy may postpone a reward forever; choose ``gamma`` below 1 to obtain a policy that collects it.
 
-    Args:
-        mdp: from `Tabular.mdp`.
-        gamma: the discount factor, in [0, 1].
-        horizon: the number of remaining steps; ``None`` for no limit.
-
-    Raises:
-        ValueError: if ``gamma`` is outside [0, 1], ``horizon`` is below 1, or the values do not converge, which can
-            happen at a ``gamma`` of 1 if some policy never terminates.
+    ``horizon`` is the number of remaining steps, ``None`` for no limit. Values that do not converge are a
+    ``ValueError``; it can happen at a ``gamma`` of 1 if some policy never terminates.
     """
     check_real("value_iteration", "gamma", gamma, 0, 1)
     if horizon is not None:
@@ -72,15 +59,10 @@ def value_iteration(mdp: MDP, gamma: float = 1.0, horizon: int | None = None) ->
 
 @tree.struct
 class State:
-    """A row of the table: one integer, so that a step writes little, and the probability of the outcome that led here.
+    """A row of the table, one integer, so that a step writes little; and the probability of the last outcome."""
 
-    Attributes:
-        index: int32 ``[B]``.
-        prob: float32 ``[B]``, the probability of the outcome that led here, 1 at the start; ``()`` if always 1.
-    """
-
-    index: jax.Array
-    prob: Any = ()
+    index: jax.Array  # int32 [B]
+    prob: Any = ()  # float32 [B], 1 at the start; () if always 1
 
 
 @tree.struct
@@ -128,9 +110,8 @@ class Tabular(Task):
     def check_level(self, level: State) -> None:
         index, last = np.asarray(level.index), self.observation_spec().num_values - 1
         if np.any((index < 0) | (index > last)):
-            raise ValueError(
-                f"{self}: level.index must lie in 0 .. {last}, got {index[(index < 0) | (index > last)][0]}"
-            )
+            outside = index[(index < 0) | (index > last)][0]
+            raise ValueError(f"{self}: level.index must lie in 0 .. {last}, got {outside}")
 
     def initial(self, stream: Stream) -> State:
         first = self.first_states()
@@ -156,11 +137,7 @@ class Tabular(Task):
     def mdp(self, lane: int | None = None) -> MDP:
         """Returns the exact table of the task, 17 bytes for each of its S * A * S entries; see `MDP`.
 
-        Args:
-            lane: the lane whose params are used; required if params differ by lane.
-
-        Raises:
-            ValueError: if params differ by lane and ``lane`` is missing, or if there is no such lane.
+        ``lane`` is the one whose params are used; required if params differ by lane.
         """
         if lane is not None:
             check_integer(f"{self}", "lane", lane, 0, self.num_envs - 1)
@@ -189,11 +166,7 @@ class Tabular(Task):
 
 
 def every_outcome(env: Tabular) -> tuple[np.ndarray, ...]:
-    """Enumerates every outcome of every action in every state, each array ``[S, A, K]``.
-
-    Returns:
-        The next state, the reward, whether the episode terminates, and the probability.
-    """
+    """Enumerates all outcomes of all actions in all states: next state, reward, end and probability, ``[S, A, K]``."""
     observations, actions = env.observation_spec(), env.action_spec()
     counts = observations.num_values, actions.num_values, len(env.probabilities())
     outcomes = _outcomes(env, *np.indices(counts, np.int32).reshape(3, -1))

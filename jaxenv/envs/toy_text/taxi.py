@@ -54,9 +54,7 @@ class Params:
     """Probabilities: one value for all lanes, or ``[B]`` for one per lane."""
 
     rainy_probability: float = tree.leaf(default=0.8, low=0, high=1, doc="of moving as intended in rain")
-    fickle_probability: float = tree.leaf(
-        default=0.3, low=0, high=1, doc="that a fickle passenger changes the destination"
-    )
+    fickle_probability: float = tree.leaf(default=0.3, low=0, high=1, doc="that a passenger changes the destination")
 
 
 @tree.struct
@@ -145,10 +143,8 @@ class Taxi(Tabular):
 
     def mdp(self, lane: int | None = None) -> Any:
         if self.fickle_passenger:
-            raise ValueError(
-                f"{self}: mdp needs fickle_passenger=False, got True: the next state also depends on whether the "
-                "passenger may still change the destination, which the 500 observations do not show"
-            )
+            why = "the next state also depends on whether the passenger may still change the destination"
+            raise ValueError(f"{self}: mdp needs fickle_passenger=False, got True: {why}, which is not observed")
         return super().mdp(lane)
 
     def first_states(self) -> np.ndarray:
@@ -193,7 +189,6 @@ class Taxi(Tabular):
 
 
 def _decode(index: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Returns the taxi's cell (5 * row + column), the passenger and the destination of a state."""
     rest, destination = div_mod(index, 4)
     return *div_mod(rest, 5), destination
 

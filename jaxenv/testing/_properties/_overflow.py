@@ -1,7 +1,5 @@
 """Integers that count steps or episodes until they overflow."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -12,7 +10,6 @@ from jaxenv.testing._programs import replay
 from jaxenv.testing._stacks import LIMITS, NO_LIMIT
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure
-from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
 
@@ -41,11 +38,8 @@ def require_no_overflow(subject: Subject) -> None:
 def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray) -> None:
     """Raises a `Failure` if a leaf grows by one from all values of its dtype and then wraps around.
 
-    Args:
-        subject: the environment under test.
-        number: the number of the leaf in the state, `tree.Shared` subtrees counting as one.
-        what: the leaf and what it counts, for the evidence.
-        grows: the elements of the leaf that grow by one in the shared rollout, bool ``[T, B, ...]``.
+    ``number`` counts the leaves of the state, `tree.Shared` subtrees as one; ``what`` names the leaf in the evidence;
+    ``grows`` has its elements that grow by one in the shared rollout, bool ``[T, B, ...]``.
     """
     rollout, steps = subject.rollout, np.flatnonzero(grows.any(axis=tuple(range(1, grows.ndim))))
     states, structure = jax.tree.flatten(rollout.before, is_leaf=tree.is_shared)
@@ -59,7 +53,7 @@ def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray
         after, rows = to_numpy(
             replay(subject.stack, jax.tree.unflatten(structure, changed), take_steps(rollout.actions, at))
         )
-        y, looked = _leaf(after, number), grows[at]
+        y, looked = jax.tree.leaves(after, is_leaf=tree.is_shared)[number], grows[at]
         lanes = looked.reshape(*looked.shape[:2], -1).any(axis=-1)
         if np.any(lanes & (rows.step_type != rollout.step_type[1:][at])):
             return
@@ -69,7 +63,3 @@ def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray
         wraps = looked & (expected > limit) & (y < limit)
         if np.any(wraps):
             raise Failure(f"{what} as {x.dtype}: {y[first(wraps)]} follows {limit}")
-
-
-def _leaf(values: Tree, number: int) -> Any:
-    return jax.tree.leaves(values, is_leaf=tree.is_shared)[number]

@@ -34,6 +34,7 @@ def episode_grammar(subject: Subject) -> str:
     """
     rollout = subject.rollout
     rows, kind = rollout.rows, rollout.step_type
+    of_state = {"final_observation", *jax.eval_shape(subject.stack.env_info_of, take_steps(rollout.states, 0))}
     require_nowhere(~np.isin(kind, (FIRST, MID, LAST)), "unknown step_type", kind)
     require_nowhere(kind[:1] != FIRST, "step_type of a reset", kind)
     if subject.stack.autoreset == "same_step":
@@ -45,7 +46,7 @@ def episode_grammar(subject: Subject) -> str:
         "reward": (rows.reward, 0),
         "discount": (rows.discount, 1),
         "prev_action": (rows.prev_action, 0),
-        "env_info": (_transition_info(subject, rows), 0),
+        "env_info": ({n: x for n, x in rows.env_info.items() if n not in of_state}, 0),
     }
     for field, (values, expected) in at_first.items():
         for path, x in jax.tree_util.tree_leaves_with_path(values):
@@ -55,12 +56,6 @@ def episode_grammar(subject: Subject) -> str:
     labels, acted = ("as passed", "as shown"), kind[1:] != FIRST
     require_equal(rollout.actions, shown, labels, name="prev_action", where=acted, first_step=1)
     return f"{int(np.sum(kind == FIRST))} FIRST rows, {int(np.sum(kind == LAST))} LAST rows"
-
-
-def _transition_info(subject: Subject, rows: TimeStep) -> dict[str, Tree]:
-    """Returns the entries of ``env_info`` that describe a transition rather than a state."""
-    of_state = jax.eval_shape(subject.stack.env_info_of, take_steps(subject.rollout.states, 0))
-    return {n: x for n, x in rows.env_info.items() if n not in of_state and n != "final_observation"}
 
 
 def discount_zero_only_at_last(subject: Subject) -> str:

@@ -83,7 +83,6 @@ def _require_zero(what: str, gradient: Tree, where: np.ndarray) -> None:
 
 
 def _floats(values: Tree) -> Tree:
-    """Replaces leaves that are not floats by None."""
     return jax.tree.map(lambda x: x if _is_float(x) else None, values)
 
 
@@ -92,7 +91,6 @@ def _is_float(x: Any) -> bool:
 
 
 def _with_floats(floats: Tree, values: Tree) -> Tree:
-    """Returns ``values`` with its float leaves replaced by ``floats``."""
     return jax.tree.map(lambda x, f: x if f is None else f, values, floats, is_leaf=lambda x: x is None)
 
 

@@ -55,7 +55,9 @@ def restart_is_reset(subject: Subject) -> str:
     expected = to_numpy(_begin(varied, clock, rollout.before))
     actual = to_numpy(replay(varied, rollout.before, rollout.actions))
     labels = ("from begin", "from a restart")
-    expected, actual = (jax.tree.map(_unless_shared, x, is_leaf=tree.is_shared) for x in (expected, actual))
+    expected, actual = (
+        jax.tree.map(lambda x: () if tree.is_shared(x) else x, x, is_leaf=tree.is_shared) for x in (expected, actual)
+    )
     require_equal(expected, actual, labels, tolerance=subject.rounding, where=restarted, first_step=1)
     # If restarts equal resets with the given values, then they do with other values, or these were dropped.
     plain, _ = per_lane(level, varied=False)
@@ -109,10 +111,6 @@ def _same_rows(subject: Subject, one: tuple[Tree, TimeStep], other: tuple[Tree, 
     except Failure:
         return False
     return True
-
-
-def _unless_shared(x: Any) -> Any:
-    return () if tree.is_shared(x) else x
 
 
 def _frozen(env: Environment) -> Environment:

@@ -168,18 +168,13 @@ def donation_safe(subject: Subject) -> None:
             seen[id(x)] = name
     state, timestep = eager.resets[1]
     donated = eager.env.reset(subject.key)
-    _delete(donated[0])
+    for x in filter(lambda x: isinstance(x, jax.Array), jax.tree.leaves(donated[0])):
+        x.delete()
     others = {"its own TimeStep": donated[1], "another reset": (state, timestep), "the environment": eager.env}
     for owner, values in others.items():
         for path, x in jax.tree_util.tree_leaves_with_path(values):
             if isinstance(x, jax.Array) and x.is_deleted():
                 raise Failure(f"donating the state of a reset deletes {tree.path_name(path)} of {owner}")
-
-
-def _delete(values: Tree) -> None:
-    for x in jax.tree.leaves(values):
-        if isinstance(x, jax.Array):
-            x.delete()
 
 
 def unroll_in_halves(subject: Subject) -> None:

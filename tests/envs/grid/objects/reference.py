@@ -12,9 +12,10 @@ import numpy as np
 
 from jaxenv.core.transition import TaskState
 from jaxenv.envs.grid._mission import encode
+from jaxenv.envs.grid._objects import GONE, Objects
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import CARRIED
-from jaxenv.envs.grid.object_world import GONE, Objects, State
+from jaxenv.envs.grid.object_world import State
 from jaxenv.random import Clock
 from tests.envs.grid import reference
 from tests.envs.grid.reference import advance, cell_set, plane, replay

@@ -9,9 +9,9 @@ import pytest
 
 import jaxenv
 from jaxenv import random, tree
+from jaxenv.envs.grid._objects import Objects
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.dynamic_obstacles import DynamicObstacles
-from jaxenv.envs.grid.object_world import Objects
 from tests.envs.grid import reference as plain
 from tests.envs.grid.objects import reference
 from tests.envs.grid.objects.test_levels import OBSTACLES

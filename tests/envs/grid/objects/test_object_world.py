@@ -9,12 +9,13 @@ import jaxenv
 from jaxenv import tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._objects import BALL, BOX, DOOR, GREEN, KEY, RED, Objects, encode
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.crossing import SimpleCrossing
 from jaxenv.envs.grid.go_to_door import GoToDoor
 from jaxenv.envs.grid.key_corridor import KeyCorridor
 from jaxenv.envs.grid.memory import Memory
-from jaxenv.envs.grid.object_world import BALL, BOX, DOOR, GREEN, KEY, RED, Objects, ObjectWorld, encode, start_state
+from jaxenv.envs.grid.object_world import ObjectWorld, start_state
 from jaxenv.envs.grid.put_near import PutNear
 from jaxenv.envs.grid.red_blue_doors import RedBlueDoors
 from jaxenv.wrappers import TimeLimit
