@@ -54,10 +54,13 @@ def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, p
             raise ValueError(f"restore: {path} holds several leaves named {twice[0]!r}: restore all of it, not a part")
         places = {leaf[0]: (number, leaf) for number, leaf in numbered}
         numbered = [places.get(name, (-1, [name, "nothing", [], ""])) for name, _, _ in expected]
-    _compare(f"{path}{_origin(index)}", [leaf[:3] for _, leaf in numbered], expected)
+    for saved, wanted in itertools.zip_longest((leaf[:3] for _, leaf in numbered), expected):
+        if saved != wanted:
+            where = f"{path}{_origin(index)}"
+            raise ValueError(f"restore: {where} holds {_text(saved)} where the tree to restore has {_text(wanted)}")
     for (name, dtype, shape), (_, x) in zip(expected, targets, strict=True):
         if not is_key(x) and not is_numpy(x) and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype:
-            leaf = f"{name or 'one array'} {dtype}{shape}"
+            leaf = _text([name, dtype, shape])
             raise ValueError(f"restore: {leaf} needs jax_enable_x64, or a NumPy array to restore into")
     return numbered
 
@@ -86,10 +89,5 @@ def _describe(key_path: tuple[Any, ...], x: Any) -> list[Any]:
     return [tree.path_name(key_path), str(x.dtype), list(x.shape)]
 
 
-def _compare(file: str, saved: list[list[Any]], expected: list[list[Any]]) -> None:
-    def text(leaf: list[Any] | None) -> str:
-        return f"{leaf[0] or 'one array'} {leaf[1]}{leaf[2]}" if leaf else "nothing more"
-
-    for in_file, in_tree in itertools.zip_longest(saved, expected):
-        if in_file != in_tree:
-            raise ValueError(f"restore: {file} holds {text(in_file)} where the tree to restore has {text(in_tree)}")
+def _text(leaf: list[Any] | None) -> str:
+    return f"{leaf[0] or 'one array'} {leaf[1]}{leaf[2]}" if leaf else "nothing more"

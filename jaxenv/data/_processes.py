@@ -59,9 +59,7 @@ def collected(value: Any) -> list[Any]:
 def on_first_process(action: Callable[[], None]) -> None:
     """Calls ``action`` in the first process; the others wait until it is done. All processes call it together.
 
-    Raises:
-        OSError: if the action raises one; in every process.
-        ValueError: if the action raises one; in every process.
+    An ``OSError`` or ``ValueError`` that it raises is raised in every process.
     """
     fault: OSError | ValueError | None = None
     if jax.process_index() == 0:
@@ -70,7 +68,7 @@ def on_first_process(action: Callable[[], None]) -> None:
         except (OSError, ValueError) as error:
             fault = error
     number = (fault.errno or errno.EIO) if isinstance(fault, OSError) else None
-    told = collected(None if fault is None else [number, str(fault)])[0]
+    told = collected(fault and [number, str(fault)])[0]
     if fault is None and told is not None:
         number, text = told
         fault = ValueError(text) if number is None else OSError(number, f"the first process could not write: {text}")

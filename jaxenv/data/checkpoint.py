@@ -5,11 +5,13 @@ These functions need only NumPy, and raise for a file that does not fit the tree
 the folders of a `Checkpointer`.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import zipfile
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -108,8 +110,7 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
         restored, index = checkpointer.read(path, like, partial)
     else:
         targets, structure = tree.flatten(like)
-        with _opened("restore", path) as opened:
-            archive, index = _open("restore", path, opened)
+        with _opened("restore", path) as (archive, index):
             found = zip(_index.leaves_for(path, index, like, partial), targets, strict=True)
             restored = structure.unflatten([_read(path, archive, *numbered, x) for numbered, x in found])
     if not partial:
@@ -138,26 +139,26 @@ def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
     if path.is_dir():
         index = checkpointer.index_of("checkpoint_info", path)
     else:
-        with _opened("checkpoint_info", path) as opened:
-            _, index = _open("checkpoint_info", path, opened)
+        with _opened("checkpoint_info", path) as (_, index):
+            pass
     leaves = tuple((name, dtype, tuple(shape)) for name, dtype, shape, _ in index["leaves"])
     return CheckpointInfo(index["jaxenv"], index["jax"], index["config"], leaves)
 
 
-def _opened(owner: str, path: pathlib.Path) -> Any:
+@contextlib.contextmanager
+def _opened(owner: str, path: pathlib.Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any]]]:
+    """Yields the archive and its index."""
     try:
-        return path.open("rb")
+        opened = path.open("rb")
     except OSError as fault:
         raise type(fault)(fault.errno, f"{owner}: path {str(path)!r} cannot be read: {fault.strerror}") from None
-
-
-def _open(owner: str, path: pathlib.Path, opened: Any) -> tuple[zipfile.ZipFile, dict[str, Any]]:
-    """Returns the archive and its index."""
-    try:
-        archive = zipfile.ZipFile(opened)
-        return archive, _index.checked(json.loads(_read_member(archive, _INDEX).tobytes()))
-    except Exception:  # a foreign file fails in a dozen ways
-        raise ValueError(f"{owner}: {path} is not a checkpoint of data.save, or it is truncated") from None
+    with opened:
+        try:
+            archive = zipfile.ZipFile(opened)
+            index = _index.checked(json.loads(_read_member(archive, _INDEX).tobytes()))
+        except Exception:  # a foreign file fails in a dozen ways
+            raise ValueError(f"{owner}: {path} is not a checkpoint of data.save, or it is truncated") from None
+        yield archive, index
 
 
 def _write(archive: zipfile.ZipFile, name: str, x: np.ndarray) -> None:
@@ -177,24 +178,19 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 def _read(path: pathlib.Path, archive: zipfile.ZipFile, number: int, leaf: list[Any], like: Any) -> Any:
     """Reads one leaf and checks it against ``like``; raises a ``ValueError`` that names it."""
     name, _, _, key_impl = leaf
-    damaged = f"restore: {path} is damaged: leaf {name or 'one array'}"
-    try:
-        bits = _read_member(archive, f"{number}")
-    except KeyError:
-        raise ValueError(f"{damaged} is missing") from None
-    except Exception as fault:  # from the archive, its compression, the header or the data
-        raise ValueError(f"{damaged} cannot be read: {fault}") from None
     stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
     dtype = _stored_dtype(stored.dtype)
-    if (bits.dtype, bits.shape) != (dtype, stored.shape):
-        raise ValueError(
-            f"{damaged} must be {dtype}{list(stored.shape)} in the file, got {bits.dtype}{list(bits.shape)}"
-        )
-    if _index.is_numpy(like):
-        return bits.view(like.dtype)
-    array: Any = bits.view(like.dtype) if not is_key(like) else _as_key(bits, key_impl)
-    if array is None or array.dtype != like.dtype:
-        raise ValueError(f"{damaged} must be {like.dtype}, the file names the implementation {key_impl!r}")
+    try:
+        bits = _read_member(archive, f"{number}")
+        if (bits.dtype, bits.shape) != (dtype, stored.shape):
+            raise ValueError(f"it must be {dtype}{list(stored.shape)}, got {bits.dtype}{list(bits.shape)}")
+        if _index.is_numpy(like):
+            return bits.view(like.dtype)
+        array = jax.random.wrap_key_data(jnp.asarray(bits), impl=key_impl) if is_key(like) else bits.view(like.dtype)
+        if array.dtype != like.dtype:
+            raise ValueError(f"it must be {like.dtype}, the file names the implementation {key_impl!r}")
+    except Exception as fault:  # from the archive, its compression, the header or the data
+        raise ValueError(f"restore: {path} is damaged: leaf {name or 'one array'} cannot be read: {fault}") from None
     return jax.device_put(array, getattr(like, "sharding", None))
 
 
@@ -206,10 +202,3 @@ def _as_numpy(x: Any) -> np.ndarray:
 def _stored_dtype(dtype: np.dtype) -> np.dtype:
     # NumPy's file format has no bfloat16 and similar dtypes: the file holds their bits, the index their names.
     return np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
-
-
-def _as_key(bits: np.ndarray, key_impl: str) -> jax.Array | None:
-    try:
-        return jax.random.wrap_key_data(jnp.asarray(bits), impl=key_impl)
-    except (ValueError, TypeError):
-        return None

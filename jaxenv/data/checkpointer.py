@@ -1,13 +1,14 @@
 """Writes checkpoints of sharded arrays with Orbax: a folder for each, in the background, by all processes.
 
 Orbax stores no checksums. The index of a checkpoint therefore has the CRC-32 of every part of an array that a device
-held, and of itself. Arrays are read part by part with TensorStore, on which Orbax builds, and every part is checked.
+held, and of itself. Arrays are read part by part with TensorStore, on which Orbax builds: Orbax's own reader leaves
+tasks in event loops that it closes.
 """
 
+import contextlib
 import errno
 import functools
 import json
-import math
 import os
 import pathlib
 import zlib
@@ -68,24 +69,21 @@ class Checkpointer:
         check_integer("Checkpointer", "keep", keep, 1)
         self._ocp = _orbax("Checkpointer")
         self._folder = folder.absolute()
-        policy = self._ocp.checkpoint_managers.preservation_policy.LatestN(keep)
         options = self._ocp.CheckpointManagerOptions(
-            preservation_policy=policy, cleanup_tmp_directories=True, atomicity_options=_atomicity(self._ocp)
+            preservation_policy=self._ocp.checkpoint_managers.preservation_policy.LatestN(keep),
+            cleanup_tmp_directories=True,
+            atomicity_options=_atomicity(self._ocp),
         )
-        self._lock: files.FolderLock | None = None
-        _processes.on_first_process(self._claim)
+        self._unlock = contextlib.ExitStack()
+        _processes.on_first_process(self._lock)
         try:
             self._manager = self._ocp.CheckpointManager(self._folder, options=options)
         except BaseException:
-            self._release()
+            self._unlock.close()
             raise
 
-    def _claim(self) -> None:
-        self._lock = files.FolderLock("Checkpointer", self._folder)
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+    def _lock(self) -> None:
+        self._unlock.callback(files.FolderLock("Checkpointer", self._folder).release)
 
     def save(self, step: int, state: Any, *, config: Any = None) -> None:
         """Copies every array of a tree from its devices, and writes them while the caller continues.
@@ -140,7 +138,7 @@ class Checkpointer:
             self.wait()
         finally:
             self._manager.close()
-            self._release()
+            self._unlock.close()
 
     def __enter__(self) -> "Checkpointer":
         return self
@@ -157,25 +155,12 @@ class Checkpointer:
 
 def read(folder: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]]:
     """Reads the newest checkpoint of a folder, as `jaxenv.data.restore` describes it; also returns its index."""
-    while True:
-        step = _newest("restore", folder)
-        try:
-            return _read(step, like, partial)
-        except Exception:
-            # A running writer may have deleted it for a newer one meanwhile.
-            if step.exists():
-                raise
+    return _from_newest("restore", folder, lambda step: _read(step, like, partial))
 
 
 def index_of(owner: str, folder: pathlib.Path) -> dict[str, Any]:
-    """Returns the index of the newest checkpoint of a folder."""
-    while True:
-        step = _newest(owner, folder)
-        try:
-            return _read_index(owner, step)
-        except Exception:
-            if step.exists():
-                raise
+    """Returns the index of the newest checkpoint of a folder; its entry ``parts`` lists those of each array."""
+    return _from_newest(owner, folder, lambda step: _read_index(owner, step))
 
 
 def newest_step(folder: pathlib.Path) -> int | None:
@@ -199,26 +184,27 @@ def _orbax(owner: str) -> ModuleType:
     return orbax.checkpoint
 
 
-def _tensorstore(owner: str) -> ModuleType:
-    try:
-        import tensorstore  # a dependency of Orbax
-    except ImportError as missing:
-        raise source.missing(owner, missing, "orbax") from None
-    return tensorstore
-
-
 def _atomicity(ocp: ModuleType) -> Any:
     """Returns options that mark a complete checkpoint by a file written last, not by a renamed folder."""
     return ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE)
 
 
-def _newest(owner: str, folder: pathlib.Path) -> pathlib.Path:
+def _from_newest(owner: str, folder: pathlib.Path, reader: Callable[[pathlib.Path], T]) -> T:
+    """Returns what ``reader`` reads of the newest complete checkpoint."""
+    _orbax(owner)
     if (folder / _INDEX).is_dir():  # a checkpoint itself
-        return folder.absolute()
-    step = newest_step(folder)
-    if step is None:
-        raise ValueError(f"{owner}: {folder} holds no complete checkpoint of data.Checkpointer")
-    return folder.absolute() / str(step)
+        return reader(folder.absolute())
+    while True:
+        number = newest_step(folder)
+        if number is None:
+            raise ValueError(f"{owner}: {folder} holds no complete checkpoint of data.Checkpointer")
+        step = folder.absolute() / str(number)
+        try:
+            return reader(step)
+        except Exception:
+            # A running writer may have deleted it for a newer one meanwhile.
+            if step.exists():
+                raise
 
 
 def _read_index(owner: str, step: pathlib.Path) -> dict[str, Any]:
@@ -235,102 +221,74 @@ def _read_index(owner: str, step: pathlib.Path) -> dict[str, Any]:
 
 
 def _read(step: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any]]:
-    index = _read_index("restore", step)
+    import tensorstore  # a dependency of Orbax
+
+    index, context = _read_index("restore", step), tensorstore.Context()
+    base = {"driver": "file", "path": f"{step / _ARRAYS}/"}
+
+    def read(number: str, stored: Any) -> Callable[[Any], np.ndarray]:
+        spec = {"driver": "auto", "kvstore": {"driver": "ocdbt", "base": base, "path": f"{number}/"}}
+        opened = tensorstore.open(spec, context=context, read=True, dtype=stored.dtype, shape=stored.shape)
+        return _region_reader(opened.result(), index["parts"][number])
+
     numbered = _index.leaves_for(step, index, like, partial)
     targets, structure = tree.flatten(like)
-    arrays = _Arrays(step)
     leaves = []
     for (number, (name, _, _, key_impl)), x in zip(numbered, targets, strict=True):
+        stored = jax.eval_shape(jax.random.key_data, x) if is_key(x) else x
         try:
-            leaves.append(_leaf(arrays, str(number), index["parts"].get(str(number), []), key_impl, x))
+            # Orbax stores no arrays without elements.
+            reader = read(str(number), stored) if x.size else np.empty(stored.shape, stored.dtype).__getitem__
+            leaves.append(_leaf(reader, stored, key_impl, x))
         except (OSError, ValueError) as fault:
             reason = str(fault).partition(" [tensorstore_spec=")[0]
             raise ValueError(f"restore: {step} is damaged: leaf {name or 'one array'} {reason}") from None
     return structure.unflatten(leaves), index
 
 
-def _leaf(arrays: "_Arrays", number: str, parts: list[_Part], key_impl: str, like: Any) -> Any:
+def _leaf(reader: Callable[[Any], np.ndarray], stored: Any, key_impl: str, like: Any) -> Any:
     """Reads a leaf with the sharding and type of ``like``."""
-    stored = jax.eval_shape(jax.random.key_data, like) if is_key(like) else like
-    read = arrays.open(number, stored, parts)
+    everything = (slice(None),) * len(stored.shape)
     if _index.is_numpy(like):
-        return read((slice(None),) * len(stored.shape))
+        return reader(everything)
     sharding = getattr(like, "sharding", None)
     if sharding is None:
-        array = jax.device_put(read((slice(None),) * len(stored.shape)))
+        array = jax.device_put(reader(everything))
     else:
-        array = jax.make_array_from_callback(stored.shape, sharding, read)
+        array = jax.make_array_from_callback(stored.shape, sharding, reader)
     return jax.random.wrap_key_data(array, impl=key_impl) if is_key(like) else array
 
 
-class _Arrays:
-    """The arrays of a checkpoint. Any region of them can be read."""
+def _region_reader(store: Any, parts: list[_Part]) -> Callable[[Any], np.ndarray]:
+    """Returns a function that reads a region of an array, and raises a ``ValueError`` if a checksum differs."""
+    array = np.empty(store.shape, store.dtype.numpy_dtype)  # pages of parts that are never read take no memory
 
-    def __init__(self, step: pathlib.Path):
-        self._ts = _tensorstore("restore")
-        self._folder, self._context = step / _ARRAYS, self._ts.Context()
+    @functools.cache
+    def load(number: int) -> None:
+        crc32, bounds = parts[number]
+        place = tuple(slice(*along) for along in bounds)
+        array[place] = store[place].read().result()
+        if _crc32(array[place]) != crc32:
+            raise ValueError("has other values than were saved: their checksum differs")
 
-    def open(self, number: str, stored: Any, parts: list[_Part]) -> Callable[[Any], np.ndarray]:
-        """Returns a function that reads a region and raises a ``ValueError`` if a checksum differs."""
-        if not math.prod(stored.shape):  # nothing is stored of arrays without elements
-            return lambda region: np.zeros(stored.shape, stored.dtype)[region]
-        spec = {
-            "driver": "auto",
-            "kvstore": {
-                "driver": "ocdbt",
-                "base": {"driver": "file", "path": f"{self._folder}/"},
-                "path": f"{number}/",
-            },
-        }
-        store = self._ts.open(spec, context=self._context, read=True).result()
-        found = (store.dtype.numpy_dtype, tuple(store.shape))
-        if found != (stored.dtype, stored.shape):
-            raise ValueError(f"must be {stored.dtype}{list(stored.shape)}, got {found[0]}{list(found[1])}")
+    def read(region: tuple[slice, ...]) -> np.ndarray:
+        wanted = [range(size)[along] for size, along in zip(array.shape, region, strict=True)]
+        for number, (_, bounds) in enumerate(parts):
+            if all(w.start < stop and start < w.stop for w, (start, stop) in zip(wanted, bounds, strict=True)):
+                load(number)
+        return array[region]
 
-        @functools.lru_cache(maxsize=1)  # regions of several devices in one part are read in sequence
-        def read(number: int) -> np.ndarray:
-            crc32, bounds = parts[number]
-            part = store[tuple(slice(*along) for along in bounds)].read().result()
-            if _crc32(part) != crc32:
-                raise ValueError("has other values than were saved: their checksum differs")
-            return part
-
-        return functools.partial(_region, stored, [bounds for _, bounds in parts], read)
-
-
-def _region(
-    stored: Any, parts: list[list[list[int]]], read: Callable[[int], np.ndarray], region: tuple[slice, ...]
-) -> np.ndarray:
-    """Assembles a region of an array from its saved parts, which lie within these bounds."""
-    wanted = [range(size)[along] for size, along in zip(stored.shape, region, strict=True)]
-    array = np.empty([len(along) for along in wanted], stored.dtype)
-    missing = array.size
-    for number, bounds in enumerate(parts):
-        shared = [
-            range(max(along.start, start), min(along.stop, stop))
-            for along, (start, stop) in zip(wanted, bounds, strict=True)
-        ]
-        if not all(shared):
-            continue
-        to, of = (
-            tuple(slice(s.start - first, s.stop - first) for s, first in zip(shared, firsts, strict=True))
-            for firsts in ([along.start for along in wanted], [start for start, _ in bounds])
-        )
-        array[to] = read(number)[of]
-        missing -= math.prod(map(len, shared))
-    if missing:
-        raise ValueError(f"misses {missing} of {array.size} elements")
-    return array
+    return read
 
 
 def _parts(arrays: dict[str, Any]) -> dict[str, list[_Part]]:
     """Returns the parts of all arrays; the first process returns those of every process. All processes call it."""
-    local = {number: list(_local_parts(x)) for number, x in arrays.items()}
-    found = _processes.collected(local)
-    return {
-        number: [part for process in (found if _is_spread(x) else found[:1]) for part in process[number]]
-        for number, x in arrays.items()
-    }
+    found = _processes.collected({number: list(_local_parts(x)) for number, x in arrays.items()})
+
+    def writers(x: Any) -> list[Any]:
+        return found if isinstance(x, jax.Array) and not x.is_fully_addressable else found[:1]
+
+    return {number: [part for process in writers(x) for part in process[number]] for number, x in arrays.items()}
 
 
 def _local_parts(x: Any) -> Iterator[_Part]:
@@ -357,8 +315,3 @@ def _stored(x: Any) -> Any:
     x = jax.random.key_data(x) if is_key(x) else x
     alone = not isinstance(x, jax.Array) or (jax.process_count() > 1 and x.is_fully_addressable)
     return np.asarray(x) if alone else x
-
-
-def _is_spread(x: Any) -> bool:
-    """Returns whether a stored array lies on the devices of several processes."""
-    return isinstance(x, jax.Array) and not x.is_fully_addressable

@@ -267,7 +267,7 @@ class _Files:
     def check(self) -> None:
         """Raises a ``ValueError`` unless the run may start in the folder; all processes call it together."""
         _processes.on_first_process(self._check_unused)
-        self.checkpoints = _checkpoints.of_format(self.checkpoint_format, self.folder)
+        self.checkpoints = _checkpoints.Checkpoints(self.folder, self.checkpoint_format)
         self._check_run()
         _processes.on_first_process(lambda: None)  # no process makes files before all have checked
 

@@ -137,13 +137,13 @@ def rewrite(path, member, content):
 @pytest.mark.parametrize(
     ("content", "rule"),
     [
-        (npy(np.zeros(2, np.float32)), r"must be float32\[3\] in the file.* float32\[2\]"),
-        (npy(np.zeros(3, np.int32)), r"must be float32\[3\] in the file.* int32\[3\]"),
-        (npy(np.zeros((3, 1), np.float32)), r"must be float32\[3\] in the file.* float32\[3, 1\]"),
+        (npy(np.zeros(2, np.float32)), r"must be float32\[3\].* float32\[2\]"),
+        (npy(np.zeros(3, np.int32)), r"must be float32\[3\].* int32\[3\]"),
+        (npy(np.zeros((3, 1), np.float32)), r"must be float32\[3\].* float32\[3, 1\]"),
         (npy(np.zeros(3, np.float32))[:-1], r"cannot be read: "),
         (npy(np.zeros(3, np.float32)) + b"0", "holds more bytes"),
         (b"not an array", r"cannot be read: "),
-        (None, r"is missing"),
+        (None, r"cannot be read: .*1\.npy"),
     ],
     ids=["short", "other dtype", "other shape", "cut", "long", "no header", "missing"],
 )

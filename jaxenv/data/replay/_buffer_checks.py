@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import Range, check_array, check_kind, is_concrete
-from jaxenv.data.replay import _ring
+from jaxenv.data.replay.replay_state import row_types
 from jaxenv.rollout import Experience
 
 
@@ -34,7 +34,7 @@ def check_template(owner: str, rows: Experience, num_envs: int) -> None:
 
 def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes: int, capacity: int) -> None:
     """Raises a ``ValueError`` if structure, shapes or dtypes differ from the buffer's, or there are too many rows."""
-    row = _ring.row_types(buffer)
+    row = row_types(buffer)
     given, stored = (dict(tree.flatten_with_path(x)[0]) for x in (rows, row))
     if tree.structure(rows) != tree.structure(row):
         different = sorted(tree.path_name(path) for path in given.keys() ^ stored.keys())

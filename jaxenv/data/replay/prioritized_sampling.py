@@ -9,8 +9,8 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_integer, check_real, is_concrete
-from jaxenv.data.replay._span import Span
 from jaxenv.data.replay._sum_tree import SumTree, level_sizes
+from jaxenv.data.replay.replay_state import Span
 from jaxenv.data.replay.sampling import Draw, Sampling
 
 # The upper bound of a priority raised to the exponent. The sum of 2**31 such priorities fits float32.

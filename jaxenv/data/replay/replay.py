@@ -16,11 +16,17 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv._util.checks import check_bool, check_integer, check_kind, is_concrete
 from jaxenv.data._trajectory_checks import TrajectoryMode, check_fraction, single_stream
-from jaxenv.data.replay import _buffer_checks, _ring
-from jaxenv.data.replay._episode_index import EpisodeIndex
-from jaxenv.data.replay._span import Span
+from jaxenv.data.replay import _buffer_checks
 from jaxenv.data.replay.batch import Batch
-from jaxenv.data.replay.replay_state import ReplayState
+from jaxenv.data.replay.replay_state import (
+    EpisodeIndex,
+    ReplayState,
+    Span,
+    empty_ring,
+    read_rows,
+    write_lanes,
+    write_rows,
+)
 from jaxenv.data.replay.sampling import Sampling
 from jaxenv.data.replay.uniform_sampling import UniformSampling
 from jaxenv.data.transitions import Transitions, to_n_step_transitions, to_transitions
@@ -104,7 +110,7 @@ class Replay:
             )
         zero = jnp.zeros(() if self.aligned else self.num_envs, jnp.int32)
         state = ReplayState(
-            rows=_ring.empty(self.capacity, rows, self.pack_bits),
+            rows=empty_ring(self.capacity, rows, self.pack_bits),
             position=zero,
             origin=jnp.zeros_like(zero),
             episodes=EpisodeIndex.empty(self.capacity, self.num_envs) if self.index_episodes else (),
@@ -142,7 +148,7 @@ class Replay:
         slot = span.slot_of(position)
 
         def write(ring: Any, new: Any) -> Any:
-            return _ring.write(ring, new, slot[:, 0]) if self.aligned else _ring.write_lanes(ring, new, slot, lanes)
+            return write_rows(ring, new, slot[:, 0]) if self.aligned else write_lanes(ring, new, slot, lanes)
 
         if self.aligned:
             end = state.position + np.int32(num_rows)
@@ -308,7 +314,7 @@ class Replay:
         env_id, position = span.locate("Replay.get", env_id, position)
         if path == "timestep.env_id":
             return env_id
-        rows = _ring.read(ring, span.slot_of(position), env_id)
+        rows = read_rows(ring, span.slot_of(position), env_id)
         if path in ("", "timestep"):
             rows = tree.set_field(rows, "env_id" if path else "timestep.env_id", env_id)
         return rows
@@ -385,6 +391,6 @@ class Replay:
         # In jitted code, requested windows may not exist.
         row = jnp.clip(row, np.int32(0), jnp.maximum(span.end_of(env_id[:, None]) - 1, np.int32(0)))
         lane = jnp.broadcast_to(env_id[:, None], row.shape)
-        rows = _ring.read(state.rows, span.slot_of(row), lane)
+        rows = read_rows(state.rows, span.slot_of(row), lane)
         rows = dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=lane))
         return Batch(rows, env_id, position, weight)

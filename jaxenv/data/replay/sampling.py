@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import random
-from jaxenv.data.replay._span import Span
+from jaxenv.data.replay.replay_state import Span
 from jaxenv.tree import _export
 
 
