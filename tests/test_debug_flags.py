@@ -116,7 +116,7 @@ def measured(key):
     def update(sums, _, timestep):
         return metrics.update(sums, timestep)
 
-    end = rollout.fold_steps(env, policy, update, metrics.init(start[1]), *start, 4)
+    end = rollout.fold(env, policy, update, metrics.init(start[1]), *start, 9, until=lambda fold: fold.steps >= 4)
     return metrics.compute(metrics.totals(end.value)), jaxenv.evaluate(
         env, policy, jax.random.fold_in(key, 1)
     ).summary()

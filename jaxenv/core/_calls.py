@@ -11,8 +11,8 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv._util.programs import programs_of
-from jaxenv.core._checks.given import actions as _actions
-from jaxenv.core._checks.given import given as _checks
+from jaxenv.core._checks import actions as _actions
+from jaxenv.core._checks import given as _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core.starts import Place, Starts
 from jaxenv.core.timestep import TimeStep

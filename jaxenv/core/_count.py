@@ -60,9 +60,13 @@ class Count:
         low = self.low + other.low
         return Count(self.high + other.high + (low < self.low).astype(jnp.uint32), low)
 
-    def is_below(self, limit: jax.Array) -> jax.Array:
-        """Returns whether the count is below a uint32 ``limit``, bool in the count's shape."""
-        return (self.high == 0) & (self.low < limit)
+    def __ge__(self, number: Any) -> jax.Array:
+        """Returns whether the count is at least an integer below 2**32, bool in the count's shape."""
+        least = jnp.asarray(number)
+        if not jnp.issubdtype(least.dtype, jnp.integer):
+            raise TypeError(f"Count: a count is compared with an integer, got {number!r}")
+        # A wrapped negative number would be huge, and a loop until then would not end.
+        return (self.high > 0) | (self.low >= jnp.maximum(least, jnp.zeros_like(least)).astype(jnp.uint32))
 
     def is_zero(self) -> jax.Array:
         """Returns whether the count is 0, bool in the count's shape."""

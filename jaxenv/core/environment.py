@@ -17,8 +17,8 @@ from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import explains_keywords, missing_attribute
 from jaxenv.canvas import check_size
 from jaxenv.core import _calls, _shapes
-from jaxenv.core._checks.given import declared
-from jaxenv.core._checks.given import given as _checks
+from jaxenv.core._checks import declared
+from jaxenv.core._checks import given as _checks
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.facts import WithFacts
 from jaxenv.core.starts import Levels, Starts

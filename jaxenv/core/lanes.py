@@ -8,7 +8,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_arrays, check_mask, check_text
-from jaxenv.core._checks.given import given as _checks
+from jaxenv.core._checks import given as _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core.bases import BatchWrapper

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv.core import _calls
-from jaxenv.core._checks.given import given as _checks
+from jaxenv.core._checks import given as _checks
 from jaxenv.core._compiled import self_compiling
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.starts import Place, Starts

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
-from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.core.bases import has_batch_state
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts

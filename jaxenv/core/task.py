@@ -11,8 +11,8 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv.canvas import Canvas
-from jaxenv.core._checks.given import actions as _actions
-from jaxenv.core._checks.given import declared, returned
+from jaxenv.core._checks import actions as _actions
+from jaxenv.core._checks import declared, returned
 from jaxenv.core._declared import check_number, map_declared
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts, ResetStrategy

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
-from jaxenv.core._checks.given import declared
+from jaxenv.core._checks import declared
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Levels, Starts

@@ -1,5 +1,8 @@
 """Rollouts: run a policy in an environment for many steps, in one compiled loop."""
 
+import typing as _typing
+
+from jaxenv._util.names import explained as _explained
 from jaxenv.core._count import Count as Count
 from jaxenv.rollout._evaluate import Evaluation as Evaluation
 from jaxenv.rollout._evaluate import evaluate as evaluate
@@ -7,8 +10,6 @@ from jaxenv.rollout._film import Film as Film
 from jaxenv.rollout._film import film as film
 from jaxenv.rollout._fold import Fold as Fold
 from jaxenv.rollout._fold import fold as fold
-from jaxenv.rollout._fold import fold_episodes as fold_episodes
-from jaxenv.rollout._fold import fold_steps as fold_steps
 from jaxenv.rollout._iteration import steps_per_iteration as steps_per_iteration
 from jaxenv.rollout._policy import Policy as Policy
 from jaxenv.rollout._policy import PolicyStep as PolicyStep
@@ -29,3 +30,9 @@ from jaxenv.rollout.writers import CSV as CSV
 from jaxenv.rollout.writers import Table as Table
 from jaxenv.rollout.writers import TensorBoard as TensorBoard
 from jaxenv.rollout.writers import WandB as WandB
+
+if not _typing.TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _typing.Any:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(_explained(message, name, r"^use jaxenv\.rollout\."), name=name)

@@ -15,6 +15,7 @@ from jaxenv.core import _moments
 from jaxenv.core._checks.given import lane_numbers
 from jaxenv.core._sum import Sum
 from jaxenv.core.environment import Environment, check_environment
+from jaxenv.rollout._iteration import chosen, while_loop
 from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
 from jaxenv.rollout.metrics._sums import LARGEST
@@ -192,10 +193,10 @@ def evaluate(
     add = jax.vmap(lambda entries, i, x: entries.at[i].add(x, mode="drop"))
 
     def unfinished(carry: Any) -> Any:
-        *_, count, steps = carry
-        return jnp.any(count < quota) & (steps < bound)
+        *_, count, _ = carry
+        return jnp.any(count < quota)
 
-    def one_step(carry: Any) -> Any:
+    def one_step(carry: Any, _: Any) -> Any:
         *carry, record, total, count, steps = carry
         (state, timestep, memory), _ = loop.step(tuple(carry))
         moved, last = ~timestep.is_first(), timestep.is_last()
@@ -210,10 +211,12 @@ def evaluate(
             abnormal=put(record.abnormal, count, abnormal),
         )
         total = tree.where(last, none, total)
-        return state, timestep, memory, record, total, count + last.astype(jnp.int32), steps + 1
+        steps += 1
+        count = jnp.where(steps < bound, count + last.astype(jnp.int32), np.int32(quota))
+        return (state, timestep, memory, record, total, count, steps), None
 
     start = (state, timestep, loop.memory, record, none, count, np.int32(0))
-    record = jax.lax.while_loop(unfinished, one_step, start)[3]
+    record = while_loop(unfinished, one_step, start, chosen("evaluate", None, one_step, start, lanes))[3]
     record = jax.tree.map(lambda x: x.reshape(num_episodes, *x.shape[2:]), record)
     cut = ~record.finished
     if is_known_array(cut) and cut.is_fully_addressable and (number := np.count_nonzero(cut)):

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
-from jaxenv._util.checks import check_callable, check_integer
+from jaxenv._util.checks import check_callable, check_integer, is_integer
 
 # Few steps fuse into few kernels; from here on the arithmetic of a step takes longer than its launches.
 _MOST_LANES = 131_072
@@ -16,16 +16,17 @@ _STEPS = 4
 def steps_per_iteration(
     step: Callable[[Any, Any], Any], carry: Any, num_envs: int, *, platform: str | None = None
 ) -> int:
-    """Returns the ``unroll`` that `jaxenv.unroll` and `jaxenv.rollout.fold` choose for a ``jax.lax.scan`` of steps.
+    """Returns the steps that `jaxenv.unroll`, `fold` and `evaluate` take in one iteration of their loop.
 
-    On a GPU, up to 131,072 lanes, it is 4: the launches of a step take longer than its arithmetic. It is 1 elsewhere,
-    and where a step has loops inside, such as the contacts of Box2D: these take long to compile.
+    It is the ``unroll`` of ``jax.lax.scan``. On a GPU, up to 131,072 lanes, it is 4: the launches of a step take longer
+    than its arithmetic. It is 1 elsewhere, and where a step has loops inside, such as the contacts of Box2D: these take
+    long to compile.
 
     Args:
         step: the body of the scan, ``step(carry, None)``; on a GPU it is traced once more.
         carry: the initial carry, arrays or their shapes.
         num_envs: the number of lanes.
-        platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; by default the platform of JAX's default device.
+        platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; by default that of ``jax.default_backend()``.
 
     Raises:
         ValueError: if ``platform`` is another one, or ``num_envs`` is not an integer of at least 1.
@@ -36,21 +37,34 @@ def steps_per_iteration(
     owner = "steps_per_iteration"
     check_callable(owner, "step", step, "(carry, None)")
     check_integer(owner, "num_envs", num_envs, 1)
-    platform = jax.default_backend() if platform is None else platform
-    if platform not in ("cpu", "gpu", "tpu"):
+    if platform not in (None, "cpu", "gpu", "tpu"):
         raise ValueError(f"{owner}: platform must be 'cpu', 'gpu' or 'tpu', got {platform!r}")
-    if platform != "gpu" or num_envs > _MOST_LANES:
+    if (platform or jax.default_backend()) != "gpu" or num_envs > _MOST_LANES:
         return 1
     return 1 if _has_loop(jax.make_jaxpr(lambda carry: step(carry, None))(carry).jaxpr) else _STEPS
 
 
 def chosen(owner: str, number: int | None, step: Callable[[Any, Any], Any], carry: Any, num_envs: int) -> int:
     """Returns the user's number of steps in an iteration, or what `steps_per_iteration` chooses for ``None``."""
-    if number is not None:
-        check_integer(owner, "steps_per_iteration", number, 1)
-        return number
-    # Another backend, such as METAL, has no choice of its own.
-    return steps_per_iteration(step, carry, num_envs) if jax.default_backend() == "gpu" else 1
+    if number is None:  # exported for any number of lanes, `num_envs` is a symbol
+        return steps_per_iteration(step, carry, num_envs) if is_integer(num_envs) else 1
+    check_integer(owner, "steps_per_iteration", number, 1)
+    return number
+
+
+def while_loop(
+    unfinished: Callable[[Any], jax.Array], step: Callable[[Any, Any], Any], carry: Any, num_steps: int
+) -> Any:
+    """Acts as ``jax.lax.while_loop`` over ``step(carry, None)``, with ``num_steps`` steps in an iteration.
+
+    A GPU asks the host after every iteration. Steps after ``unfinished`` has become false must change nothing that the
+    caller reads.
+    """
+
+    def body(carry: Any) -> Any:
+        return step(carry, None)[0] if num_steps == 1 else jax.lax.scan(step, carry, length=num_steps, unroll=True)[0]
+
+    return jax.lax.while_loop(unfinished, body, carry)
 
 
 def _has_loop(jaxpr: jex.Jaxpr) -> bool:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.core._checks.given import given as _checks
+from jaxenv.core._checks import given as _checks
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import KeyWords, Stream

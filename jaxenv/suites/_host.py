@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
-from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Starts

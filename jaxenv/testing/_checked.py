@@ -12,8 +12,8 @@ from jax.experimental import checkify
 
 from jaxenv import specs, tree
 from jaxenv._util.programs import jitted
-from jaxenv.core._checks.given import actions as _actions
-from jaxenv.core._checks.given import given as _checks
+from jaxenv.core._checks import actions as _actions
+from jaxenv.core._checks import given as _checks
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.levels import given_places

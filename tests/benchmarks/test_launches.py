@@ -187,6 +187,15 @@ def test_the_command_counts_for_this_machine_and_adds_to_its_file(tmp_path, caps
     assert capsys.readouterr().out.count("CartPole-v1") == 2
 
 
+def test_the_side_of_our_loops_takes_the_steps_that_are_chosen_for_the_target(monkeypatch):
+    monkeypatch.setitem(launches.PLATFORMS, "local", "gpu")  # the counts are those of this machine
+    for store in (False, True):
+        found = launches.compiled("local", "default", "CartPole-v1", 8, store)
+        assert found["steps_per_iteration"] == 4
+        assert found["launches"] * 4 == int(found["launches"] * 4) > 0
+    assert launches.compiled("local", "jaxenv", "CartPole-v1", 8, False)["steps_per_iteration"] == 1
+
+
 def test_what_does_not_compile_in_time_is_a_row_with_an_error():
     (row,) = launches.rows("local", ["CartPole-v1"], [8], store=False, gymnax=False, seconds=0)
     assert row["contestants"] == {"jaxenv": {"error": "stopped after 0 s"}}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxenv import make, specs
-from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.specs import Array, Bounded
 from tests.rows import unrolled
 

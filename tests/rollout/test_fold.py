@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.rollout import Metrics, PolicyStep, fold, fold_episodes, fold_steps, random_policy, to_host, unroll
+import jaxenv
+from jaxenv.rollout import Count, Metrics, PolicyStep, fold, random_policy, to_host, unroll
 from jaxenv.testing import Counting, count_to_two
 from jaxenv.wrappers import AutoReset, TimeLimit
 
@@ -32,10 +33,12 @@ def record(value, row, timestep):
     return seen, followed.at[index].set(timestep.observation[0]), index + 1
 
 
-def recorded(fold_fn, env, number):
+def recorded(env, num_steps, until=None):
     value = SEEN, SEEN, np.int32(0)
     return jax.device_get(
-        jax.jit(lambda key: fold_fn(env, always_one, record, value, *env.reset(key), number))(jax.random.key(0))
+        jax.jit(lambda key: fold(env, always_one, record, value, *env.reset(key), num_steps, until=until))(
+            jax.random.key(0)
+        )
     )
 
 
@@ -43,7 +46,7 @@ def recorded(fold_fn, env, number):
 
 
 def test_five_steps_of_a_mock_with_two_step_episodes_show_eight_observations_and_two_episodes():
-    found = recorded(fold_steps, AutoReset(count_to_two()), 5)
+    found = recorded(AutoReset(count_to_two()), 99, lambda fold: fold.steps >= 5)
     seen, followed, rows = found.value
     # Observations 0 1 2 | 0 1 2 | 0, and the one that the next fold starts with.
     assert [*seen[:rows], *found.timestep.observation] == [0, 1, 2, 0, 1, 2, 0, 1]
@@ -53,14 +56,14 @@ def test_five_steps_of_a_mock_with_two_step_episodes_show_eight_observations_and
 
 @pytest.mark.parametrize("task", [count_to_two(), TimeLimit(Counting(np.array([9])), 2)], ids=["ends", "is cut"])
 def test_a_fold_over_two_episodes_stops_at_the_second_last_row(task):
-    found = recorded(functools.partial(fold_episodes, max_steps=9), AutoReset(task), 2)
+    found = recorded(AutoReset(task), 99, lambda fold: fold.episodes >= 2)
     seen, _, rows = found.value
     assert [*seen[:rows], *found.timestep.observation] == [0, 1, 2, 0, 1, 2]
     assert (int(found.steps), int(found.episodes)) == (4, 2)
 
 
 def test_fold_counts_restarts_as_rows_but_not_as_steps():
-    found = recorded(fold, AutoReset(count_to_two()), 7)
+    found = recorded(AutoReset(count_to_two()), 7)
     seen, _, rows = found.value
     assert seen[:rows].tolist() == [0, 1, 2, 0, 1, 2, 0]
     assert (int(found.rows), int(found.steps), int(found.episodes)) == (7, 5, 2)
@@ -115,9 +118,9 @@ def test_two_folds_see_the_rows_of_one_unroll_and_end_in_the_same_state(mode):
 # --- when they stop --------------------------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames=("fold_fn", "mode"))
-def counted(fold_fn, mode, number):
-    """The number is traced, so all cases share one compilation."""
+@functools.partial(jax.jit, static_argnames=("count", "mode", "steps_per_iteration"))
+def counted(count, mode, number, steps_per_iteration=None):
+    """Folds until a count reaches a number; it is traced, so all cases share one compilation."""
     env, metrics = counting(mode), Metrics()
     start = env.reset(jax.random.key(0))
     update = (lambda sums, row, timestep: metrics.update(sums, timestep)), (lambda rows, row, timestep: rows + 1)
@@ -125,14 +128,16 @@ def counted(fold_fn, mode, number):
     def several(values, row, timestep):
         return tuple(fn(value, row, timestep) for fn, value in zip(update, values, strict=True))
 
-    found = fold_fn(env, always_one, several, (metrics.init(start[1]), 0), *start, number)
+    until = lambda fold: getattr(fold, count) >= number  # noqa: E731
+    value, options = (metrics.init(start[1]), 0), {"steps_per_iteration": steps_per_iteration}
+    found = fold(env, always_one, several, value, *start, 99, until=until, **options)
     return found, metrics.compute(metrics.totals(found.value[0]))
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("number", [0, 1, 7, 20])
 def test_steps_are_summed_over_lanes_and_exceed_the_number_by_less_than_the_lanes(mode, number):
-    found, metrics = jax.device_get(counted(fold_steps, mode, np.int32(number)))
+    found, metrics = jax.device_get(counted("steps", mode, np.int32(number)))
     assert number <= int(found.steps) < number + 3
     assert to_host(metrics)["steps"] == int(found.steps)
     assert to_host(metrics)["episodes"] == int(found.episodes)
@@ -143,38 +148,42 @@ def test_steps_are_summed_over_lanes_and_exceed_the_number_by_less_than_the_lane
 def test_episodes_are_counted_at_their_last_rows(mode):
     # Episodes of lanes 0, 1, 2 are 2, 3 / 3, 1 / 4, 2 steps long. The third LAST row is the 4th step of lane 2 or the
     # 4th of lane 1: they are row 4 and, because a FIRST row precedes the latter in next_step mode, row 5.
-    found, metrics = jax.device_get(counted(fold_episodes, mode, np.int32(3)))
+    found, metrics = jax.device_get(counted("episodes", mode, np.int32(3)))
     assert int(found.rows) == 4
     assert int(found.episodes) == to_host(metrics)["episodes"] == (4 if mode == "same_step" else 3)
 
 
-def test_fold_episodes_favours_short_episodes():
+@pytest.mark.parametrize("number", [0, 7, 8, 14])  # 0, 3, 3 and 5 rows
+def test_several_steps_in_an_iteration_stop_at_the_same_row(number):
+    expected = counted("steps", "same_step", np.int32(number))
+    chex.assert_trees_all_equal(expected, counted("steps", "same_step", np.int32(number), steps_per_iteration=4))
+
+
+@pytest.mark.parametrize("steps_per_iteration", [1, 4])
+def test_a_fold_ends_after_its_steps_if_nothing_stops_it(steps_per_iteration):
+    env = AutoReset(Counting(np.array([0]), num_envs=2))
+    until, options = lambda fold: fold.episodes >= 1, {"steps_per_iteration": steps_per_iteration}
+    found = fold(env, always_one, lambda v, *_: v + 1, 0, *env.reset(jax.random.key(0)), 5, until=until, **options)
+    assert (int(found.rows), int(found.value), int(found.steps), int(found.episodes)) == (5, 5, 10, 0)
+
+
+def test_a_fold_can_stop_by_its_value():
+    found = recorded(AutoReset(count_to_two()), 99, lambda fold: fold.value[2] == 3)
+    assert found.value[0][:4].tolist() == [0, 1, 2, -1]
+
+
+def test_a_number_of_episodes_favours_short_ones():
     env = AutoReset(Counting(np.array([[1], [9]]), num_envs=2), "same_step")
-    found = jax.jit(lambda key: fold_episodes(env, always_one, lambda v, *_: v, 0, *env.reset(key), 10))(
+    until = lambda fold: fold.episodes >= 10  # noqa: E731
+    found = jax.jit(lambda key: fold(env, always_one, lambda v, *_: v, 0, *env.reset(key), 99, until=until))(
         jax.random.key(0)
     )
     assert int(found.steps) / int(found.episodes) < 2  # five of each length would average 5
 
 
-def test_fold_episodes_stops_after_a_number_of_steps_if_episodes_do_not_end():
-    env = AutoReset(Counting(np.array([0]), num_envs=2))
-    start = env.reset(jax.random.key(0))
-    found = fold_episodes(env, always_one, lambda v, *_: v, 0, *start, 1, max_steps=5)
-    assert (int(found.steps), int(found.episodes)) == (6, 0)
-    found = fold_episodes(AutoReset(count_to_two()), always_one, lambda v, *_: v, 0, *mock_start(), 2, max_steps=100)
-    assert (int(found.steps), int(found.episodes)) == (4, 2)
-    with pytest.raises(ValueError, match=r"fold_episodes: max_steps .*got -1"):
-        fold_episodes(env, always_one, lambda v, *_: v, 0, *start, 1, max_steps=-1)
-
-
-def mock_start():
-    return AutoReset(count_to_two()).reset(jax.random.key(0))
-
-
-@pytest.mark.parametrize("fold_fn", [fold_steps, fold_episodes])
-def test_a_negative_traced_number_stops_at_once(fold_fn):
-    mode = "next_step" if fold_fn is fold_episodes else "same_step"
-    found, _ = jax.device_get(counted(fold_fn, mode, np.int32(-1)))
+@pytest.mark.parametrize("count", ["steps", "episodes"])
+def test_a_negative_traced_number_stops_at_once(count):
+    found, _ = jax.device_get(counted(count, "same_step", np.int32(-1)))
     assert int(found.rows) == 0
 
 
@@ -213,8 +222,8 @@ def test_a_fold_can_be_differentiated():
 
 def test_a_fold_keeps_no_trajectory():
     env = counting()
-    run = jax.jit(lambda key, n: fold_steps(env, random_policy(env), lambda v, *_: v, 0, *env.reset(key), n))
-    shapes = {x.shape for x in jax.tree.leaves(jax.eval_shape(run, jax.random.key(0), np.int32(10**6)))}
+    run = jax.jit(lambda key: fold(env, random_policy(env), lambda v, *_: v, 0, *env.reset(key), 10**6))
+    shapes = {x.shape for x in jax.tree.leaves(jax.eval_shape(run, jax.random.key(0)))}
     assert shapes == {(), (3,)}
 
 
@@ -222,26 +231,36 @@ def test_a_fold_keeps_no_trajectory():
 
 
 @pytest.mark.parametrize(
-    ("fold_fn", "changes", "message"),
+    ("changes", "message"),
     [
-        (fold, {"number": -1}, r"fold: num_steps .*got -1"),
-        (fold_steps, {"number": -1}, r"fold_steps: num_steps .*got -1"),
-        (fold_steps, {"number": jnp.int32(-3)}, r"fold_steps: num_steps .*got -3"),
-        (fold_steps, {"number": 2**31}, r"fold_steps: num_steps .*got 2147483648"),
-        (fold, {"number": 3.0}, r"fold: num_steps .*got 3.0"),
-        (fold_episodes, {"number": 1.5}, r"fold_episodes: num_episodes .*got 1.5"),
-        (fold_episodes, {"number": np.array([1, 2])}, r"num_episodes .*got array\(\[1, 2\]\)"),
-        (fold, {"fn": lambda v, *_: (v, v)}, r"must keep the.*got a tuple"),
-        (fold_steps, {"fn": lambda v, row, t: t.reward[0]}, r"keep the value's type int32\[\], got float32\[\]"),
-        (fold, {"fn": lambda v, row, t: {"a": v["a"], "b": t.reward}, "value": {"a": 0, "b": np.float32(0)}},
+        ({"number": -1}, r"fold: num_steps .*got -1"),
+        ({"number": 3.0}, r"fold: num_steps .*got 3.0"),
+        ({"steps_per_iteration": 0}, r"fold: steps_per_iteration .*got 0"),
+        ({"fn": lambda v, *_: (v, v)}, r"must keep the.*got a tuple"),
+        ({"fn": lambda v, row, t: t.reward[0]}, r"keep the value's type int32\[\], got float32\[\]"),
+        ({"fn": lambda v, row, t: {"a": v["a"], "b": t.reward}, "value": {"a": 0, "b": np.float32(0)}},
          r"type float32\[\] of b, got float32\[3\]"),
-        (fold, {"memory": MEMORY}, "fold: memory needs initial_memory"),
+        ({"memory": MEMORY}, "fold: memory needs initial_memory"),
+        ({"until": 100}, "fold: until must be .*got 100"),
+        ({"until": lambda fold: fold.rows}, r"fold: until must return one bool, got .*int32\[\]"),
+        ({"until": lambda fold: fold.timestep.is_last()}, r"fold: until must return one bool, got .*bool\[3\]"),
     ],
 )  # fmt: skip
-def test_wrong_arguments_are_refused_at_trace_time(fold_fn, changes, message):
+def test_wrong_arguments_are_refused_at_trace_time(changes, message):
     env = counting()
     value, number, fn = changes.pop("value", 0), changes.pop("number", 3), changes.pop("fn", lambda v, *_: v)
     with pytest.raises(ValueError, match=message):
         jax.eval_shape(
-            lambda key: fold_fn(env, always_one, fn, value, *env.reset(key), number, **changes), jax.random.key(0)
+            lambda key: fold(env, always_one, fn, value, *env.reset(key), number, **changes), jax.random.key(0)
         )
+
+
+def test_a_count_is_compared_with_integers_only():
+    with pytest.raises(TypeError, match=r"Count: .*got 2\.5"):
+        _ = Count.zeros() >= 2.5
+
+
+@pytest.mark.parametrize("name", ["fold_steps", "fold_episodes"])
+def test_a_former_fold_is_answered_with_its_successor(name):
+    with pytest.raises(AttributeError, match=rf"'{name}': use jaxenv.rollout.fold\(.*until=.*{name[5:]} >= n"):
+        getattr(jaxenv.rollout, name)

@@ -1,11 +1,16 @@
 """The number of steps in an iteration, by platform, lanes and step."""
 
+import chex
 import jax
+import jax.export
+import numpy as np
 import pytest
 
 import jaxenv
 from jaxenv.rollout import Metrics, policy_stream, random_policy, steps_per_iteration
 from jaxenv.rollout.chunked_rollout import _Program
+from jaxenv.testing import Counting
+from jaxenv.wrappers import AutoReset
 
 
 def plain(x, _):
@@ -63,6 +68,14 @@ def fold(env, policy, start, **options):
     return jaxenv.rollout.fold(env, policy, rewards, 0.0, *start, 13, **options)
 
 
+def fold_until(env, policy, start, **options):
+    return fold(env, policy, start, until=lambda fold: fold.episodes >= 9, **options)
+
+
+def evaluate(env, policy, start):
+    return jaxenv.evaluate(env, policy, jax.random.key(0), max_steps=13)
+
+
 def chunks(env, policy, start):
     program = _Program(policy, Metrics(), None)
     return program.advance(env, (), program.start(env, (), jax.random.key(0), None), num_steps=13)
@@ -77,6 +90,11 @@ def chunks(env, policy, start):
         (fold, "gpu", {}, 4),
         (fold, "cpu", {}, 1),
         (fold, "gpu", {"steps_per_iteration": 3}, 3),
+        (fold_until, "gpu", {}, 4),
+        (fold_until, "cpu", {}, 1),
+        (fold_until, "gpu", {"steps_per_iteration": 3}, 3),
+        (evaluate, "gpu", {}, 4),
+        (evaluate, "cpu", {}, 1),
         (chunks, "gpu", {}, 4),
         (chunks, "cpu", {}, 1),
     ],
@@ -89,4 +107,26 @@ def test_loops_take_the_steps_that_are_chosen_unless_the_user_gives_them(
     monkeypatch.setattr(jax, "default_backend", lambda: platform)
     jaxpr = jax.make_jaxpr(lambda start: loop(env, policy, start, **options))(start)
     found = set(unrolls(jaxpr.jaxpr)) - {8}  # of metrics over the rows of a chunk
-    assert max(found) == expected
+    assert max(found, default=1) == expected
+
+
+@pytest.mark.parametrize("max_steps", [1, 13, 14, 16])  # 13 and 14 end inside an iteration of four steps
+def test_an_evaluation_with_several_steps_in_an_iteration_plays_the_same_episodes(max_steps, monkeypatch):
+    env = AutoReset(Counting(np.array([[2, 3], [4, 6], [7, 7]]), num_envs=3))
+    still = lambda timestep, stream: jax.numpy.zeros_like(timestep.step_type)  # noqa: E731
+    play = lambda key: jaxenv.evaluate(env, still, key, 9, max_steps=max_steps)  # noqa: E731
+    expected = jax.jit(play)(jax.random.key(0))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    found = jax.jit(lambda key: play(key))(jax.random.key(0))
+    chex.assert_trees_all_equal(expected, found)
+    assert found.finished.sum() < 9
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+@pytest.mark.parametrize("loop", [unroll, fold])
+def test_a_loop_is_exported_for_any_number_of_lanes(loop, platform, monkeypatch):
+    env = jaxenv.make("CartPole-v1", num_envs=3)
+    keys = jax.ShapeDtypeStruct(jax.export.symbolic_shape("lanes"), jax.random.key(0).dtype)
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    play = jax.jit(lambda start: loop(env, random_policy(env), start))
+    assert jax.export.export(play)(jax.eval_shape(env.reset, keys)).platforms == ("cpu",)

@@ -5,7 +5,7 @@ import dataclasses
 from typing import ClassVar
 
 from jaxenv import specs
-from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep

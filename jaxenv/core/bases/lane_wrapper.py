@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from jaxenv import specs, tree
 from jaxenv._util import xla
-from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.core._checks.returned import check_leading
 from jaxenv.core.bases.ownership import check_owned
 from jaxenv.core.bases.prev_action import num_lanes, with_prev_action

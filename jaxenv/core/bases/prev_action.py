@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.tree import Tree

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core._checks.given import actions as _actions
+from jaxenv.core._checks import actions as _actions
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep

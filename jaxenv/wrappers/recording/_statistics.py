@@ -3,7 +3,7 @@
 import jax
 
 from jaxenv.core import BatchWrapper, Environment, check_environment, layers
-from jaxenv.core._checks.given import given as _checks
+from jaxenv.core._checks import given as _checks
 from jaxenv.tree import Tree
 
 
