@@ -16,7 +16,7 @@ PARTS = {
     "launches": "launches and bytes of a step as compiled for an H100 or a TPU v5e, compared with gymnax",
     "updates": "launches and bytes of one update of every learner, compiled likewise",
     "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
-    "device": "the first minutes on an accelerator: agreement with the CPU, its limits, steps per second, PPO",
+    "device": "the first minutes on an accelerator: loops with nothing set, PPO, pictures, curricula, agreement",
     "devices": "lanes sharded over simulated devices: rollouts and PPO, compared with one device",
     "model": "a paper model of rollouts and PPO on 1 to 1024 accelerators, from the compiled programs",
     "seeds": "several seeds under vmap, compared with the same number of lanes in one batch",
