@@ -1,5 +1,6 @@
 """Runs one part of the benchmarks: ``jaxenv bench PART [options]``. See README.md."""
 
+import argparse
 import importlib
 import sys
 import types
@@ -7,16 +8,17 @@ from collections.abc import Sequence
 
 import jax
 
+from benchmarks import command
 from jaxenv._util.names import did_you_mean
 
 PARTS = {
     "throughput": "environment steps per second, compared with the peers",
     "scaling": "time and memory over the number of lanes, compared with the peers, as a table and a plot",
-    "compile": "compile time of a rollout, compared with gymnax",
+    "compiling": "CPU seconds to trace, lower and compile rollouts and learners, compared with the peers",
     "launches": "launches and bytes of a step as compiled for an H100 or a TPU v5e, compared with gymnax",
     "updates": "launches and bytes of one update of every learner, compiled likewise",
     "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
-    "device": "the first minutes on an accelerator: agreement with the CPU, its limits, steps per second, PPO",
+    "device": "the first minutes on an accelerator: loops with nothing set, PPO, pictures, curricula, agreement",
     "devices": "lanes sharded over simulated devices: rollouts and PPO, compared with one device",
     "model": "a paper model of rollouts and PPO on 1 to 1024 accelerators, from the compiled programs",
     "seeds": "several seeds under vmap, compared with the same number of lanes in one batch",
@@ -43,8 +45,6 @@ PARTS = {
     " agents, suites and libraries, into files",
     "compare": "two result files: reports what became slower",
 }
-# Parts whose module has a different name: `compile` is a built-in function.
-_MODULES = {"compile": "compiling"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def module_of(part: str) -> types.ModuleType:
     """Imports the module of a part."""
-    return importlib.import_module(f"benchmarks.{_MODULES.get(part, part)}")
+    return importlib.import_module(f"benchmarks.{part}")
+
+
+def parse(part: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parses the options of a part; an invalid one ends the program with status 2 and a one-line message."""
+    module = module_of(part)
+    return module.parse(arguments) if hasattr(module, "parse") else command.parse(part, module, arguments)
 
 
 def run_part(part: str, arguments: Sequence[str]) -> int:
@@ -75,7 +81,7 @@ def run_part(part: str, arguments: Sequence[str]) -> int:
     cached = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     try:
-        return module.main(arguments)
+        return module.main(arguments) if hasattr(module, "main") else command.run(part, module, arguments)
     finally:
         jax.config.update("jax_enable_compilation_cache", cached)
 

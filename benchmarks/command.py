@@ -3,11 +3,14 @@
 import argparse
 import json
 import pathlib
+import sys
+import types
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 import jaxenv
 from benchmarks import measure
+from benchmarks.measure import Unavailable
 from jaxenv.core.registry import SUITES
 
 
@@ -35,6 +38,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
+
+    def add_ids(
+        self, ids: Sequence[str] | None, type: Callable[[str], str] | None = None, help: str = "ids to run"
+    ) -> None:
+        """Adds ``--ids`` with this default."""
+        default = None if ids is None else list(ids)
+        self.add_argument("--ids", nargs="+", type=type or id, default=default, metavar="ID", help=help)
+
+    def add_peers(self, peers: Sequence[str], default: Sequence[str]) -> None:
+        """Adds ``--peers``."""
+        help = "peers, or nothing for jaxenv alone"
+        self.add_argument("--peers", nargs="*", choices=list(peers), default=list(default), help=help)
 
     def add_sizes(
         self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5, steps: str = "steps of each lane"
@@ -159,6 +174,50 @@ def png_file(text: str) -> pathlib.Path:
     if path.suffix != ".png":
         raise argparse.ArgumentTypeError(f"must end with .png, got {text!r}")
     return path
+
+
+def run(part: str, module: types.ModuleType, arguments: Sequence[str]) -> int:
+    """Runs a part and returns its exit status.
+
+    A part is a module with ``options(parser)``, which adds its options; ``rows(args)``, which yields the rows of the
+    result file; and ``report(rows, args)``, which formats them. It may have ``check(parser, args)``, which refuses
+    combinations of options, and ``NAMES``, the entries by which ``--update`` finds a row. The file is written after
+    every row, so a part that is stopped keeps what it has measured.
+    """
+    args = parse(part, module, arguments)
+    names, rows = getattr(module, "NAMES", ()), []
+    old = json.loads(args.json.read_text())["rows"] if getattr(args, "update", False) and args.json.is_file() else []
+    given = {k: v for k, v in vars(args).items() if k not in ("json", "update") and not isinstance(v, pathlib.Path)}
+    try:
+        for row in module.rows(args):
+            rows = [*rows, row]
+            print(_named(row), file=sys.stderr)
+            new = [_names(row, names) for row in rows]
+            shown = [*rows, *(row for row in old if _names(row, names) not in new)]
+            shown = sorted(shown, key=lambda row: _names(row, names)) if old else rows
+            if args.json is not None:
+                content = {"benchmark": part, "record": measure.record(), "settings": given, "rows": shown}
+                measure.write_json(args.json, content)
+    except Unavailable as error:
+        print(f"jaxenv bench {part}: {error}", file=sys.stderr)
+        return 1
+    print(module.report(shown, args) if rows else "nothing to run")
+    return 0
+
+
+def parse(part: str, module: types.ModuleType, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parses the options of a part; an invalid one ends the program with status 2 and a one-line message."""
+    parser = Parser(part, module.__doc__ or "")
+    module.options(parser)
+    args = parser.parse_args(arguments)
+    if hasattr(module, "check"):
+        module.check(parser, args)
+    return args
+
+
+def _named(row: dict[str, Any]) -> str:
+    """Names a row in one line."""
+    return "  ".join(f"{k} {v}" for k, v in row.items() if isinstance(v, str | int) and not isinstance(v, bool))
 
 
 def finish(

@@ -20,7 +20,8 @@ HIGHER_IS_BETTER = {
     "rows_per_second": True,
     "words_per_second": True,
     "frames_per_second": True,
-    "compile_seconds": False,
+    "total": False,
+    "lines": False,
     "microseconds_per_call": False,
     "milliseconds_per_call": False,
     "bytes_per_lane": False,
@@ -29,14 +30,23 @@ HIGHER_IS_BETTER = {
 }
 # Every contestant that is not this library, up to a comma ("gymnasium, vector").
 OTHERS = frozenset(
-    {*PEERS, *SUITES, "C", "jax.random threefry", "jax.random rbg", "same state", "same state and row"}
+    {
+        *PEERS,
+        *SUITES,
+        "C",
+        "jaxmarl",
+        "jaxued",
+        "reference",
+        "jax.random threefry",
+        "jax.random rbg",
+        "same state",
+        "same state and row",
+    }
     | {"flashbax", "flashbax items", "rlax", "purejaxrl", "gxm", "craftax", "broadcast", "product"}
     | {"Philox-4x32-7", "Philox-4x32-10", "Threefry-2x32-20"}
 )
 # Numbers of a row that are measured; all others are settings.
-MEASURED = frozenset(
-    {"cached_seconds", "observation_bytes_per_second", "of_broadcast", "rows_compared", "largest_difference"}
-)
+MEASURED = frozenset({"observation_bytes_per_second", "of_broadcast", "rows_compared", "largest_difference"})
 
 
 class Change(NamedTuple):
@@ -66,14 +76,13 @@ def changes(old: dict[str, Any], new: dict[str, Any], relative_to: str | None = 
 
 
 def _metrics(content: dict[str, Any], relative_to: str | None) -> Iterator[tuple[tuple[str, str, str], float]]:
-    # The other parts compile only once, which is too noisy to compare.
-    measured = [m for m in HIGHER_IS_BETTER if m != "compile_seconds" or content["benchmark"] == "compile"]
+    # `compile_seconds` of other parts are of one compilation, which is too noisy to compare.
     for row in content["rows"]:
         named = ((k, v) for k, v in row.items() if isinstance(v, str | int | float) and k not in MEASURED)
         settings = " ".join(f"{k}={v}" for k, v in named)
         reference = row["contestants"].get(relative_to, {}) if relative_to else {}
         for name, values in row["contestants"].items():
-            for metric in measured:
+            for metric in HIGHER_IS_BETTER:
                 value, unit = values.get(metric), reference.get(metric) if relative_to else 1.0
                 if value and unit:
                     yield (settings, name, metric), value / unit

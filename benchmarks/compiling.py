@@ -1,114 +1,165 @@
-"""Compile time of a rollout for each id, tracing included, compared with gymnax.
+"""CPU seconds to trace, lower and compile: a rollout of each id and a run of each learner, compared with the peers.
 
-*Cached* is the time with JAX's persistent compilation cache, in a process that finds the program there.
+CPU seconds of the whole process depend less on other programs than wall time does. A reference program that no change
+of this library touches is compiled before every row; divide by it to compare two machines or two days. The lines of
+StableHLO, the text that XLA compiles, are exact.
 """
 
 import argparse
-import contextlib
+import itertools
+import pathlib
 import statistics
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-from jax.experimental.compilation_cache import compilation_cache
+import jax.numpy as jnp
 
 import jaxenv
-from benchmarks import command, measure, peers
+from benchmarks import agents, command, levels, measure, peers, ppo, updates
+from benchmarks.measure import Unavailable
 from benchmarks.ours import rollout_of_id
-from benchmarks.peers import Unavailable
+from jaxenv._util.library import default_types
 
-SIDES = {"jaxenv": rollout_of_id, "gymnax": peers.gymnax}
+STAGES = ("trace", "lower", "compile")
+LANES, STEPS = 2048, 100
+NAMES = ("what", "id")
+# Learners with a peer of the same settings -> their id and the programs of both sides, made from the options.
+_PEERS: dict[str, tuple[str, dict[str, Callable[[argparse.Namespace], Callable]]]] = {
+    "ppo of purejaxrl": (
+        "CartPole-v1",
+        {
+            "jaxenv": lambda _: ppo.ours("CartPole-v1", 64, 10**6),
+            "purejaxrl": lambda _: ppo.theirs("CartPole-v1", 64, 10**6),
+        },
+    ),
+    "an update of robust PLR": (
+        levels.ID,
+        {
+            "jaxenv": lambda _: _of_update(*levels.ours_plr("replayed", 3)),
+            "jaxued": lambda args: _of_update(*levels.jaxued_plr(_clone(args.jaxued), "replayed", 3)),
+        },
+    ),
+}
+LEARNERS = (*updates.LEARNERS, *_PEERS)
 
 
-def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Compiles the rollouts of both sides, interleaved, and returns a row of the result file.
+def stages(make: Callable[[], Callable]) -> dict[str, Any]:
+    """Makes a program, a function of a key, and returns the CPU seconds of each stage and its lines of StableHLO."""
+    jax.clear_caches()
+    with default_types():  # peers rely on JAX's defaults
+        program, seconds = make(), [time.process_time()]
+        traced = jax.jit(program).trace(jax.random.key(0))
+        seconds.append(time.process_time())
+        lowered = traced.lower()
+        seconds.append(time.process_time())
+        lowered.compile()
+    seconds.append(time.process_time())
+    spent = dict(zip(STAGES, (b - a for a, b in itertools.pairwise(seconds)), strict=True))
+    return spent | {"total": seconds[-1] - seconds[0], "lines": lines_of(lowered)}
 
-    The ratio is gymnax's time divided by jaxenv's.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in SIDES}
-    notes: list[str] = []
-    for i in range(repeats):
-        for name in reversed(SIDES) if i % 2 else SIDES:
-            jax.clear_caches()
+
+def lines_of(lowered: Any) -> int:
+    """Returns the lines of StableHLO of a lowered program."""
+    return lowered.as_text().count("\n")
+
+
+def reference() -> Callable[[jax.Array], jax.Array]:
+    """Returns a program without this library: a loop over a few layers, each with its random numbers."""
+
+    def program(key):
+        def body(x, i):
+            for j in range(3):
+                noise = jax.random.uniform(jax.random.fold_in(key, j), x.shape)
+                x = jnp.where(x > j, jnp.cumsum(x * noise, axis=j % 2), jnp.sin(x + i))
+            return x, x.sum()
+
+        return jax.lax.scan(body, jnp.zeros((64, 8)), jnp.arange(100))
+
+    return program
+
+
+def row_of(what: str, id: str, makers: dict[str, Callable[[], Callable]], repeats: int) -> dict[str, Any]:
+    """Compiles all sides in turn and returns a row of the result file: for each side the repeat of median time."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    notes: dict[str, None] = {}
+    for _ in range(repeats):
+        for name, make in {"reference": reference, **makers}.items():
             try:
-                contestant = SIDES[name](id, num_envs, num_steps)
+                found.setdefault(name, []).append(stages(make))
             except Unavailable as error:
-                notes = [str(error)]
-            else:
-                seconds[name].append(contestant.compile_seconds)
-    medians = {name: statistics.median(values) for name, values in seconds.items() if values}
-    with persistent_cache():
-        cached = []
-        for _ in range(repeats + 1):  # the first one fills the cache
-            jax.clear_caches()
-            cached.append(rollout_of_id(id, num_envs, num_steps).compile_seconds)
-    return {
-        "id": id,
-        "num_envs": num_envs,
-        "num_steps": num_steps,
-        "contestants": {n: {"compile_seconds": medians[n], "seconds": seconds[n]} for n in medians},
-        "cached_seconds": statistics.median(cached[1:]),
-        "ratios": {"gymnax": medians["gymnax"] / medians["jaxenv"]} if "gymnax" in medians else {},
-        "notes": notes,
-    }
+                notes[str(error)] = None
+    by_total = {name: sorted(runs, key=lambda run: run["total"]) for name, runs in found.items() if runs}
+    medians = {name: runs[(len(runs) - 1) // 2] for name, runs in by_total.items()}
+    own = medians["jaxenv"]["total"]
+    ratios = {name: side["total"] / own for name, side in medians.items() if name not in ("jaxenv", "reference")}
+    return {"what": what, "id": id, "contestants": medians, "ratios": ratios, "notes": list(notes)}
 
 
-@contextlib.contextmanager
-def persistent_cache() -> Iterator[None]:
-    """Uses JAX's persistent compilation cache in an empty folder, for programs of any size."""
-    settings: dict[str, Any] = {
-        "jax_enable_compilation_cache": True,
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: getattr(jax.config, name) for name in ("jax_compilation_cache_dir", *settings)}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, value in {"jax_compilation_cache_dir": folder, **settings}.items():
-            jax.config.update(name, value)
-        compilation_cache.reset_cache()
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                jax.config.update(name, value)
-            compilation_cache.reset_cache()
+def rollouts_of(id: str) -> dict[str, Callable[[], Callable]]:
+    """Returns the makers of a rollout of an id, by side."""
+    peer = {"jaxmarl": agents.jaxmarl} if id in agents.JAXMARL else {"gymnax": peers.gymnax}
+    sides = {"jaxenv": rollout_of_id, **peer}
+    return {name: lambda side=side: side(id, LANES, STEPS, "sums").program for name, side in sides.items()}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats the results as an aligned table."""
-    header, lines = ["id", "lanes", "jaxenv", "cached", "gymnax", "ratio"], []
-    for row in rows:
-        contestants = row["contestants"]
-        times = [f"{contestants[n]['compile_seconds']:.2f}" if n in contestants else "-" for n in SIDES]
-        times.insert(1, f"{row['cached_seconds']:.2f}")
-        ratio = f"{row['ratios']['gymnax']:.1f}x" if row["ratios"] else "-"
-        lines.append([row["id"], str(row["num_envs"]), *times, ratio])
-    return "\n".join(
-        [
-            "Seconds; cached: with JAX's persistent compilation cache, from the second process on;",
-            "ratio: how many times faster jaxenv compiles than gymnax, both without it.",
-            measure.table(header, lines),
-            *measure.notes(rows),
-        ]
-    )
+def learners_of(name: str, args: argparse.Namespace) -> tuple[str, dict[str, Callable[[], Callable]]]:
+    """Returns the id of a learner and the makers of a run, by side."""
+    if name in _PEERS:
+        id, sides = _PEERS[name]
+        return id, {side: lambda make=make: make(args) for side, make in sides.items()}
+    config = updates.config_of(name)
+    return config.env_id, {"jaxenv": lambda: updates.LEARNERS[name][0].make_train(config)}
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("compile", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=jaxenv.ids(), metavar="ID", help="ids to compile")
-    parser.add_sizes(num_envs=[2048], num_steps=100, repeats=3)
-    return parser.parse_args(arguments)
+def _of_update(state: Any, update: Callable) -> Callable:
+    return lambda key: update(state)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    rollout_of_id("CartPole-v1", 8, 8)  # the first compilation of a process takes longer
+def _clone(path: pathlib.Path | None) -> pathlib.Path:
+    if path is None:
+        raise Unavailable("jaxued: give a clone of its repository by --jaxued")
+    return path
+
+
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_argument("--ids", nargs="*", type=command.id, default=jaxenv.ids(), metavar="ID", help="rollouts")
+    parser.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS), help="runs of learners")
+    parser.add_argument("--jaxued", type=command.folder, metavar="PATH", help="a clone of DramaCow/jaxued")
+    parser.add_argument("--repeats", type=command.positive, default=3, metavar="R", help="compilations of each side")
+    parser.add_json()
+    parser.add_update()
+
+
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compiles all rollouts and learners."""
+    stages(reference)  # the first compilation of a process takes longer
     for id in args.ids:
-        for num_envs in args.num_envs:
-            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            rows.append(compare(id, num_envs, args.num_steps, args.repeats))
-    return command.finish("compile", args, rows, report, repeats=args.repeats)
+        yield row_of("rollout", id, rollouts_of(id), args.repeats)
+    for name in args.learners:
+        yield row_of(name, *learners_of(name, args), args.repeats)
+
+
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
+    """Formats the results as an aligned table."""
+
+    def peer(row: dict[str, Any]) -> str:
+        return next(iter(row["ratios"]))
+
+    own = [(stage, measure.side("jaxenv", stage, "{:.2f}".format)) for stage in (*STAGES, "total")]
+    shown = measure.columns(
+        rows,
+        ("id", "id"),
+        ("what", "what"),
+        *own,
+        ("lines", measure.side("jaxenv", "lines", str)),
+        ("peer", peer),
+        ("total", lambda row: f"{row['contestants'][peer(row)]['total']:.2f}"),
+        ("lines", lambda row: row["contestants"][peer(row)]["lines"]),
+        ("ratio", lambda row: measure.ratio(peer(row))(row)),
+    )
+    middle = statistics.median(row["contestants"]["reference"]["total"] for row in rows)
+    title = "CPU seconds, lines of StableHLO; ratio: how many times as long the peer takes."
+    return "\n".join([title, shown, f"the reference program: {middle:.2f} s in the median", *measure.notes(rows)])

@@ -1,4 +1,4 @@
-"""The first minutes on an accelerator: launch time and bandwidth, agreement with the CPU, steps per second, PPO.
+"""The first minutes on an accelerator: loops with nothing set, training, pictures, curricula, and what explains them.
 
 ``python -m benchmarks device --folder results``. The parts run in order of worth, each in its own process and within
 its seconds. A part writes its file after every row, so one that is stopped loses nothing. See README.md.
@@ -7,10 +7,11 @@ its seconds. A part writes its file after every row, so one that is stopped lose
 import argparse
 import concurrent.futures
 import functools
+import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -18,17 +19,34 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from benchmarks import command, hlo, measure, throughput
+from benchmarks import command, hlo, mazes, measure, ppo, render, throughput
+from benchmarks import defaults as loops
 from benchmarks.ours import rollout_of_id
 from jaxenv import testing
 from jaxenv._util.library import default_types
+from jaxenv.training import ued
 
-# The parts in order of worth, and the seconds of each; together they are at most --total-seconds.
-PARTS = {"limits": 30, "agreement": 60, "linear": 60, "sums": 120, "options": 90, "stored": 60, "ppo": 80}
-PARTS |= {"properties": 60, "box2d": 180}
+# The parts in order of worth, and the most seconds of each; --total-seconds limits their sum. The first four are the
+# default; the others explain what they find.
+PARTS = {"defaults": 200, "train": 150, "pixels": 60, "mazes": 480}
+DEFAULT_PARTS = list(PARTS)
+PARTS |= {"limits": 30, "agreement": 60, "linear": 60, "sums": 120, "options": 90, "stored": 60, "properties": 60}
+PARTS |= {"box2d": 180}
+# The ids and the numbers of lanes of a part, in order of worth.
 IDS = ("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "Seaquest-MinAtar", "MiniGrid-DoorKey-8x8-v0")
+LANES = (2**17, 2**11, 2**20, 2**14)
+_IDS = {
+    "defaults": ("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "Acrobot-v1", "Asterix-MinAtar", "FourRooms-misc"),
+    "train": ("Breakout-MinAtar",),
+    "pixels": ("CartPole-v1", "Breakout-MinAtar", "MiniGrid-DoorKey-8x8-v0"),
+}
+_LANES = {"defaults": (2**11, 2**17, 2**20, 2**14), "train": (2**11, 2**14), "pixels": (2**11, 2**17, 2**14)}
 BOX2D = "LunarLander-v3"
-LANES = (2**17, 2**11, 2**20, 2**14)  # in order of worth
+CURRICULA = ["dr", "robust_plr", "accel"]
+# The sizes of a dry run: seconds on a CPU for each part, though what it measures then means nothing.
+TINY: dict[str, Any] = {"num_envs": [8], "num_steps": 16, "lane_steps": 1, "repeats": 1, "copy_bytes": 2**12}
+TINY |= {"train_steps": 1, "maze_steps": 512, "seeds": 2, "curricula": ["robust_plr"], "evaluations": 2}
+_TINY_MAZES = {"num_envs": 4, "num_steps": 32, "recurrent": 8, "capacity": 4}
 # What an accelerator may break: the order of lanes, of draws and of restarts, and the exactness of sums.
 PROPERTIES = ("same_tree", "leading_lanes", "rows_match_specs", "lane_independent", "batch_equals_single_lanes")
 PROPERTIES += ("permutation_equivariant", "episode_grammar", "time_limit_exact", "modes_agree", "statistics_exact")
@@ -37,9 +55,46 @@ _SLOW = 8.0  # seconds: a rollout that takes longer with fewer lanes is not run 
 _CAPTURED = {"xla_gpu_graph_min_graph_size": 1}  # loop bodies of fewer than five launches run as CUDA graphs, too
 
 Rows = Iterator[dict[str, Any]]
+Make = Callable[[str, int, int], tuple[list[measure.Contestant], list[str]]]  # of id, lanes and steps
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def defaults(args: argparse.Namespace) -> Rows:
+    """Runs the loops of `benchmarks.defaults`: nothing is set."""
+    make = lambda id, lanes, num_steps: loops.loops(id, lanes, num_steps, "gymnax" in args.peers)  # noqa: E731
+    for row in _throughput(args, args.ids, args.num_envs, make):
+        rates = {name: result["steps_per_second"] for name, result in row["contestants"].items()}
+        pairs = {name: other for name, other in loops.RATIOS.items() if {name, other} <= rates.keys()}
+        yield row | {"ratios": {name: rates[name] / rates[other] for name, other in pairs.items()}}
+
+
+def train(args: argparse.Namespace) -> Rows:
+    """Runs PPO by purejaxrl's recipe and with one pass over the rows of an update, compared with purejaxrl."""
+    for id, lanes, recipe in itertools.product(args.ids, args.num_envs, ppo.RECIPES):
+        yield ppo.compare(id, lanes, args.train_steps, args.repeats, recipe)
+
+
+def pixels(args: argparse.Namespace) -> Rows:
+    """Draws pictures of 64 x 64: the jitted ``render``, and rollouts whose every row has one."""
+    for lanes, id in itertools.product(args.num_envs, args.ids):
+        yield {"num_envs": lanes, **render.compare(id, [lanes], [64], 16 * lanes, args.repeats, peers=False)}
+
+
+def maze_curricula(args: argparse.Namespace) -> Rows:
+    """Trains on mazes, all seeds together; the curricula take turns, so that a run that is cut compares them."""
+    settings = _TINY_MAZES if args.tiny else {}
+    seeds, started = list(range(args.seeds)), time.monotonic()
+    runs = {}
+    for name in args.curricula:
+        config = ued.Config(curriculum=name, total_steps=args.maze_steps, num_evaluations=args.evaluations, **settings)
+        runs[name] = mazes.evaluations(config, seeds, 10)
+    for _ in range(args.evaluations):
+        for name, run in runs.items():
+            _, steps, solved = next(run)
+            row = {"curriculum": name, "steps": steps, "seconds": time.monotonic() - started}
+            yield row | {"mean": float(solved.mean()), "solved": solved.tolist()}
 
 
 def agreement(args: argparse.Namespace) -> Rows:
@@ -117,22 +172,25 @@ def launch_seconds() -> float:
 
 def sums(args: argparse.Namespace) -> Rows:
     """Compares with gymnax: environment steps per second, with all outputs summed."""
-    return _throughput(args, args.ids, args.num_envs)
+    return _throughput(args, args.ids, args.num_envs, _in_loop("sums", args))
 
 
 def stored(args: argparse.Namespace) -> Rows:
     """Compares with gymnax and with a broadcast: environment steps per second, with whole rows stored."""
-    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "stored")
+    return _throughput(
+        args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], _in_loop("stored", args), args.num_steps
+    )
 
 
 def linear(args: argparse.Namespace) -> Rows:
     """Compares as `sums`, with actions from a linear layer on the observations."""
-    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "linear")
+    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], _in_loop("linear", args))
 
 
 def options(args: argparse.Namespace) -> Rows:
     """Compares ways to compile the loop of `sums`: as captured launches, unrolled, with four steps an iteration."""
-    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], "options")
+    make = lambda *sizes: (_variants(rollout_of_id(*sizes)), [])  # noqa: E731
+    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], make)
 
 
 def box2d(args: argparse.Namespace) -> Rows:
@@ -140,17 +198,23 @@ def box2d(args: argparse.Namespace) -> Rows:
     with concurrent.futures.ThreadPoolExecutor() as pool:
         agreement = pool.submit(_agreement_of_id, BOX2D, min(args.num_steps, 64))
         lanes = [min(args.num_envs, key=lambda n: abs(n - 2**14))]
-        yield from _throughput(args, [BOX2D], lanes)
+        yield from _throughput(args, [BOX2D], lanes, _in_loop("sums", args))
         yield agreement.result()
 
 
-def _throughput(args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], loop: str = "sums") -> Rows:
+def _in_loop(loop: str, args: argparse.Namespace) -> Make:
+    return lambda id, lanes, num_steps: throughput.rollouts(id, lanes, num_steps, loop, args.peers)
+
+
+def _throughput(
+    args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], make: Make, num_steps: int = 0
+) -> Rows:
     """Compiles all rollouts at one number of lanes at once, then times one after the other."""
     slow: dict[tuple[str, str], int] = {}  # the fewest lanes with which a rollout was too slow to repeat
     for lanes in num_envs:
-        num_steps = args.num_steps if loop == "stored" else max(args.num_steps, args.lane_steps // lanes)
+        steps = num_steps or max(args.num_steps, args.lane_steps // lanes)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            cases = {id: pool.submit(_compiled, id, lanes, num_steps, loop, args.peers) for id in ids}
+            cases = {id: pool.submit(_compiled, make, id, lanes, steps) for id in ids}
         for id, case in cases.items():
             contestants, notes = case.result()
             fit = []
@@ -163,17 +227,12 @@ def _throughput(args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence
                     fit.append(contestant)
                     if seconds > _SLOW:
                         slow[id, contestant.name] = lanes
-            yield throughput.timed(id, lanes, num_steps, args.repeats, fit, notes)
+            yield throughput.timed(id, lanes, steps, args.repeats, fit, notes)
 
 
-def _compiled(
-    id: str, lanes: int, num_steps: int, loop: str, peers: Sequence[str]
-) -> tuple[list[measure.Contestant], list[str]]:
+def _compiled(make: Make, id: str, lanes: int, num_steps: int) -> tuple[list[measure.Contestant], list[str]]:
     with default_types():  # which threads do not inherit
-        if loop == "options":
-            contestants, notes = _variants(rollout_of_id(id, lanes, num_steps)), []
-        else:
-            contestants, notes = throughput.rollouts(id, lanes, num_steps, loop, peers)
+        contestants, notes = make(id, lanes, num_steps)
     for contestant in contestants:
         if contestant.compile:
             contestant.compile()
@@ -202,7 +261,8 @@ def _seconds(contestant: measure.Contestant, notes: list[str]) -> float | None:
     return time.monotonic() - started
 
 
-_RUN = {f.__name__: f for f in (agreement, properties, limits, sums, stored, linear, options, box2d)}
+_RUN = {f.__name__: f for f in (defaults, train, pixels, agreement, properties, limits, sums, stored, linear, options)}
+_RUN |= {"mazes": maze_curricula, "box2d": box2d}
 
 
 # --- command line ----------------------------------------------------------------------------------------------------
@@ -214,19 +274,28 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=command.folder, default="benchmarks/results", metavar="PATH", help="of files")
     parser.add_argument("--prefix", default=jax.default_backend(), help="prefix of the names of the files")
     parser.add_argument(
-        "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="one part runs in this process"
+        "--parts", nargs="+", choices=list(PARTS), default=DEFAULT_PARTS, help="one part runs in this process"
     )
     parser.add_argument("--total-seconds", type=command.positive, default=480, metavar="S", help="time of all parts")
-    parser.add_argument("--ids", nargs="+", type=command.id, default=list(IDS), metavar="ID", help="ids to run")
+    parser.add_argument("--tiny", action="store_true", help="a dry run: sizes that take seconds on a CPU")
+    parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="ids to run (default: the part's)")
     parser.add_argument("--peers", nargs="*", choices=list(throughput.PEERS), default=["gymnax"], help="peers")
-    parser.add_argument("--num-envs", nargs="+", type=command.positive, default=list(LANES), metavar="B", help="lanes")
+    parser.add_argument("--num-envs", nargs="+", type=command.positive, metavar="B", help="lanes (default: the part's)")
     parser.add_argument("--num-steps", type=command.positive, default=256, metavar="T", help="steps of each lane")
     parser.add_argument(
         "--lane-steps", type=command.positive, default=2**22, metavar="N", help="at least so many steps over all lanes"
     )
     parser.add_argument("--repeats", type=command.positive, default=3, metavar="R", help="timed runs of each side")
     parser.add_argument("--copy-bytes", type=command.positive, default=2**30, metavar="N", help="size of the copy")
-    return parser.parse_args(arguments)
+    parser.add_argument("--train-steps", type=command.positive, default=2 * 10**7, metavar="N", help="of a run of PPO")
+    parser.add_argument("--curricula", nargs="+", choices=mazes.CURRICULA, default=CURRICULA, help="of mazes")
+    parser.add_argument("--maze-steps", type=command.positive, default=30_000 * 8192, metavar="N", help="of a run")
+    parser.add_argument("--evaluations", type=command.positive, default=120, metavar="N", help="in a run on mazes")
+    parser.add_argument("--seeds", type=command.positive, default=8, metavar="N", help="runs of each curriculum")
+    given = sys.argv[2:] if arguments is None else arguments
+    if "--tiny" in given:
+        parser.set_defaults(**TINY)
+    return parser.parse_args(given)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -254,17 +323,14 @@ def _in_process(part: str, arguments: Sequence[str], seconds: float) -> str:
 
 def _run(part: str, args: argparse.Namespace) -> int:
     path = args.folder / f"{args.prefix}-{part}.json"
-    if part == "ppo":
-        from benchmarks import ppo
-
-        settings = ["--ids", "Breakout-MinAtar", "--num-envs", "2048", "64", "--repeats", "1"]
-        return ppo.main([*settings, "--num-steps", str(args.num_steps * 4096), "--json", str(path)])
-    conditions = {"num_steps": args.num_steps, "repeats": args.repeats, "policy": "random"}
+    args.ids = args.ids or list(_IDS.get(part, IDS))
+    args.num_envs = args.num_envs or list(_LANES.get(part, LANES))
+    settings = {name: value for name, value in vars(args).items() if name not in ("folder", "prefix", "parts")}
     rows = []
     for row in _RUN[part](args):
         rows.append(row)
         print(_line(row), flush=True)
-        content = {"benchmark": f"device {part}", "record": measure.record(), "settings": conditions, "rows": rows}
+        content = {"benchmark": f"device {part}", "record": measure.record(), "settings": settings, "rows": rows}
         measure.write_json(path, content)
     return 0
 
@@ -272,9 +338,12 @@ def _run(part: str, args: argparse.Namespace) -> int:
 def _line(row: dict[str, Any]) -> str:
     """Formats a row in one line."""
     if "contestants" not in row:
-        return "  ".join(f"{name} {value}" for name, value in row.items())
-    rates = (f"{name} {measure.millions(c['steps_per_second'])}" for name, c in row["contestants"].items())
-    return f"{row['id']}, {row['num_envs']} lanes, million steps per second: {', '.join([*rates, *row['notes']])}"
+        return "  ".join(f"{name} {value}" for name, value in row.items() if name != "solved")
+    sides = row["contestants"]
+    what = next((w for w in ("frames_per_second", "steps_per_second") if any(w in side for side in sides.values())), "")
+    rates = [f"{name} {measure.millions(side[what])}" for name, side in sides.items()]
+    title = f"{row['id']}, {row['num_envs']} lanes, million {what.replace('_', ' ')}"
+    return f"{title}: {', '.join([*rates, *row['notes']])}"
 
 
 if __name__ == "__main__":

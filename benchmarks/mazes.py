@@ -4,14 +4,14 @@
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
@@ -34,31 +34,40 @@ _SHORT |= {"entropy_cost": 0.01, "recurrent": 128, "capacity": 1000}
 
 def run(curriculum: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """Trains one run and returns its row; a film shows levels of the curriculum at each evaluation."""
-    names, mazes = held_out()
     config = ued.Config(
         curriculum=curriculum,
         total_steps=args.total_steps,
         num_evaluations=args.num_evaluations,
-        num_eval_episodes=len(names) * args.attempts,
         **({} if args.published else _SHORT),
     )
-    env, eval_env = config.make_env(config.num_envs), config.make_env(len(names), "eval").with_level(mazes)
-    train = ued.make_train(config, env, eval_env)
-    init, iteration = jax.jit(train.init), jax.jit(train.iteration)
-    learner, started, curve = init(jax.random.key(seed)), time.monotonic(), []
-    frames: list[np.ndarray] = []
-    for _ in range(config.num_evaluations):
-        learner, found = iteration(learner)
-        solved = np.asarray(found.returns > 0).reshape(len(names), args.attempts).mean(axis=1)
-        curve.append({"steps": int(found.steps), "seconds": time.monotonic() - started, "solved": solved.tolist()})
-        print(
-            f"{curriculum}, seed {seed}, {curve[-1]['steps']:,} steps: {solved.mean():.2f} of the attempts", flush=True
-        )
+    started, curve, frames = time.monotonic(), [], []
+    for learner, steps, (solved,) in evaluations(config, [seed], args.attempts):
+        curve.append({"steps": steps, "seconds": time.monotonic() - started, "solved": solved.tolist()})
+        print(f"{curriculum}, seed {seed}, {steps:,} steps: {solved.mean():.2f} of the attempts", flush=True)
         if args.film is not None and (levels := chosen(learner)) is not None:
-            frames.append(picture(env, levels))
+            frames.append(picture(config.make_env(_FILMED), levels))
     if frames:
         write_film(args.film.with_stem(f"{args.film.stem}-{curriculum}-{seed}"), frames, 2)
+    names, _ = held_out()
     return {"curriculum": curriculum, "seed": seed, "mazes": list(names), "attempts": args.attempts, "curve": curve}
+
+
+def evaluations(config: ued.Config, seeds: Sequence[int], attempts: int) -> Iterator[tuple[Any, int, np.ndarray]]:
+    """Trains and yields after every evaluation the learner, the steps so far and the solve rates ``[S, num_mazes]``.
+
+    Several seeds are one program under ``vmap``, in which both branches of a condition run; a single one is not.
+    """
+    names, mazes = held_out()
+    config = dataclasses.replace(config, num_eval_episodes=len(names) * attempts)
+    env, eval_env = config.make_env(config.num_envs), config.make_env(len(names), "eval").with_level(mazes)
+    train, several = ued.make_train(config, env, eval_env), len(seeds) > 1
+    keys = jax.vmap(jax.random.key)(np.array(seeds)) if several else jax.random.key(seeds[0])
+    init, iteration = (jax.jit(jax.vmap(f) if several else f) for f in (train.init, train.iteration))
+    learner = init(keys)
+    for _ in range(config.num_evaluations):
+        learner, found = iteration(learner)
+        solved = np.asarray(found.returns > 0).reshape(len(seeds), len(names), attempts).mean(axis=2)
+        yield learner, int(np.ravel(found.steps)[0]), solved
 
 
 def held_out() -> tuple[Sequence[str], Any]:
@@ -78,12 +87,11 @@ def chosen(learner: Any) -> Any:
 
 
 def picture(env: jaxenv.Environment, levels: Any) -> np.ndarray:
-    """Returns a picture, uint8 ``[H, W, 3]``, of the first levels."""
+    """Returns a picture, uint8 ``[H, W, 3]``, of the first levels; ``env`` has `_FILMED` lanes."""
     number = len(jax.tree.leaves(levels)[0])
     first = np.resize(np.arange(number)[:_FILMED], _FILMED)  # repeated while there are fewer
-    shown = env.take(jnp.zeros(_FILMED, jnp.int32))
-    state, _ = shown.reset(jax.random.key(0), level=jax.tree.map(lambda x: x[first], levels))
-    tiles = np.asarray(shown.render(state, 96)).reshape(4, 4, 96, 96, 3)
+    state, _ = env.reset(jax.random.key(0), level=jax.tree.map(lambda x: x[first], levels))
+    tiles = np.asarray(env.render(state, 96)).reshape(4, 4, 96, 96, 3)
     return tiles.transpose(0, 2, 1, 3, 4).reshape(384, 384, 3)
 
 

@@ -32,6 +32,10 @@ PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas", "pgx", "ja
 PACKAGES += ("jax-cuda13-plugin", "libtpu")  # compilers
 
 
+class Unavailable(Exception):
+    """States in one line why a peer is not part of a comparison."""
+
+
 class Row(NamedTuple):
     """Result of one step of a batch, with the same fields on every side. Every leaf is ``[B, ...]``."""
 
@@ -202,6 +206,34 @@ def summary(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]
     }
 
 
+def available(*makers: Callable[[], Contestant]) -> tuple[list[Contestant], list[str]]:
+    """Makes the contestants, and a note on each that is `Unavailable`."""
+    found, notes = [], []
+    for make in makers:
+        try:
+            found.append(make())
+        except Unavailable as error:
+            notes.append(str(error))
+    return found, notes
+
+
+def compared(contestants: Sequence[Contestant], notes: Sequence[str], repeats: int) -> dict[str, Any]:
+    """Times rollouts, interleaved, and returns the end of a row of the result file.
+
+    The ratios are the speed of the first contestant divided by the others' speeds.
+    """
+    samples = sample_interleaved(contestants, repeats)
+    for contestant in contestants:
+        contestant.close()
+    rates = {name: steps_per_second(s) for name, s in samples.items()}
+    first = next(iter(rates.values()), 0.0)
+    return {
+        "contestants": {c.name: summary(c, samples[c.name]) for c in contestants},
+        "ratios": {name: first / rate for name, rate in list(rates.items())[1:]},
+        "notes": list(notes),
+    }
+
+
 def copy_bandwidth(num_bytes: int = 2**28, repeats: int = 5) -> float:
     """Returns the best rate, in bytes per second, at which the device reads and writes a large array in an update."""
     # The update is in place, so the time does not include allocation.
@@ -284,6 +316,32 @@ def notes(rows: Sequence[dict[str, Any]]) -> list[str]:
             others.append(note)
     shared = [f"{peer} has no {', '.join(ids)}" for peer, ids in lacking.items()]
     return [textwrap.fill(f"note: {note}", 110, subsequent_indent="  ") for note in others + shared]
+
+
+def columns(rows: Sequence[dict[str, Any]], *columns: tuple[str, str | Callable[[Any], Any]]) -> str:
+    """Formats rows as an aligned table.
+
+    A column is a title and what stands below it: the name of an entry or a function of the row. Where that is missing
+    there is a dash.
+    """
+
+    def cell(row: dict[str, Any], of: Any) -> str:
+        try:
+            return str(of(row) if callable(of) else row[of])
+        except (LookupError, StopIteration):
+            return "-"
+
+    return table([title for title, _ in columns], [[cell(row, of) for _, of in columns] for row in rows])
+
+
+def side(name: str, entry: str = "steps_per_second", text: Callable[[Any], str] = millions) -> Callable[[Any], str]:
+    """Returns the column of an entry of one contestant."""
+    return lambda row: text(row["contestants"][name][entry])
+
+
+def ratio(name: str, form: str = ".1f") -> Callable[[Any], str]:
+    """Returns the column of one ratio, as a multiple or, with the form ``".0%"``, in percent."""
+    return lambda row: f"{row['ratios'][name]:{form}}{'' if '%' in form else 'x'}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

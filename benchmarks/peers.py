@@ -15,12 +15,8 @@ import numpy as np
 
 import jaxenv
 from benchmarks import linear
-from benchmarks.measure import Contestant, Row, jax_contestant
+from benchmarks.measure import Contestant, Row, Unavailable, jax_contestant
 from jaxenv.interop._gymnax_names import CONSTANT_NAMES
-
-
-class Unavailable(Exception):
-    """States in one line why a peer is not part of a comparison."""
 
 
 @contextlib.contextmanager

@@ -37,6 +37,8 @@ _UNUSED = ("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.traini
 _SHARED = {"num_steps": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-4, "gamma": 0.99}
 _SHARED |= {"lambda_": 0.95, "clip": 0.2, "entropy_cost": 0.01, "value_cost": 0.5, "max_gradient_norm": 0.5}
 _SHARED |= {"clip_value": True}  # it has no switch there
+# Settings that both sides change together. One pass: a single gradient step on all rows of an update.
+RECIPES: dict[str, dict[str, Any]] = {"purejaxrl": {}, "one pass": {"num_epochs": 1, "num_minibatches": 1}}
 
 
 def whole_updates(num_envs: int, total_steps: int) -> int:
@@ -48,7 +50,7 @@ def whole_updates(num_envs: int, total_steps: int) -> int:
     return max(total_steps // rows, 1) * rows
 
 
-def ours(id: str, num_envs: int, total_steps: int) -> Callable:
+def ours(id: str, num_envs: int, total_steps: int, recipe: str = "purejaxrl") -> Callable:
     """Returns this library's PPO as a function of a key, which returns the mean return of its last episodes.
 
     On both sides it is NaN if no episode ended.
@@ -62,7 +64,7 @@ def ours(id: str, num_envs: int, total_steps: int) -> Callable:
         num_evaluations=_EVALUATIONS,
         num_eval_episodes=1,
         max_eval_steps=1,  # purejaxrl does not evaluate
-        **_SHARED,
+        **(_SHARED | RECIPES[recipe]),
     )
     train = ppo.make_train(config)
     return lambda key: jax.tree.map(lambda x: x[-1], train(key)[1].train["return_mean"])
@@ -74,25 +76,26 @@ def _rules_of_gymnax(id: str) -> dict[str, Any]:
     return next((table.options for table in published if table.source == "gymnax-blines" and table.options), {})
 
 
-def theirs(id: str, num_envs: int, total_steps: int) -> Callable:
+def theirs(id: str, num_envs: int, total_steps: int, recipe: str = "purejaxrl") -> Callable:
     """Returns purejaxrl's PPO on gymnax, unchanged, as a function of a key.
 
     Raises:
         Unavailable: without its libraries, or an id that gymnax lacks.
     """
+    shared = _SHARED | RECIPES[recipe]
     config = {
-        "LR": _SHARED["learning_rate"],
+        "LR": shared["learning_rate"],
         "NUM_ENVS": num_envs,
-        "NUM_STEPS": _SHARED["num_steps"],
+        "NUM_STEPS": shared["num_steps"],
         "TOTAL_TIMESTEPS": total_steps,
-        "UPDATE_EPOCHS": _SHARED["num_epochs"],
-        "NUM_MINIBATCHES": _SHARED["num_minibatches"],
-        "GAMMA": _SHARED["gamma"],
-        "GAE_LAMBDA": _SHARED["lambda_"],
-        "CLIP_EPS": _SHARED["clip"],
-        "ENT_COEF": _SHARED["entropy_cost"],
-        "VF_COEF": _SHARED["value_cost"],
-        "MAX_GRAD_NORM": _SHARED["max_gradient_norm"],
+        "UPDATE_EPOCHS": shared["num_epochs"],
+        "NUM_MINIBATCHES": shared["num_minibatches"],
+        "GAMMA": shared["gamma"],
+        "GAE_LAMBDA": shared["lambda_"],
+        "CLIP_EPS": shared["clip"],
+        "ENT_COEF": shared["entropy_cost"],
+        "VF_COEF": shared["value_cost"],
+        "MAX_GRAD_NORM": shared["max_gradient_norm"],
         "ACTIVATION": "tanh",
         "ENV_NAME": id,
         "ANNEAL_LR": True,
@@ -133,14 +136,14 @@ def _make(id: str) -> tuple[Any, Any]:
     return env, params
 
 
-def compare(id: str, num_envs: int, total_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs both sides of one row, interleaved, and returns a row of the result file."""
+def compare(id: str, num_envs: int, total_steps: int, repeats: int, recipe: str = "purejaxrl") -> dict[str, Any]:
+    """Runs both sides of one row by one of the `RECIPES`, interleaved, and returns a row of the result file."""
     total_steps = whole_updates(num_envs, total_steps)
     runs: dict[str, Callable] = {}
     compiling, notes = {}, []
     for name, make, key in (("jaxenv", ours, jax.random.key), ("purejaxrl", theirs, jax.random.PRNGKey)):
         try:
-            train = make(id, num_envs, total_steps)
+            train = make(id, num_envs, total_steps, recipe)
         except Unavailable as error:
             notes.append(str(error))
             continue
@@ -154,6 +157,7 @@ def compare(id: str, num_envs: int, total_steps: int, repeats: int) -> dict[str,
         "id": id,
         "num_envs": num_envs,
         "total_steps": total_steps,
+        "recipe": recipe,
         "contestants": {
             name: {
                 "steps_per_second": total_steps / statistics.median(seconds for seconds, _ in timed[name]),

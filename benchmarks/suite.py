@@ -27,7 +27,7 @@ RUNS = {
     "-returns": ("returns", []),
     "-replay": ("replay", []),
     "-generator": ("generator", ["lanes", "steps"]),
-    "-compile": ("compile", ["all ids"]),
+    "-compiling": ("compiling", ["all ids"]),
     "-stepping": ("stepping", []),
     "-host": ("host", []),
     "-scaling": ("scaling", ["steps", "plot"]),

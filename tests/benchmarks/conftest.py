@@ -22,7 +22,7 @@ def run(tmp_path):
 
     def run(part, *arguments):
         path = tmp_path / "result.json"
-        assert program.module_of(part).main([*arguments, *SIZES, "--json", str(path)]) == 0
+        assert program.run_part(part, [*arguments, *SIZES, "--json", str(path)]) == 0
         content = json.loads(path.read_text())
         assert content["benchmark"] == part
         return content

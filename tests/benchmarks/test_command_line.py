@@ -93,7 +93,7 @@ def test_the_suite_runs_every_part_but_those_that_its_help_names_with_valid_argu
     _, _, left_out = program.PARTS["suite"].removesuffix(", into files").partition("all but ")
     others = {*left_out.replace(" and ", ", ").split(", "), "suite", "compare"}
     assert {part for part, *_ in lines} == program.PARTS.keys() - others
-    parsed = [program.module_of(part).parse(rest) for part, *rest in lines]
+    parsed = [program.parse(part, rest) for part, *rest in lines]
     assert len({args.json for args in parsed}) == len(lines)
     assert all(args.repeats == 3 for args in parsed)
     ids = [id for line, args in zip(lines, parsed, strict=True) if line[0] == "throughput" for id in args.ids]
@@ -108,14 +108,14 @@ def test_the_suite_runs_every_part_but_those_that_its_help_names_with_valid_argu
 def test_the_suite_restricts_ids_and_steps_of_the_parts_that_run_the_catalogue(tmp_path):
     def parsed(*ids):
         lines = suite.commands(tmp_path, "gpu", [64], 1, ids, 32)
-        return {line[4].split("/")[-1]: program.module_of(line[0]).parse(line[1:]) for line in lines}
+        return {line[4].split("/")[-1]: program.parse(line[0], line[1:]) for line in lines}
 
     both = parsed("CartPole-v1", "LunarLander-v3")
     for name in ("catalogue", "stored", "resets"):
         assert both[f"gpu-{name}.json"].ids == ["CartPole-v1"]
     for name in ("box2d", "resets-box2d"):
         assert both[f"gpu-{name}.json"].ids == ["LunarLander-v3"]
-    assert both["gpu-compile.json"].ids == ["CartPole-v1", "LunarLander-v3"]
+    assert both["gpu-compiling.json"].ids == ["CartPole-v1", "LunarLander-v3"]
     assert {both[f"gpu{name}.json"].num_steps for name in ("", "-stored", "-box2d", "-resets-box2d", "-seeds")} == {32}
     assert both["gpu-resets-box2d.json"].resets == []
     assert both.keys() - parsed("CartPole-v1").keys() == {"gpu-box2d.json", "gpu-resets-box2d.json"}

@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import compiling, generator, ours, render, resets, to_gymnax, wrappers
+from benchmarks import generator, ours, render, resets, to_gymnax, wrappers
 from tests.benchmarks.sizes import LANES, STEPS
 
 
@@ -28,28 +28,6 @@ def test_scaling_counts_the_bytes_of_state_timestep_and_action(run, tmp_path):
     assert result["traffic_bytes_per_step"] == traffic
     assert result["memory_limit_nanoseconds"] > 0
     assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.thorough
-def test_compile_times_are_compared_with_gymnax(run):
-    folder = jax.config.jax_compilation_cache_dir
-    first, second = run("compile", "--ids", "MountainCar-v0", "CardGame-v0")["rows"]
-    assert first["contestants"].keys() == {"jaxenv", "gymnax"}
-    assert first["ratios"].keys() == {"gymnax"}
-    assert second["contestants"].keys() == {"jaxenv"}
-    assert second["notes"] == ["gymnax has no CardGame-v0"]
-    assert first["cached_seconds"] > 0
-    assert jax.config.jax_compilation_cache_dir == folder
-
-
-@pytest.mark.thorough
-def test_programs_of_the_compile_benchmark_come_from_the_cache_the_second_time(caplog):
-    with compiling.persistent_cache(), jax.log_compiles(), caplog.at_level("DEBUG", logger="jax._src.compiler"):
-        for _ in range(2):
-            jax.clear_caches()
-            caplog.clear()
-            ours.rollout_of_id("MountainCar-v0", 8, 8)
-    assert "Persistent compilation cache hit for 'jit_rollout'" in caplog.text
 
 
 @pytest.mark.thorough
