@@ -69,7 +69,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns lines of pictures into a grid with links, and the comment with the command into the table that it prints."""
+    """Turns lines of pictures into a grid with links, and the comment with a command into the table that it prints."""
     here = posixpath.dirname(page.file.src_uri)
 
     def grid(match: re.Match) -> str:
