@@ -1,5 +1,6 @@
 """The code of the README runs, and its commands are the ones that CI runs."""
 
+import json
 import os
 import pathlib
 import re
@@ -7,6 +8,8 @@ import subprocess
 import tomllib
 
 import pytest
+
+from jaxenv import rollout
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -43,6 +46,35 @@ def test_the_figures_of_the_readme_and_of_the_home_page_are_those_of_the_benchma
     }.items():
         assert figure in shown
         assert re.search(line, measured), figure
+
+
+def rows_of_cart_pole(file, num_envs):
+    rows = json.loads((ROOT / "benchmarks" / "results" / file).read_text())["rows"]
+    return [row for row in rows if row["id"] == "CartPole-v1" and row["num_envs"] == num_envs]
+
+
+def test_the_figures_of_the_gpu_are_in_the_recorded_runs():
+    def rounded(steps):  # per second, to three digits or two, in millions
+        return [f"{round(steps / 1e6, digits - len(str(int(steps / 1e6)))):,.0f}" for digits in (2, 3)]
+
+    def cells(row):
+        return re.search(rf"^\| {re.escape(row)} \| ([\d,]+) \| ([\d,]*)", README, re.MULTILINE).groups()
+
+    for row, num_envs in {"2,048 lanes, one step in an iteration": 2048, "2^20 lanes": 2**20}.items():
+        [found] = [found["contestants"] for found in rows_of_cart_pole("h200-sums.json", num_envs)]
+        for cell, name in zip(cells(row), ("jaxenv", "gymnax"), strict=True):
+            assert cell in rounded(found[name]["steps_per_second"]), (row, name)
+    home = (ROOT / "docs" / "index.md").read_text()
+    billions = found["jaxenv"]["steps_per_second"] / 1e9
+    assert f"| **{billions:.1f} billion** | steps of CartPole per second on one GPU, an H200 |" in home
+    [found] = [
+        found
+        for found in rows_of_cart_pole("h200-options.json", 2048)
+        if (found["steps_per_iteration"], found["options"]) == (4, "plain")
+    ]
+    row = "2,048 lanes, four steps in an iteration (default)"
+    assert cells(row)[0] in rounded(found["million_steps_per_second"] * 1e6)
+    assert rollout.steps_per_iteration(lambda x, _: (x + 1, None), 0, 2048, platform="gpu") == 4
 
 
 def packages_of(extra, extras):

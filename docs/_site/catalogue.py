@@ -1,9 +1,13 @@
-"""The catalogue: a page for each id, from the docstring of its module, and grids of pictures that link to these pages.
+"""The catalogue: a page for each id, from the docstring of its module, grids of pictures that link to them, a table.
 
-The pages on GitHub show the same pictures without links: lines of ``<img ... alt="ID">`` become a grid here.
+The pages on GitHub show the same pictures without links: lines of ``<img ... alt="ID">`` become a grid here. They name
+the command that prints the table of all ids; a comment with this command becomes the table here.
 """
 
+import contextlib
+import functools
 import html
+import io
 import pathlib
 import posixpath
 import re
@@ -15,12 +19,13 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import jaxenv
-from jaxenv import specs
+from jaxenv import cli, specs
 from jaxenv.cli._spec_sheet import Argument, as_written, families, family, plain, spec_sheet
 from jaxenv.training import _algorithms, baselines, presets
 
 ROOT = pathlib.Path(__file__).parents[2]
 PICTURES = re.compile(r'(?:<img width="128" alt="[^"]*"\s+src="[^"]*">\n?)+')
+LIST = ["list", "--bytes", "--markdown"]
 # The hand-written pages of families, which open the families' sections.
 FAMILY_PAGES = {
     "Toy text": "toy-text",
@@ -53,9 +58,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     tables = {
-        "listing": _rows("docs/catalogue/index.md"),
-        "parity": _rows("docs/evidence/parity.md"),
-        "conformance": _rows("docs/evidence/conformance.md"),
+        "listing": _rows(listing()),
+        "parity": _rows((ROOT / "docs/evidence/parity.md").read_text()),
+        "conformance": _rows((ROOT / "docs/evidence/conformance.md").read_text()),
         "results": _results("docs/evidence/training-results.md"),
     }
     for id in jaxenv.ids():
@@ -64,13 +69,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns lines of pictures into a grid with links."""
+    """Turns lines of pictures into a grid with links, and the comment with a command into the table that it prints."""
     here = posixpath.dirname(page.file.src_uri)
 
     def grid(match: re.Match) -> str:
         return pictures(re.findall(r'alt="([^"]*)"', match[0]), here)
 
-    return PICTURES.sub(grid, markdown) if here == "catalogue" else markdown
+    if here != "catalogue":
+        return markdown
+    command = f"<!-- jaxenv {' '.join(LIST)} -->"
+    return PICTURES.sub(grid, markdown).replace(command, listing() if command in markdown else "")
+
+
+@functools.cache
+def listing() -> str:
+    """The table of all ids."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        cli.main(LIST)
+    return printed.getvalue()
 
 
 def pictures(ids: Iterable[str], here: str) -> str:
@@ -121,10 +137,10 @@ def _page(id: str, listing: dict, parity: dict, conformance: dict, results: dict
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _rows(page: str) -> dict[str, list[list[str]]]:
+def _rows(text: str) -> dict[str, list[list[str]]]:
     """The rows of the tables of a page by the id that their first cell names."""
     rows: dict[str, list[list[str]]] = {}
-    for line in (ROOT / page).read_text().splitlines():
+    for line in text.splitlines():
         if match := re.match(r"\| `(?:<.*<)?([\w-]+)>*` \|", line):
             rows.setdefault(match[1], []).append([cell.strip() for cell in line.strip("| ").split(" | ")])
     return rows

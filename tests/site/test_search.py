@@ -23,11 +23,18 @@ FIRST = {
     "glossary": "glossary.html",
     "nan": "howto/debug-nan.html",
     "license": "faq.html#what-is-the-license",
-    "offline": "scope.html",
-    "imitation": "scope.html",
-    "robotics": "scope.html",
-    "populations": "scope.html",
+    "licence": "faq.html#what-is-the-license",
+    "world models": "scope.html#world-models",
+    "offline": "scope.html#offline-learning",
+    "imitation": "scope.html#imitation-learning",
+    "language": "scope.html#language-environments",
+    "robotics": "scope.html#robotics-and-contact-rich-physics",
+    "contact-rich physics": "scope.html#robotics-and-contact-rich-physics",
+    "populations": "scope.html#populations-and-evolution",
+    "several GPUs": "scope.html#several-gpus",
+    "transformer": "scope.html#transformer-policies",
     "transformer policies": "scope.html#transformer-policies",
+    "checkpoints in jit": "scope.html#checkpoints-in-the-middle-of-a-jit",
 }
 
 

@@ -8,6 +8,7 @@ import urllib.parse
 import pytest
 
 import jaxenv
+from jaxenv.cli.listing import spec_text
 from tests.site.conftest import SITE
 
 LOADED = {
@@ -123,3 +124,9 @@ def test_every_id_has_a_page_with_its_picture_specification_evidence_and_trainin
     assert {"specification", "evidence", "training"} <= page.anchors
     assert re.search("Observation.*Action.*Reward.*Starts.*Terminates.*Time limit", page.all, re.DOTALL)
     assert any(link.endswith(posixpath.relpath(name, "catalogue")) for link in pages["catalogue/index.html"].links)
+
+
+def test_the_catalogue_has_the_table_of_all_ids(pages):
+    shown = pages["catalogue/index.html"].all
+    for id in jaxenv.ids():
+        assert f"\n{id}\n{spec_text(jaxenv.make(id).observation_spec())}\n" in shown
