@@ -37,7 +37,7 @@ SHOWN_ONLY = {
     "quickstart.md": (1, "it loads a run that takes a minute; howto/save-and-load.md runs the same calls"),
     "howto/devices.md": (1, "it starts jax.distributed; tests/training/test_processes.py trains like this"),
     "howto/tensorboard-wandb.md": (1, "wandb needs an account"),
-    "migrate/brax.md": (2, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs them"),
+    "migrate/brax.md": (1, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs it"),
     "suites/brax.md": (1, "Brax is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/craftax.md": (3, "Craftax is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/envpool.md": (1, "EnvPool is not in the extra `test`: tests/suites/test_pages.py runs it"),

@@ -76,6 +76,10 @@ def test_links_lead_to_files_and_anchors_of_the_site(pages):
     assert wrong == []
 
 
+def test_logs_of_trials_are_not_in_the_site(pages):
+    assert [name for name in pages if "trials" in name or "archive" in name] == []
+
+
 def test_pages_load_nothing_from_elsewhere(pages):
     foreign = re.compile(r"^(https?:)?//")
     assert [f"{name}: {x}" for name, page in pages.items() for x in page.loaded if foreign.match(x)] == []
