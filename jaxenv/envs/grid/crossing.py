@@ -37,7 +37,7 @@ class Crossing(GridWorld):
     odd: ClassVar[bool] = True
     sized_by: ClassVar[str] = "num_crossings"
 
-    @property
+    @property  # type: ignore[override]
     def smallest(self) -> int:
         # There are (size - 3) // 2 columns and as many rows that can be rivers.
         return max(5, self.num_crossings + 3 + self.num_crossings % 2)

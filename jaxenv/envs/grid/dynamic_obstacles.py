@@ -54,7 +54,7 @@ class DynamicObstacles(ObjectWorld):
     action_names = ACTIONS[:3]
     sized_by: ClassVar[str] = "num_obstacles"
 
-    @property
+    @property  # type: ignore[override]
     def smallest(self) -> int:
         # MiniGrid has at most this many balls in a room.
         return max(4, 2 * (self.num_obstacles - 1))

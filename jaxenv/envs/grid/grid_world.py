@@ -105,10 +105,7 @@ class GridWorld(Task):
     steps_per_cell: ClassVar[int] = 4  # default of max_steps, divided by the square of the size
     action_names = ACTIONS
 
-    @property
-    def smallest(self) -> int:
-        """Smallest size of the level."""
-        return 4
+    smallest: ClassVar[int] = 4  # size of a level
 
     @property
     def size(self) -> jax.Array:

@@ -39,7 +39,7 @@ class PutNear(ObjectWorld):
     mission: ClassVar[str] = "put the object near the object"
     sized_by: ClassVar[str] = "num_objects"
 
-    @property
+    @property  # type: ignore[override]
     def smallest(self) -> int:
         return 6 if self.num_objects == 2 else 8
 
