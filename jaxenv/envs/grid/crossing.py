@@ -37,8 +37,8 @@ class Crossing(GridWorld):
     odd: ClassVar[bool] = True
     sized_by: ClassVar[str] = "num_crossings"
 
-    @property  # type: ignore[override]
-    def smallest(self) -> int:
+    @property
+    def smallest(self) -> int:  # type: ignore[override]
         # There are (size - 3) // 2 columns and as many rows that can be rivers.
         return max(5, self.num_crossings + 3 + self.num_crossings % 2)
 

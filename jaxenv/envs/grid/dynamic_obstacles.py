@@ -54,8 +54,8 @@ class DynamicObstacles(ObjectWorld):
     action_names = ACTIONS[:3]
     sized_by: ClassVar[str] = "num_obstacles"
 
-    @property  # type: ignore[override]
-    def smallest(self) -> int:
+    @property
+    def smallest(self) -> int:  # type: ignore[override]
         # MiniGrid has at most this many balls in a room.
         return max(4, 2 * (self.num_obstacles - 1))
 

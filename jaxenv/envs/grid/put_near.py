@@ -39,8 +39,8 @@ class PutNear(ObjectWorld):
     mission: ClassVar[str] = "put the object near the object"
     sized_by: ClassVar[str] = "num_objects"
 
-    @property  # type: ignore[override]
-    def smallest(self) -> int:
+    @property
+    def smallest(self) -> int:  # type: ignore[override]
         return 6 if self.num_objects == 2 else 8
 
     def _default_max_steps(self) -> jax.Array:

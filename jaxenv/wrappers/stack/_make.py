@@ -81,7 +81,7 @@ def make(
     """
     options = (max_episode_steps, autoreset, wrappers, clip_action, mode, reset_strategy, fixed_reset_key)
     if isinstance(id, EnvSpec):
-        return _make(id, num_envs, *options, **params)
+        return _built(id, num_envs, *options, **params)
     changed = {name: x for (name, default), x in zip(_DEFAULTS.items(), options, strict=True) if x is not default}
     if isinstance(id, list | tuple):
         return _make_tasks(id, 1 if num_envs is None else num_envs, **changed, **params)
@@ -89,7 +89,7 @@ def make(
         return importlib.import_module(registry.SUITES["gymnasium"]).load_object(id, num_envs, **changed, **params)
     if isinstance(id, str) and (suite := registry.suite_of(id)) is not None:
         return importlib.import_module(registry.SUITES[suite]).load(id.partition(":")[2], num_envs, **changed, **params)
-    return _make(registry.spec(id), num_envs, *options, **params)
+    return _built(registry.spec(id), num_envs, *options, **params)
 
 
 _DEFAULTS = {p.name: p.default for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY}
@@ -106,7 +106,7 @@ def _is_foreign(id: Any) -> bool:
     return (callable(id) and not is_made) or library_of(id) is not None
 
 
-def _make(
+def _built(
     spec: EnvSpec,
     num_envs: int | None,
     max_episode_steps: Any,
