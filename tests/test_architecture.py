@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import jaxenv
+from jaxenv import Environment
 
 PACKAGE = pathlib.Path(jaxenv.__file__).parent
 
@@ -95,6 +96,18 @@ def test_the_package_stays_within_its_budget_of_lines():
         lines[parts(path)[0]] += len(path.read_text().splitlines())
     print(*(f"{count:6d} {room}" for room, count in lines.most_common()), sep="\n")
     assert lines.total() <= BUDGET, f"{lines.total()} lines of {BUDGET}: {dict(lines.most_common())}"
+
+
+def test_the_contract_fits_on_two_screens():
+    public = [name for name in vars(Environment) if not name.startswith("_")]
+    assert len(public) <= 23, public  # and the params of the task
+    assert len(Environment.__abstractmethods__) <= 8, Environment.__abstractmethods__
+    lines = {name: len((PACKAGE / "core" / f"{name}.py").read_text().splitlines()) for name in CONTRACT}
+    assert all(lines[name] <= most for name, most in CONTRACT.items()), lines
+
+
+# Files of the contract, with the lines that they may have.
+CONTRACT = {"environment": 305, "task": 283, "wrapper": 180}
 
 
 # Files of environments and wrappers that import private modules of other rooms, which no author needs.
