@@ -107,7 +107,7 @@ def test_the_contract_fits_on_two_screens():
 
 
 # Files of the contract, with the lines that they may have.
-CONTRACT = {"environment": 305, "task": 283, "wrapper": 180}
+CONTRACT = {"environment": 306, "task": 283, "wrapper": 160}
 
 
 # Files of environments and wrappers that import private modules of other rooms, which no author needs.
