@@ -122,7 +122,7 @@ def test_the_wrappers_of_other_libraries_in_the_documentation_lead_to_ours():
     page = (pathlib.Path(__file__).parents[2] / "docs" / "wrappers.md").read_text()
     found: dict[str, set[str]] = {}
     for here, row in re.findall(r"^\| ([A-Z]\w+) \|(.*)\|$", page, re.MULTILINE):
-        for theirs in re.findall(r"(?<![\w`'])([A-Z][a-z]+[A-Z]\w*)", "".join(row.split("|")[1:5])):
+        for theirs in re.findall(r"(?<![\w`'])([A-Z][a-z]+[A-Z]\w*)", row.split("|")[1]):
             if here in wrappers and theirs not in wrappers and theirs not in ("SuperSuit", "JaxMARL"):
                 found.setdefault(theirs, set()).add(here)
     assert len(found) > 40
