@@ -98,9 +98,8 @@ def run(args: argparse.Namespace) -> None:
         registered = suite_of(args.id) is None and not config.env_options
         threshold = jaxenv.spec(args.id).reward_threshold if registered else None
         resumed, done = _resumed(folder) if args.resume else ("", 0)
-        files = {
-            name: getattr(args, name) for name in ("resume", "film_every", "checkpoint_every", "checkpoint_format")
-        }
+        names = ("resume", "film_every", "checkpoint_every", "checkpoint_format")
+        files = {name: getattr(args, name) for name in names}
         shared = {"threshold": threshold, "devices": args.devices, "sequential": args.sequential}
         runs = seeds.train(config, args.seeds, args.seed, folder, **files, **shared)
         with (

@@ -114,9 +114,8 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
 
 
 def _info(row: StepResult) -> dict[str, Any]:
-    return {
-        name: _of_lane(x) if isinstance(x, np.ndarray) else jax.tree.map(_of_lane, x) for name, x in row.info.items()
-    }
+    info = row.info.items()
+    return {n: _of_lane(x) if isinstance(x, np.ndarray) else jax.tree.map(_of_lane, x) for n, x in info}
 
 
 def _of_lane(x: np.ndarray) -> Any:

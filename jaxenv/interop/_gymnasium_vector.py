@@ -126,9 +126,8 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         """
         self._open("step")
         if self.env.autoreset is None and (ended := np.flatnonzero(self._ended)).size:
-            raise gymnasium.error.ResetNeeded(
-                f"{_OWNER}: the episode of lane {ended[0]} ended, reset it by reset(options={{'reset_mask': mask}})"
-            )
+            how = "reset it by reset(options={'reset_mask': mask})"
+            raise gymnasium.error.ResetNeeded(f"{_OWNER}: the episode of lane {ended[0]} ended, {how}")
         row = self._step(self._actions(actions))
         self._ended = row.ended
         infos = _infos(row.info, self._everywhere)

@@ -140,9 +140,8 @@ class JaxmarlEnv(Fixed):
         """Checks the actions of the agents and stacks them, leaves ``[A, ...]``."""
         if not isinstance(actions, dict) or actions.keys() != set(self.agents):
             got = ", ".join(map(str, actions)) if isinstance(actions, dict) else type(actions).__name__
-            raise ValueError(
-                f"{self}: actions must be a dict with one of each agent, {', '.join(self.agents)}, got {got}"
-            )
+            rule = f"must be a dict with one of each agent, {', '.join(self.agents)}"
+            raise ValueError(f"{self}: actions {rule}, got {got}")
         by_agent = []
         for agent, spec in self._action_specs.items():
             action = jax.tree.map(jnp.asarray, actions[agent])

@@ -4,10 +4,9 @@ A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks
 ``ids``, ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment.
 ``envpool``, ``gymnasium`` and ``pettingzoo`` have no ``single``: their environments run outside JAX. Below all are
 
-- ``_single``: the functions of one lane that a suite implements, with shapes and specs;
+- ``_single``: the functions of one lane that a suite implements, with shapes and specs, and its structs of params;
 - ``_task``: the task that maps them over lanes, and how its stack is built;
 - ``_options``: constructor arguments as keywords of ``load``;
-- ``_params`` and ``_spaces``: structs of params, calls with params per lane, and specs from spaces;
 - ``_host``, ``_engine`` and ``_host_stack``: the environment, its engine and its stack outside JAX.
 
 ``load(name, num_envs, **kwargs)`` builds an environment with its stack of wrappers as `jaxenv.make` does. ``name`` is

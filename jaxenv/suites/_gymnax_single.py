@@ -16,8 +16,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.suites import _gymnax_tasks
 from jaxenv.suites._options import arguments_of, check_known, check_unknown, checked_option, reporting, thaw
-from jaxenv.suites._params import is_numeric, params_struct, values_of
-from jaxenv.suites._single import Single, Stepped, one_per_arguments, spec_of
+from jaxenv.suites._single import Single, Stepped, is_numeric, one_per_arguments, params_struct, spec_of, values_of
 from jaxenv.tree import Tree
 
 # Entries of gymnax's info that the TimeStep contains already.
@@ -128,9 +127,8 @@ def split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], 
     check_id(id)
     owner, spec_params = f"gymnax:{id}", _gymnax_tasks.SPEC_PARAMS.get(id, ())
     constructor, takes_any = arguments_of(gymnax().registration._registry[id])
-    options = {
-        name: checked_option(owner, name, given[name], constructor[name]) for name in given if name in constructor
-    }
+    own = [name for name in given if name in constructor]
+    options = {name: checked_option(owner, name, given[name], constructor[name]) for name in own}
     if takes_any:  # a factory that passes its keywords on
         try:
             constructor |= arguments_of(type(single(id, tuple(sorted(options.items()))).env))[0]

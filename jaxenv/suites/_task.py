@@ -14,8 +14,7 @@ from jaxenv.core.task import Task
 from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.suites._options import check_unknown, checked_option
-from jaxenv.suites._params import map_lanes, ranks_of, single_of, values_of
-from jaxenv.suites._single import Single
+from jaxenv.suites._single import Single, map_lanes, ranks_of, single_of, values_of
 from jaxenv.tree import Tree, _typed_keys
 from jaxenv.wrappers.stack._make import OPTIONS, make
 

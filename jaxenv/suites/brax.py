@@ -58,9 +58,8 @@ class BraxSingle(BraxLike):
         with outside_traces(), reporting(self.owner, arguments):
             self.env = _brax().get_environment(name, **arguments)
         if name == "fast":
-            self.opt_outs = dict.fromkeys(
-                ("lanes_differ", "episodes_differ"), "all episodes of fast start in the same state"
-            )
+            reason = "all episodes of fast start in the same state"
+            self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), reason)
         elif self.env.backend == "generalized":
             reason = "the solver of the back end fails the type check of shard_map, it needs check_vma=False"
             self.opt_outs = {"sharding_invariant": reason}

@@ -129,9 +129,8 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     """
     found, setting = experiment(name)
     if fixed := sorted(setting.keys() & kwargs.keys()):
-        raise ValueError(
-            f"bsuite:{name}: {fixed[0]} is {setting[fixed[0]]!r} in this setting, load {found.env_id!r} to choose it"
-        )
+        rule = f"{fixed[0]} is {setting[fixed[0]]!r} in this setting"
+        raise ValueError(f"bsuite:{name}: {rule}, load {found.env_id!r} to choose it")
     setting, own = dict(setting), []
     if (scale := setting.pop("noise_scale", None)) is not None:
         own.append(("RewardNoise", {"scale": scale}))

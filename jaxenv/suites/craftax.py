@@ -19,8 +19,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._params import is_numeric, params_struct
-from jaxenv.suites._single import Single, Stepped, one_per_arguments, spec_of
+from jaxenv.suites._single import Single, Stepped, is_numeric, one_per_arguments, params_struct, spec_of
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 

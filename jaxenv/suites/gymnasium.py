@@ -122,9 +122,8 @@ def load_object(
     check_choice(owner, "vectorization", vectorization, ("async", "sync"))
     make = Maker(env, owner, options.max_episode_steps or None)
     if make.has_one and num_envs not in (1, None):
-        raise ValueError(
-            f"{owner}: num_envs must be 1, an object is one lane: pass a function that makes one, got {num_envs}"
-        )
+        rule = "num_envs must be 1, an object is one lane: pass a function that makes one"
+        raise ValueError(f"{owner}: {rule}, got {num_envs}")
     if make.has_one and vectorization == "async":
         raise ValueError(f"{owner}: vectorization must be 'sync', an object stays in this process, got 'async'")
     if vectorization == "async" and context != "fork":

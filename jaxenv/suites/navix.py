@@ -65,9 +65,8 @@ class NavixSingle(Single):
     def __init__(self, id: str, options: tuple[Any, ...]):
         check_known("navix", id, _navix().registry())
         self.owner = f"navix:{id}"
-        self.opt_outs = {
-            "sharding_invariant": "NAVIX's branches fail the type check of shard_map, they need check_vma=False"
-        }
+        reason = "NAVIX's branches fail the type check of shard_map, they need check_vma=False"
+        self.opt_outs = {"sharding_invariant": reason}
         if id.startswith(_KEYS_REUSED):
             self.opt_outs["no_word_reused"] = f"several draws of {id}'s starts share one key"
         arguments = {name: thaw(value) for name, value in options}

@@ -57,9 +57,8 @@ class PlaygroundSingle(BraxLike):
     def __init__(self, name: str, options: tuple[Any, ...]):
         check_known("playground", name, ids())
         self.owner = f"playground:{name}"
-        self.opt_outs = {
-            "sharding_invariant": "MJX's loops fail the type check of shard_map, they need check_vma=False"
-        }
+        reason = "MJX's loops fail the type check of shard_map, they need check_vma=False"
+        self.opt_outs = {"sharding_invariant": reason}
         if name.startswith(_KEYS_REUSED):
             self.opt_outs["no_word_reused"] = f"the start of {name} uses a key twice"
         _check_models(name)

@@ -18,8 +18,7 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._params import params_struct
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments, params_struct
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -61,9 +60,8 @@ class XMiniGridSingle(Single):
         self.owner = f"xminigrid:{id}"
         arguments = {name: thaw(value) for name, value in options}
         if id.startswith("MiniGrid-Empty-"):
-            self.opt_outs = dict.fromkeys(
-                ("lanes_differ", "episodes_differ"), f"all episodes of {id} start in the same state"
-            )
+            reason = f"all episodes of {id} start in the same state"
+            self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), reason)
         else:
             self.opt_outs = {"sharding_invariant": "positions are drawn by XLA's TopK, which gathers all lanes"}
         sizes = {name: arguments.pop(name) for name in ("num_rules", "num_tiles") if name in arguments}

@@ -13,7 +13,7 @@ import pytest
 import jaxenv
 from jaxenv.core.registry import SUITES
 from jaxenv.suites import _options
-from jaxenv.suites._params import map_lanes
+from jaxenv.suites._single import map_lanes
 
 FOREIGN = sorted(SUITES.keys() - {"bsuite"})  # bsuite's experiments run on this library's own environments
 ROOT = pathlib.Path(__file__).parents[2]

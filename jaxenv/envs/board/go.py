@@ -32,8 +32,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLACK, GREY, INK, ORANGE, SAND, WHITE, Canvas, mix
 from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells, two_rewards
-from jaxenv.envs.board._connected import around, connected
+from jaxenv.envs.board._board import Cells, around, connected, two_rewards
 from jaxenv.tree import Tree
 
 SIZE = 9

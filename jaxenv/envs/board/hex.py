@@ -27,8 +27,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLACK, GREY, SAND, WHITE, Canvas
 from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells, two_rewards
-from jaxenv.envs.board._connected import connected
+from jaxenv.envs.board._board import Cells, connected, two_rewards
 from jaxenv.tree import Tree
 
 SIZE = 11

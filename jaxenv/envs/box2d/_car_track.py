@@ -63,9 +63,8 @@ def random_track(stream: Stream) -> tuple[Track, jax.Array]:
         found = tree.where(done, found, new)
         return number + np.int32(1), done | good, found
 
-    start = tree.zeros(
-        jax.eval_shape(lambda: track_of(*(jnp.zeros((*stream.shape, _CHECKPOINTS), jnp.float32),) * 2)[0])
-    )
+    like = (*stream.shape, _CHECKPOINTS)
+    start = tree.zeros(jax.eval_shape(lambda: track_of(*(jnp.zeros(like, jnp.float32),) * 2)[0]))
     none = jnp.zeros(stream.shape, bool)
     return lax.while_loop(lambda c: ~jnp.all(c[1]), attempt, (np.int32(0), none, start))[2]
 

@@ -56,9 +56,7 @@ class Acrobot(Task):
     params: Params = Params()
     max_rate_1: float = tree.static(default=4 * math.pi, above=0, doc="bound on the rate of the upper link, in rad/s")
     max_rate_2: float = tree.static(default=9 * math.pi, above=0, doc="bound on the rate of the lower link, in rad/s")
-    dynamics: str = tree.static(
-        default="book", doc='``"book"`` as in Sutton and Barto\'s book, ``"nips"`` as in the paper'
-    )
+    dynamics: str = tree.static(default="book", doc='``"book"`` as in Sutton and Barto, ``"nips"`` as in the paper')
     action_names = ("torque -1", "torque 0", "torque 1")
     play_fps = 10
 

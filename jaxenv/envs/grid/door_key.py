@@ -50,8 +50,7 @@ def _level(size: jax.Array, words: tuple[jax.Array, ...]) -> tuple[jax.Array, ja
     agent = choice(words[2], count)
     key = choice(words[3], count - 1)
     key = key + (key >= agent).astype(jnp.int32)  # skips the agent's cell
-    lock = Lock(
-        door=cell(wall, gap), door_state=jnp.full_like(size, LOCKED), key=cell(1 + key % width, 1 + key // width)
-    )
+    key_cell = cell(1 + key % width, 1 + key // width)
+    lock = Lock(cell(wall, gap), jnp.full_like(size, LOCKED), key_cell)
     direction = choice(words[4], jnp.full_like(size, 4))
     return wall, gap, lock, Pose(1 + agent % width, 1 + agent // width, direction)

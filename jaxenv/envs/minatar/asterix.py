@@ -87,9 +87,8 @@ class Asterix(MinAtar):
         # kind, and the fractional part that remains chooses the row.
         (word,) = words
         thirds = (word & np.uint32(2**27 - 1)) * np.uint32(3)
-        return Draws(
-            from_left=word >= np.uint32(2**31), is_gold=thirds < 2**27, row_fraction=thirds & np.uint32(2**27 - 1)
-        )
+        fraction = thirds & np.uint32(2**27 - 1)
+        return Draws(from_left=word >= np.uint32(2**31), is_gold=thirds < 2**27, row_fraction=fraction)
 
     def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:
         game = _spawn(game, draws)

@@ -105,9 +105,8 @@ class MetaMaze(Task):
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         line = jnp.arange(-1, self.maze_size + 1, dtype=jnp.int32)  # with the outer walls
         rows, columns = line[None, :, None], line[None, None, :]
-        row, column, goal_row, goal_column = (
-            x[:, None, None] for x in (state.row, state.column, state.goal_row, state.goal_column)
-        )
+        places = (state.row, state.column, state.goal_row, state.goal_column)
+        row, column, goal_row, goal_column = (x[:, None, None] for x in places)
         walls = _is_wall(rows, columns, self.maze_size).astype(jnp.int32)
         seen = jnp.maximum(jnp.abs(rows - row), jnp.abs(columns - column)) <= self.rf_size // 2
         things = jnp.where((rows == goal_row) & (columns == goal_column), np.int32(1), np.int32(0))

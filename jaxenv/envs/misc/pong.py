@@ -59,9 +59,7 @@ class Pong(Task):
     width: int = tree.static(default=40, low=4, doc="width of the image, at least 4")
     height: int = tree.static(default=30, doc="height of the image, at least a paddle's height plus one")
     paddle_half_height: int = tree.static(default=2, low=1, doc="cells of a paddle above and below its centre")
-    use_ai_policy: bool = tree.static(
-        default=True, doc="whether the opponent follows the ball; otherwise it repeats the player's moves"
-    )
+    use_ai_policy: bool = tree.static(default=True, doc="whether the opponent follows the ball, or the player's moves")
     random_serve: bool = tree.static(default=True, doc="whether direction and speed of the serve are random")
     reward: str = tree.static(default="rally", doc='``"rally"`` or ``"score"``')
     dtype: str = tree.static(default="bool", doc='dtype of the observation, ``"bool"`` or ``"float32"``')

@@ -234,9 +234,8 @@ def _resolve(
 
     def push_back(carry: Any) -> Any:
         count, open_, time, later, found, ended, when = carry
-        open_, new_time, reached, ends, features, separations = in_one_kernel(
-            _compare, scene, motion, axis, open_, time, later
-        )
+        compared = in_one_kernel(_compare, scene, motion, axis, open_, time, later)
+        open_, new_time, reached, ends, features, separations = compared
         root = _root(scene, motion, axis, features, (time, later), separations, open_)
         when = jnp.where(reached, time, when)
         later = jnp.where(open_, root, later)

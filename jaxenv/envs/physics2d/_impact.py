@@ -290,9 +290,8 @@ def _solve_velocities(
         def one(s: jax.Array, moving: tuple[jax.Array, Triple, Impulses]) -> tuple[jax.Array, Triple, Impulses]:
             changed, velocity, rest = moving
             constraint, push = _entry((later, rest), s)
-            now, velocity, (push,) = in_one_kernel(
-                _velocity_iteration, scene, row.body, (constraint,), go, velocity, (push,)
-            )
+            state = (constraint,), go, velocity, (push,)
+            now, velocity, (push,) = in_one_kernel(_velocity_iteration, scene, row.body, *state)
             write = functools.partial(lax.dynamic_update_index_in_dim, index=s, axis=0)
             return changed | now, velocity, jax.tree.map(write, rest, push)
 

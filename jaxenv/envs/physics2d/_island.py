@@ -252,9 +252,8 @@ class Solver:
         """Returns whether lanes are done, and poses, after an iteration of the joints in the other lanes."""
         bodies = list(moved)
         for solver, constraint in zip(self.hinges, hinges, strict=True):
-            (bodies[solver.a], bodies[solver.b]), within = solver.solve_position(
-                constraint, (bodies[solver.a], bodies[solver.b])
-            )
+            two, within = solver.solve_position(constraint, (bodies[solver.a], bodies[solver.b]))
+            bodies[solver.a], bodies[solver.b] = two
             good = good & within
         return done | good, jax.tree.map(lambda old, new: jnp.where(done, old, new), tuple(poses), tuple(bodies))
 

@@ -108,7 +108,6 @@ def _padded(polygons: Sequence[np.ndarray]) -> Polygons:
     sides = [np.roll(p, -1, axis=0) - p for p in polygons]
     outward = [np.stack([s[:, 1], -s[:, 0]], axis=1) / np.hypot(*s.T)[:, None] for s in sides]
     normals = np.stack([pad(n) for n in outward], axis=1)
-    x, y, normal_x, normal_y = (
-        a.astype(np.float32) for a in (*np.moveaxis(corners, 2, 0), *np.moveaxis(normals, 2, 0))
-    )
+    planes = (*np.moveaxis(corners, 2, 0), *np.moveaxis(normals, 2, 0))
+    x, y, normal_x, normal_y = (plane.astype(np.float32) for plane in planes)
     return Polygons(x, y, normal_x, normal_y, np.array([len(p) for p in polygons], np.int32))

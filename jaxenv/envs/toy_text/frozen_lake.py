@@ -142,9 +142,8 @@ class FrozenLake(Tabular):
         kinds = np.array([["FHSG".index(tile) for tile in row] for row in self.rows], np.int32)
         canvas = canvas.tiles(kinds[None], [None, _sprites.hole, _sprites.start, _drawing.goal])
         in_hole = lookup(tiles == "H", state.index).astype(jnp.int32)
-        return canvas.tiles(
-            _drawing.place(state.index, tiles.shape, 1 + in_hole), [None, _sprites.walker, _sprites.sunk]
-        )
+        walker = _drawing.place(state.index, tiles.shape, 1 + in_hole)
+        return canvas.tiles(walker, [None, _sprites.walker, _sprites.sunk])
 
 
 def _with_map(task: FrozenLake, text: str) -> FrozenLake:

@@ -50,9 +50,8 @@ def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray
         at = np.resize(steps, subject.num_steps)
         changed = [take_steps(leaf, at) for leaf in states]
         changed[number] = np.broadcast_to(tree.expand(value, x.ndim), x.shape).astype(x.dtype)
-        after, rows = to_numpy(
-            replay(subject.stack, jax.tree.unflatten(structure, changed), take_steps(rollout.actions, at))
-        )
+        before = jax.tree.unflatten(structure, changed)
+        after, rows = to_numpy(replay(subject.stack, before, take_steps(rollout.actions, at)))
         y, looked = jax.tree.leaves(after, is_leaf=tree.is_shared)[number], grows[at]
         lanes = looked.reshape(*looked.shape[:2], -1).any(axis=-1)
         if np.any(lanes & (rows.step_type != rollout.step_type[1:][at])):

@@ -12,9 +12,8 @@ from jaxenv.core.timestep import StepType
 from jaxenv.testing._compare import require_equal, require_nowhere, take_steps
 from jaxenv.testing._programs import replay, run
 from jaxenv.testing._properties.restarts import next_step_rollout
-from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import in_mode
-from jaxenv.testing._subject import Subject
+from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.wrappers.agents.agents_as_lanes import AgentLanes, AgentsAsLanes
 
@@ -106,6 +105,5 @@ def _require_folds(subject: Subject, env: Environment, rollout: Rollout, ended: 
     expected["discount"] = expected["discount"].astype(np.float32)
     later = (slice(1, None),)
     labels = ("in the game", "as a lane")
-    require_equal(
-        take_steps(expected, *later), take_steps(actual, *later), labels, tolerance=subject.rounding, first_step=1
-    )
+    pair = take_steps(expected, *later), take_steps(actual, *later)
+    require_equal(*pair, labels, tolerance=subject.rounding, first_step=1)

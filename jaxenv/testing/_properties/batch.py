@@ -11,10 +11,9 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, seeded_start, start
-from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES, LIMITS, MANY_LANES, carries, per_lane, with_restarts
-from jaxenv.testing._subject import Subject
+from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import LevelReplay

@@ -12,9 +12,8 @@ from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import require_equal, require_nowhere, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import replay, sample_actions, start
-from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
-from jaxenv.testing._subject import Subject
+from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import TimeLimit

@@ -25,10 +25,9 @@ from jaxenv.random import KeyWords
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
 from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
-from jaxenv.testing._rollout import Rollout, attributes
 from jaxenv.testing._source import is_authors, place
 from jaxenv.testing._stacks import LANES, carries, without_restarts
-from jaxenv.testing._subject import OTHER_STEPS, Subject
+from jaxenv.testing._subject import OTHER_STEPS, Rollout, Subject, attributes
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
@@ -170,9 +169,8 @@ def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
     block = random._block
 
     def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
-        tweaked = dataclasses.replace(
-            stream, k0=stream.k0 + (jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN))
-        )
+        offset = jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN)
+        tweaked = dataclasses.replace(stream, k0=stream.k0 + offset)
         counters = (tweaked.k0, stream.k1, stream.c0, stream.c1)
         if not any(isinstance(x, jax.core.Tracer) for x in counters):
             words = np.stack([x.ravel() for x in np.broadcast_arrays(*counters)], axis=-1)

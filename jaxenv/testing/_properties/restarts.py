@@ -19,9 +19,8 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._programs import replay
-from jaxenv.testing._rollout import Rollout
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
-from jaxenv.testing._subject import Subject
+from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, BatchWrapper, LaneWrapper

@@ -36,9 +36,8 @@ def sharding_invariant(subject: Subject) -> str:
     """
     needed = max(_DEVICES)
     if len(jax.devices()) < needed:
-        raise NotApplicable(
-            f"needs {needed} devices: call jax.config.update('jax_num_cpu_devices', {needed}) before any computation"
-        )
+        how = f"call jax.config.update('jax_num_cpu_devices', {needed}) before any computation"
+        raise NotApplicable(f"needs {needed} devices: {how}")
     rollout, index = subject.rollout, np.arange(_LANES) % LANES
     env = subject.stack.take(jnp.asarray(index, jnp.int32))
     inputs, expected = take_lanes((rollout.before, rollout.actions), index), take_lanes(rollout.after, index)
