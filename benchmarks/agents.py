@@ -5,9 +5,10 @@ if ``--ids`` names them.
 """
 
 import argparse
-import sys
+import functools
+import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -39,6 +40,7 @@ JUMANJI = {
 }
 PEERS = (*JAXMARL, *JUMANJI)
 LOOPS = ("sums", "stored")  # of `ours.LOOPS`
+NAMES = ("id", "loop", "num_envs", "num_steps")
 
 
 def jaxmarl(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
@@ -118,74 +120,47 @@ def jumanji(id: str, num_envs: int, num_steps: int, loop: str) -> Contestant:
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int, loop: str) -> dict[str, Any]:
     """Runs both sides, interleaved, and returns a row of the result file; without the peer a note says why."""
-    peer, notes = jaxmarl if id in JAXMARL else jumanji, []
-    contestants = [ours.rollout_of_id(id, num_envs, num_steps, loop)]
-    try:
-        contestants.append(peer(id, num_envs, num_steps, loop))
-    except Unavailable as error:
-        notes.append(f"no comparison: {error}")
-    samples = measure.sample_interleaved(contestants, repeats)
-    found = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
-    own = found["jaxenv"]["steps_per_second"]
-    ratios = {name: own / side["steps_per_second"] for name, side in found.items() if name != "jaxenv"}
+    peer = jaxmarl if id in JAXMARL else jumanji
+    makers = [functools.partial(make, id, num_envs, num_steps, loop) for make in (ours.rollout_of_id, peer)]
+    sides, notes = measure.available(*makers)
     sizes = {"id": id, "loop": loop, "num_envs": num_envs, "num_steps": num_steps}
-    return {**sizes, "agents": jaxenv.make(id).num_agents, "contestants": found, "ratios": ratios, "notes": notes}
+    return sizes | {"agents": jaxenv.make(id).num_agents} | measure.compared(sides, notes, repeats)
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header = ["id", "agents", "observations", "lanes", "jaxenv", "peer", "", "ratio", "compile s", "peer"]
-    lines = []
-    for row in rows:
-        peer, ratio = next(iter(row["ratios"].items()), ("none", None))
-        both = [row["contestants"].get(name) for name in ("jaxenv", peer)]
-        speeds = [measure.millions(side["steps_per_second"]) if side else "-" for side in both]
-        seconds = [f"{side['compile_seconds']:.1f}" if side else "-" for side in both]
-        sizes = [str(row["agents"]), row["loop"], str(row["num_envs"])]
-        lines.append([row["id"], *sizes, *speeds, peer, "-" if ratio is None else f"{ratio:.1f}x", *seconds])
+
+    def of_peer(form: Callable[[str], Callable[[Any], str]]) -> Callable[[Any], str]:
+        return lambda row: form(next(iter(row["ratios"])))(row)
+
+    seconds = functools.partial(measure.side, entry="compile_seconds", text="{:.1f}".format)
+    shown = measure.columns(
+        rows,
+        ("id", "id"),
+        ("agents", "agents"),
+        ("observations", "loop"),
+        ("lanes", "num_envs"),
+        ("jaxenv", measure.side("jaxenv")),
+        ("peer", of_peer(measure.side)),
+        ("", of_peer(lambda name: lambda _: name)),
+        ("ratio", of_peer(measure.ratio)),
+        ("compile s", seconds("jaxenv")),
+        ("peer", of_peer(seconds)),
+    )
     title = "Million steps of a lane, with all its agents, per second; ratio: how many times faster jaxenv is."
-    return "\n".join([title, measure.table(header, lines)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("agents", __doc__ or "")
-    parser.add_argument(
-        "--ids",
-        nargs="+",
-        type=command.one_of(PEERS),
-        default=list(JAXMARL),
-        metavar="ID",
-        help="tasks to run, by default those of JaxMARL",
-    )
-    loops = "; ".join(f"{name} {ours.LOOPS[name]}" for name in LOOPS)
-    parser.add_argument(
-        "--loops",
-        nargs="+",
-        choices=LOOPS,
-        default=list(LOOPS),
-        help=f"what a rollout does with its observations: {loops}",
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(JAXMARL, command.one_of(PEERS), "tasks to run, by default those of JaxMARL")
+    help = "; ".join(f"{name} {ours.LOOPS[name]}" for name in LOOPS)
+    parser.add_argument("--loops", nargs="+", choices=LOOPS, default=list(LOOPS), help=f"of a rollout: {help}")
     parser.add_sizes(num_envs=[2048], num_steps=256)
     parser.add_update()
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    for id in args.ids:
-        for loop in args.loops:
-            for num_envs in args.num_envs:
-                print(f"{id}, {loop}, {num_envs} lanes ...", file=sys.stderr)
-                rows.append(compare(id, num_envs, args.num_steps, args.repeats, loop))
-                for note in rows[-1]["notes"]:
-                    print(f"note: {id}: {note}", file=sys.stderr)
-    names = ("id", "loop", "num_envs", "num_steps")
-    return command.finish("agents", args, rows, report, names=names, repeats=args.repeats, policy="random")
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["agents", *sys.argv[1:]]))
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every task, loop and number of lanes."""
+    for id, loop, num_envs in itertools.product(args.ids, args.loops, args.num_envs):
+        yield compare(id, num_envs, args.num_steps, args.repeats, loop)

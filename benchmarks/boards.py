@@ -4,9 +4,9 @@
 """
 
 import argparse
+import itertools
 import statistics
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -26,6 +26,8 @@ PEERS = {
     "Othello-v0": "othello",
     "2048-v0": "2048",
 }
+
+NAMES = ("id", "num_envs", "num_steps", "simulations")
 
 
 def pgx(id: str, num_envs: int, num_steps: int, simulations: int = 0) -> Contestant:
@@ -114,79 +116,53 @@ def mctx_library() -> Any:
 
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int, simulations: int = 0) -> dict[str, Any]:
-    """Runs both sides, interleaved, and returns a row of the result file; without pgx a note says why."""
+    """Runs both sides, interleaved, and returns a row of the result file; the ratios are of games per second."""
     if simulations:
+        mctx_library()
         mine = searching(id, num_envs, num_steps, simulations)
     else:
         mine = ours.rollout("jaxenv", jaxenv.make(id, num_envs=num_envs), num_steps)
-    contestants, notes = [mine], []
-    try:
-        contestants.append(pgx(id, num_envs, num_steps, simulations))
-    except Unavailable as error:
-        notes.append(f"no comparison: {error}")
-    samples = measure.sample_interleaved(contestants, repeats)
-    found = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
-    for name, s in samples.items():
-        found[name]["games_per_second"] = statistics.median(x.episodes / x.seconds for x in s)
-    own = found["jaxenv"]["games_per_second"]
-    ratios = {name: own / side["games_per_second"] for name, side in found.items() if name != "jaxenv"}
+    sides, notes = measure.available(lambda: mine, lambda: pgx(id, num_envs, num_steps, simulations))
     sizes = {"id": id, "num_envs": num_envs, "num_steps": num_steps, "simulations": simulations}
-    return {**sizes, "contestants": found, "ratios": ratios, "notes": notes}
+    row = sizes | measure.compared(sides, notes, repeats)
+    for side in row["contestants"].values():
+        pairs = zip(side["episodes"], side["seconds"], strict=True)
+        side["games_per_second"] = statistics.median(episodes / seconds for episodes, seconds in pairs)
+    games = {name: side["games_per_second"] for name, side in row["contestants"].items()}
+    return row | {"ratios": {name: games["jaxenv"] / games[name] for name in row["ratios"]}}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header = ["id", "lanes", "jaxenv: games/s", "moves/s", "pgx: games/s", "moves/s", "ratio", "compile s", "pgx"]
-    lines = []
-    for row in rows:
-        both = [row["contestants"].get(name) for name in ("jaxenv", "pgx")]
-        units = ("games_per_second", "steps_per_second")
-        speeds = [f"{side[unit]:,.0f}" if side else "-" for side in both for unit in units]
-        seconds = [f"{side['compile_seconds']:.1f}" if side else "-" for side in both]
-        ratio = f"{row['ratios']['pgx']:.1f}x" if row["ratios"] else "-"
-        lines.append([row["id"], str(row["num_envs"]), *speeds, ratio, *seconds])
+    sides, seconds = ("jaxenv", "pgx"), "{:.1f}".format
+    speeds = []
+    for name in sides:
+        speeds.append((f"{name}: games/s", measure.side(name, "games_per_second", "{:,.0f}".format)))
+        speeds.append(("moves/s", measure.side(name, "steps_per_second", "{:,.0f}".format)))
+    shown = measure.columns(
+        rows,
+        ("id", "id"),
+        ("lanes", "num_envs"),
+        *speeds,
+        ("ratio", measure.ratio("pgx")),
+        *((f"{name}: compile s", measure.side(name, "compile_seconds", seconds)) for name in sides),
+    )
     searches = rows[0]["simulations"]
     play = f"A search of {searches} simulations before each move" if searches else "Random legal play"
     title = f"{play}; ratio: how many times more games jaxenv plays per second than pgx."
-    return "\n".join([title, measure.table(header, lines)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("boards", __doc__ or "")
-    parser.add_argument(
-        "--ids", nargs="+", type=command.one_of(PEERS), default=list(PEERS), metavar="ID", help="games to play"
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(PEERS, command.one_of(PEERS), "games to play")
     parser.add_sizes(num_envs=[2048], num_steps=256)
-    parser.add_argument(
-        "--simulations",
-        type=command.natural,
-        default=0,
-        metavar="N",
-        help="of a search by mctx before each move; 0 for random play",
-    )
+    help = "of a search by mctx before each move; 0 for random play"
+    parser.add_argument("--simulations", type=command.natural, default=0, metavar="N", help=help)
     parser.add_update()
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    for id in args.ids:
-        for num_envs in args.num_envs:
-            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            try:
-                rows.append(compare(id, num_envs, args.num_steps, args.repeats, args.simulations))
-                for note in rows[-1]["notes"]:
-                    print(f"note: {id}: {note}", file=sys.stderr)
-            except Unavailable as error:
-                print(f"jaxenv bench boards: {error}", file=sys.stderr)
-                return 1
-    names = ("id", "num_envs", "num_steps", "simulations")
-    return command.finish("boards", args, rows, report, names=names, repeats=args.repeats)
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["boards", *sys.argv[1:]]))
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every game and number of lanes."""
+    for id, num_envs in itertools.product(args.ids, args.num_envs):
+        yield compare(id, num_envs, args.num_steps, args.repeats, args.simulations)

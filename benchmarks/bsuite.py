@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from benchmarks import bsuite_logs, bsuite_score, command
+from benchmarks import bsuite_logs, bsuite_score, command, measure
 from jaxenv import tree
 from jaxenv._util import files
 from jaxenv.suites import bsuite as suite
@@ -77,6 +77,9 @@ class RewardScale(RewardWrapper):
 
     def reward(self, reward):
         return self.scale * reward
+
+
+NAMES = ("agent", "experiment")
 
 
 def stack(id: str, num_episodes: int, **changes: Any) -> bsuite_logs.Log:
@@ -232,43 +235,39 @@ def results(agent: str, folder: pathlib.Path) -> list[dict[str, Any]]:
     ]
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("bsuite", __doc__ or "")
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
+    """Formats the scores, and draws the radar."""
+    if args.plot:
+        bsuite_score.draw(rows, args.plot)
+    return bsuite_score.report(rows)
+
+
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_argument("--agents", nargs="+", choices=tuple(AGENTS), default=["ppo", "random"], help="who is scored")
-    parser.add_argument(
-        "--experiments",
-        nargs="+",
-        choices=CHEAPEST_FIRST,
-        default=CHEAPEST_FIRST,
-        metavar="NAME",
-        help="what to train",
-    )
+    names = {"nargs": "+", "choices": CHEAPEST_FIRST, "default": CHEAPEST_FIRST, "metavar": "NAME"}
+    parser.add_argument("--experiments", **names, help="what to train")
     parser.add_argument("--episodes", type=command.positive, metavar="N", help="end runs early (default: bsuite's)")
-    parser.add_argument(
-        "--folder", type=pathlib.Path, default=pathlib.Path("runs/bsuite"), metavar="DIR", help="logs, by agent"
-    )
+    folder = pathlib.Path("runs/bsuite")
+    parser.add_argument("--folder", type=pathlib.Path, default=folder, metavar="DIR", help="logs, by agent")
     parser.add_argument("--table", action="store_true", help="train nothing, score the logs of the folder")
     parser.add_argument("--plot", type=command.new_file, metavar="PATH", help="draw the radar")
     parser.add_json()
     parser.add_update()
-    args = parser.parse_args(arguments)
+
+
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses to start without the package that scores."""
     if importlib.util.find_spec("bsuite") is None:  # better now than after hours of training
         parser.error("the scores need the package bsuite: pip install bsuite")
-    return args
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Trains the settings without a log, prints the scores and writes the files."""
-    args = parse(arguments)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Trains the settings without a log and scores all logs."""
     for experiment in () if args.table else args.experiments:
         for agent in args.agents:
             train(agent, experiment, args.folder / agent, args.episodes)
-    rows = [row for agent in args.agents for row in results(agent, args.folder / agent)]
-    if not rows:
-        print(f"jaxenv bench bsuite: {args.folder} holds no logs of {', '.join(args.agents)}", file=sys.stderr)
-        return 2
-    status = command.finish("bsuite", args, rows, bsuite_score.report, names=("agent", "experiment"))
-    if args.plot:
-        bsuite_score.draw(json.loads(args.json.read_text())["rows"] if args.json else rows, args.plot)
-    return status
+    found = [row for agent in args.agents for row in results(agent, args.folder / agent)]
+    if not found:
+        raise measure.Unavailable(f"{args.folder} holds no logs of {', '.join(args.agents)}")
+    yield from found

@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
+import jax
+
 import jaxenv
 from benchmarks import measure
 from benchmarks.measure import Unavailable
@@ -46,10 +48,10 @@ class Parser(argparse.ArgumentParser):
         default = None if ids is None else list(ids)
         self.add_argument("--ids", nargs="+", type=type or id, default=default, metavar="ID", help=help)
 
-    def add_peers(self, peers: Sequence[str], default: Sequence[str]) -> None:
+    def add_peers(self, peers: Sequence[str]) -> None:
         """Adds ``--peers``."""
         help = "peers, or nothing for jaxenv alone"
-        self.add_argument("--peers", nargs="*", choices=list(peers), default=list(default), help=help)
+        self.add_argument("--peers", nargs="*", choices=peers, default=peers, help=help)
 
     def add_sizes(
         self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5, steps: str = "steps of each lane"
@@ -185,24 +187,33 @@ def run(part: str, module: types.ModuleType, arguments: Sequence[str]) -> int:
     every row, so a part that is stopped keeps what it has measured.
     """
     args = parse(part, module, arguments)
-    names, rows = getattr(module, "NAMES", ()), []
-    old = json.loads(args.json.read_text())["rows"] if getattr(args, "update", False) and args.json.is_file() else []
     given = {k: v for k, v in vars(args).items() if k not in ("json", "update") and not isinstance(v, pathlib.Path)}
+    names, rows, shown = getattr(module, "NAMES", ()), [], []
+    old = _old(args)
     try:
         for row in module.rows(args):
-            rows = [*rows, row]
-            print(_named(row), file=sys.stderr)
-            new = [_names(row, names) for row in rows]
-            shown = [*rows, *(row for row in old if _names(row, names) not in new)]
-            shown = sorted(shown, key=lambda row: _names(row, names)) if old else rows
-            if args.json is not None:
-                content = {"benchmark": part, "record": measure.record(), "settings": given, "rows": shown}
-                measure.write_json(args.json, content)
+            rows.append(row)
+            print("  ".join(f"{k} {v}" for k, v in row.items() if type(v) in (str, int)), file=sys.stderr)
+            shown = _replaced(old, rows, names)
+            _write(part, args, shown, given)
     except Unavailable as error:
         print(f"jaxenv bench {part}: {error}", file=sys.stderr)
         return 1
     print(module.report(shown, args) if rows else "nothing to run")
     return 0
+
+
+def start_with_devices(number: int) -> None:
+    """Starts JAX with simulated devices.
+
+    Raises:
+        Unavailable: if it has already started with fewer.
+    """
+    try:
+        jax.config.update("jax_num_cpu_devices", number)
+    except RuntimeError:
+        if len(jax.devices()) < number:
+            raise Unavailable(f"JAX has started with {len(jax.devices())} devices, {number} are needed") from None
 
 
 def parse(part: str, module: types.ModuleType, arguments: Sequence[str]) -> argparse.Namespace:
@@ -213,11 +224,6 @@ def parse(part: str, module: types.ModuleType, arguments: Sequence[str]) -> argp
     if hasattr(module, "check"):
         module.check(parser, args)
     return args
-
-
-def _named(row: dict[str, Any]) -> str:
-    """Names a row in one line."""
-    return "  ".join(f"{k} {v}" for k, v in row.items() if isinstance(v, str | int) and not isinstance(v, bool))
 
 
 def finish(
@@ -233,18 +239,31 @@ def finish(
 
     With ``--update`` both hold the rows of the file too, but those with the same entries under ``names`` as a new row.
     """
-    if names and args.update and args.json.is_file():
-        old = json.loads(args.json.read_text())["rows"]
-        rows = sorted(
-            [*rows, *(row for row in old if _names(row, names) not in [_names(r, names) for r in rows])],
-            key=lambda row: _names(row, names),
-        )
-    print(report(rows))
-    if args.json is not None:
-        content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": list(rows)}
-        measure.write_json(args.json, content)
+    shown = _replaced(_old(args), rows, names)
+    print(report(shown))
+    _write(part, args, shown, settings)
     return 0
 
 
-def _names(row: dict[str, Any], names: Sequence[str]) -> str:
-    return json.dumps([row[name] for name in names])
+def _old(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Returns the rows that ``--update`` keeps."""
+    return json.loads(args.json.read_text())["rows"] if getattr(args, "update", False) and args.json.is_file() else []
+
+
+def _replaced(
+    old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Returns the new rows, and the old ones that have other entries under the names."""
+
+    def named(row: dict[str, Any]) -> str:
+        return json.dumps([row[name] for name in names])
+
+    replaced = {named(row) for row in new}
+    kept = [row for row in old if named(row) not in replaced]
+    return sorted([*new, *kept], key=named) if kept else list(new)
+
+
+def _write(part: str, args: argparse.Namespace, rows: Sequence[dict[str, Any]], settings: dict[str, Any]) -> None:
+    if args.json is not None:
+        content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": list(rows)}
+        measure.write_json(args.json, content)

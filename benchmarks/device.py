@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from benchmarks import command, hlo, mazes, measure, ppo, render, throughput
+from benchmarks import command, hlo, mazes, measure, ppo, render
 from benchmarks import defaults as loops
 from benchmarks.ours import rollout_of_id
 from jaxenv import testing
@@ -30,8 +30,7 @@ from jaxenv.training import ued
 # default; the others explain what they find.
 PARTS = {"defaults": 200, "train": 150, "pixels": 60, "mazes": 480}
 DEFAULT_PARTS = list(PARTS)
-PARTS |= {"limits": 30, "agreement": 60, "linear": 60, "sums": 120, "options": 90, "stored": 60, "properties": 60}
-PARTS |= {"box2d": 180}
+PARTS |= {"limits": 30, "agreement": 60, "options": 90, "properties": 60}
 # The ids and the numbers of lanes of a part, in order of worth.
 IDS = ("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "Seaquest-MinAtar", "MiniGrid-DoorKey-8x8-v0")
 LANES = (2**17, 2**11, 2**20, 2**14)
@@ -41,7 +40,6 @@ _IDS = {
     "pixels": ("CartPole-v1", "Breakout-MinAtar", "MiniGrid-DoorKey-8x8-v0"),
 }
 _LANES = {"defaults": (2**11, 2**17, 2**20, 2**14), "train": (2**11, 2**14), "pixels": (2**11, 2**17, 2**14)}
-BOX2D = "LunarLander-v3"
 CURRICULA = ["dr", "robust_plr", "accel"]
 # The sizes of a dry run: seconds on a CPU for each part, though what it measures then means nothing.
 TINY: dict[str, Any] = {"num_envs": [8], "num_steps": 16, "lane_steps": 1, "repeats": 1, "copy_bytes": 2**12}
@@ -51,7 +49,6 @@ _TINY_MAZES = {"num_envs": 4, "num_steps": 32, "recurrent": 8, "capacity": 4}
 PROPERTIES = ("same_tree", "leading_lanes", "rows_match_specs", "lane_independent", "batch_equals_single_lanes")
 PROPERTIES += ("permutation_equivariant", "episode_grammar", "time_limit_exact", "modes_agree", "statistics_exact")
 _ITERATIONS = 10_000
-_SLOW = 8.0  # seconds: a rollout that takes longer with fewer lanes is not run with more
 _CAPTURED = {"xla_gpu_graph_min_graph_size": 1}  # loop bodies of fewer than five launches run as CUDA graphs, too
 
 Rows = Iterator[dict[str, Any]]
@@ -64,7 +61,7 @@ Make = Callable[[str, int, int], tuple[list[measure.Contestant], list[str]]]  # 
 def defaults(args: argparse.Namespace) -> Rows:
     """Runs the loops of `benchmarks.defaults`: nothing is set."""
     make = lambda id, lanes, num_steps: loops.loops(id, lanes, num_steps, "gymnax" in args.peers)  # noqa: E731
-    for row in _throughput(args, args.ids, args.num_envs, make):
+    for row in _throughput(args, args.num_envs, make):
         rates = {name: result["steps_per_second"] for name, result in row["contestants"].items()}
         pairs = {name: other for name, other in loops.RATIOS.items() if {name, other} <= rates.keys()}
         yield row | {"ratios": {name: rates[name] / rates[other] for name, other in pairs.items()}}
@@ -170,64 +167,21 @@ def launch_seconds() -> float:
     return min(seconds for seconds, _ in timed["loop"]) / hlo.work(loop.as_text()).kernels
 
 
-def sums(args: argparse.Namespace) -> Rows:
-    """Compares with gymnax: environment steps per second, with all outputs summed."""
-    return _throughput(args, args.ids, args.num_envs, _in_loop("sums", args))
-
-
-def stored(args: argparse.Namespace) -> Rows:
-    """Compares with gymnax and with a broadcast: environment steps per second, with whole rows stored."""
-    return _throughput(
-        args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], _in_loop("stored", args), args.num_steps
-    )
-
-
-def linear(args: argparse.Namespace) -> Rows:
-    """Compares as `sums`, with actions from a linear layer on the observations."""
-    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], _in_loop("linear", args))
-
-
 def options(args: argparse.Namespace) -> Rows:
-    """Compares ways to compile the loop of `sums`: as captured launches, unrolled, with four steps an iteration."""
+    """Compares ways to compile a random rollout: as captured launches, unrolled, with four steps in an iteration."""
     make = lambda *sizes: (_variants(rollout_of_id(*sizes)), [])  # noqa: E731
-    return _throughput(args, args.ids, [n for n in args.num_envs if n <= 2**17][:2], make)
+    return _throughput(args, [n for n in args.num_envs if n <= 2**17][:2], make)
 
 
-def box2d(args: argparse.Namespace) -> Rows:
-    """Measures a task of Box2D, which compiles for minutes, and compares it with the CPU."""
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        agreement = pool.submit(_agreement_of_id, BOX2D, min(args.num_steps, 64))
-        lanes = [min(args.num_envs, key=lambda n: abs(n - 2**14))]
-        yield from _throughput(args, [BOX2D], lanes, _in_loop("sums", args))
-        yield agreement.result()
-
-
-def _in_loop(loop: str, args: argparse.Namespace) -> Make:
-    return lambda id, lanes, num_steps: throughput.rollouts(id, lanes, num_steps, loop, args.peers)
-
-
-def _throughput(
-    args: argparse.Namespace, ids: Sequence[str], num_envs: Sequence[int], make: Make, num_steps: int = 0
-) -> Rows:
+def _throughput(args: argparse.Namespace, num_envs: Sequence[int], make: Make) -> Rows:
     """Compiles all rollouts at one number of lanes at once, then times one after the other."""
-    slow: dict[tuple[str, str], int] = {}  # the fewest lanes with which a rollout was too slow to repeat
     for lanes in num_envs:
-        steps = num_steps or max(args.num_steps, args.lane_steps // lanes)
+        steps = max(args.num_steps, args.lane_steps // lanes)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            cases = {id: pool.submit(_compiled, make, id, lanes, steps) for id in ids}
+            cases = {id: pool.submit(_compiled, make, id, lanes, steps) for id in args.ids}
         for id, case in cases.items():
-            contestants, notes = case.result()
-            fit = []
-            for contestant in contestants:
-                if lanes > slow.get((id, contestant.name), lanes):
-                    notes.append(f"{contestant.name}: more than {_SLOW:.0f} s a run with fewer lanes")
-                    continue
-                seconds = _seconds(contestant, notes)
-                if seconds is not None:
-                    fit.append(contestant)
-                    if seconds > _SLOW:
-                        slow[id, contestant.name] = lanes
-            yield throughput.timed(id, lanes, steps, args.repeats, fit, notes)
+            row = {"id": id, "num_envs": lanes, "num_steps": steps}
+            yield row | measure.compared(*case.result(), args.repeats)
 
 
 def _compiled(make: Make, id: str, lanes: int, num_steps: int) -> tuple[list[measure.Contestant], list[str]]:
@@ -250,19 +204,8 @@ def _variants(plain: measure.Contestant) -> list[measure.Contestant]:
     ]
 
 
-def _seconds(contestant: measure.Contestant, notes: list[str]) -> float | None:
-    """Returns the time of one run; if it does not fit the device's memory, None, and a note says so."""
-    started = time.monotonic()
-    try:
-        contestant.run(0)
-    except jax.errors.JaxRuntimeError as error:
-        notes.append(f"{contestant.name}: {str(error).splitlines()[0][:200]}")
-        return None
-    return time.monotonic() - started
-
-
-_RUN = {f.__name__: f for f in (defaults, train, pixels, agreement, properties, limits, sums, stored, linear, options)}
-_RUN |= {"mazes": maze_curricula, "box2d": box2d}
+_RUN = {f.__name__: f for f in (defaults, train, pixels, agreement, properties, limits, options)}
+_RUN |= {"mazes": maze_curricula}
 
 
 # --- command line ----------------------------------------------------------------------------------------------------
@@ -279,7 +222,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--total-seconds", type=command.positive, default=480, metavar="S", help="time of all parts")
     parser.add_argument("--tiny", action="store_true", help="a dry run: sizes that take seconds on a CPU")
     parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="ids to run (default: the part's)")
-    parser.add_argument("--peers", nargs="*", choices=list(throughput.PEERS), default=["gymnax"], help="peers")
+    parser.add_peers(["gymnax"])
     parser.add_argument("--num-envs", nargs="+", type=command.positive, metavar="B", help="lanes (default: the part's)")
     parser.add_argument("--num-steps", type=command.positive, default=256, metavar="T", help="steps of each lane")
     parser.add_argument(
@@ -344,9 +287,3 @@ def _line(row: dict[str, Any]) -> str:
     rates = [f"{name} {measure.millions(side[what])}" for name, side in sides.items()]
     title = f"{row['id']}, {row['num_envs']} lanes, million {what.replace('_', ' ')}"
     return f"{title}: {', '.join([*rates, *row['notes']])}"
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["device", *sys.argv[1:]]))

@@ -7,10 +7,13 @@ core each, and as many are compared as there are cores: their percentage is the 
 
 import argparse
 import itertools
+import json
 import os
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -18,12 +21,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 import jaxenv
-from benchmarks import command, measure, processes
+from benchmarks import command, measure
 from benchmarks.ours import default_num_steps
 from jaxenv.training import ppo
 
 DEVICES = (1, 2, 4, 8)
 WHAT = ("rollout", "weak", "ppo", "processes")
+_SECONDS = 600  # of a process that does not end
 # Steps of each lane before an update, updates of a run, passes over the rows and minibatches in each.
 STEPS, UPDATES, EPOCHS, MINIBATCHES = 16, 4, 2, 4
 
@@ -44,18 +48,9 @@ def compare(id: str, what: str, num_envs: int, num_steps: int, devices: Sequence
     else:
         lanes = [num_envs * number if what == "weak" else num_envs for number in devices]
         contestants = [_rollout(id, *sizes) for sizes in zip(lanes, [num_steps] * len(devices), devices, strict=True)]
-    samples = measure.sample_interleaved(contestants, repeats)
-    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    one, *others = rates
-    return {
-        "id": id,
-        "what": what,
-        "num_envs": num_envs,
-        "num_steps": UPDATES * STEPS if what == "ppo" else num_steps,
-        "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
-        "ratios": {name: rates[name] / rates[one] for name in others},
-        "notes": [],
-    }
+    row = {"id": id, "what": what, "num_envs": num_envs, "num_steps": UPDATES * STEPS if what == "ppo" else num_steps}
+    row |= measure.compared(contestants, (), repeats)
+    return row | {"ratios": {name: 1 / ratio for name, ratio in row["ratios"].items()}}
 
 
 def compare_processes(id: str, what: str, num_envs: int, counts: Sequence[int], repeats: int) -> dict[str, Any]:
@@ -69,17 +64,48 @@ def compare_processes(id: str, what: str, num_envs: int, counts: Sequence[int], 
         repeats: timed runs.
     """
     lanes = {n: num_envs * n if what == "processes, weak" else num_envs for n in counts}
-    contestants = {str(n): processes.sample(id, lanes[n], repeats, n) for n in counts}
+    contestants = {str(n): _in_processes(id, lanes[n], repeats, n) for n in counts}
     rates = {n: side["steps_per_second"] for n, side in contestants.items()}
-    return {
-        "id": id,
-        "what": what,
-        "num_envs": num_envs,
-        "num_steps": UPDATES * STEPS,
-        "contestants": contestants,
-        "ratios": {n: rate / (int(n) * rates["1"]) for n, rate in rates.items() if n != "1"},
-        "notes": [],
-    }
+    ratios = {n: rate / (int(n) * rates["1"]) for n, rate in rates.items() if n != "1"}
+    row = {"id": id, "what": what, "num_envs": num_envs, "num_steps": UPDATES * STEPS}
+    return row | {"contestants": contestants, "ratios": ratios, "notes": []}
+
+
+def _in_processes(id: str, num_envs: int, repeats: int, count: int) -> dict[str, Any]:
+    """Trains over ``count`` processes, with one device and a core each, and returns the summary of the first.
+
+    Raises:
+        RuntimeError: if a process fails, with its output.
+    """
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    line = [sys.executable, "-m", "benchmarks.devices", *map(str, (id, num_envs, repeats, count))]
+    started = [
+        subprocess.Popen([*line, str(number), str(port)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for number in range(count)
+    ]
+    try:
+        printed = [process.communicate(timeout=_SECONDS) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    for process, (_, errors) in zip(started, printed, strict=True):
+        if process.returncode:
+            raise RuntimeError(f"a process of the benchmark ended with {process.returncode}: {errors[-2000:]}")
+    return json.loads(printed[0][0].splitlines()[-1])
+
+
+def _one_process(id: str, num_envs: int, repeats: int, count: int, number: int, port: int) -> None:
+    """Trains as one of ``count`` processes and prints the summary of its runs."""
+    if hasattr(os, "sched_setaffinity"):  # XLA, which has not started, makes one thread for each core that it may use
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+    if count > 1:
+        jax.distributed.initialize(f"localhost:{port}", count, number)
+    contestant = ppo_contestant(id, num_envs, count)
+    samples = measure.sample_interleaved([contestant], repeats)[contestant.name]
+    print(json.dumps(measure.summary(contestant, samples)))
 
 
 def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Contestant:
@@ -119,68 +145,54 @@ def ppo_contestant(id: str, num_envs: int, devices: int) -> measure.Contestant:
     return measure.Contestant(str(devices), run, compile=lambda: seconds)
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
     devices = sorted({n for row in rows for n in row["contestants"]}, key=int)
-    header = ["id", "what", "lanes", "steps", *(f"{n} device{'s' * (n != '1')}" for n in devices)]
-    header += [f"{n} of {devices[0]}" for n in devices[1:]]
-    lines = []
-    for row in rows:
-        sides = [row["contestants"].get(n) for n in devices]
-        rates = ["-" if side is None else measure.millions(side["steps_per_second"]) for side in sides]
-        ratios = [f"{row['ratios'][n]:.0%}" if n in row["ratios"] else "-" for n in devices[1:]]
-        lines.append([row["id"], row["what"], str(row["num_envs"]), str(row["num_steps"]), *rates, *ratios])
+    shown = measure.columns(
+        rows,
+        *((title, title) for title in ("id", "what")),
+        ("lanes", "num_envs"),
+        ("steps", "num_steps"),
+        *((f"{n} device{'s' * (n != '1')}", measure.side(n)) for n in devices),
+        *((f"{n} of {devices[0]}", measure.ratio(n, ".0%")) for n in devices[1:]),
+    )
     title = (
         "Million environment steps per second over simulated devices, which share the cores, as a percentage of one;\n"
         "weak: with this many lanes on each. Processes run PPO on a core each: percentage of as many times one."
     )
-    return "\n".join([title, measure.table(header, lines)])
+    return f"{title}\n{shown}"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("devices", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="ids to run")
-    parser.add_argument(
-        "--devices", nargs="+", type=command.positive, default=list(DEVICES), metavar="N", help="numbers of devices"
-    )
-    parser.add_argument(
-        "--what",
-        nargs="+",
-        choices=WHAT,
-        default=list(WHAT),
-        help="what to run",
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(["CartPole-v1"])
+    help = "numbers of devices"
+    parser.add_argument("--devices", nargs="+", type=command.positive, default=list(DEVICES), metavar="N", help=help)
+    parser.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT), help="what to run")
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None, repeats=3)
-    args = parser.parse_args(arguments)
+
+
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses lanes that the devices cannot share."""
     sharded = args.devices if set(args.what) - {"processes"} else ()
     for num_envs, devices in itertools.product(args.num_envs, sharded):
         if num_envs % devices:
             parser.error(f"argument --num-envs: {num_envs} lanes cannot be divided over {devices} devices (--devices)")
-    return args
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    try:
-        jax.config.update("jax_num_cpu_devices", max(args.devices))
-    except RuntimeError:  # JAX has already started
-        if len(jax.devices()) < max(args.devices):
-            print(f"jaxenv bench devices: JAX has started with {len(jax.devices())} devices", file=sys.stderr)
-            return 2
-    for id in args.ids:
-        for what in args.what:
-            for num_envs in args.num_envs:
-                if what == "processes":
-                    counts = [n for n in sorted({1, *args.devices}) if n <= (os.cpu_count() or 1)]
-                    for scaling in ("processes, weak", "processes, strong"):
-                        lanes = num_envs // max(counts) if scaling == "processes, weak" else num_envs
-                        print(f"{id}, {scaling}, {lanes} lanes ...", file=sys.stderr)
-                        rows.append(compare_processes(id, scaling, lanes, counts, args.repeats))
-                    continue
-                lanes = num_envs // max(args.devices) if what == "weak" else num_envs
-                print(f"{id}, {what}, {lanes} lanes ...", file=sys.stderr)
-                num_steps = args.num_steps or default_num_steps(id, num_envs)
-                rows.append(compare(id, what, lanes, num_steps, args.devices, args.repeats))
-    return command.finish("devices", args, rows, report, repeats=args.repeats, policy="random", autoreset="next_step")
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every id, kind of run and number of lanes."""
+    command.start_with_devices(max(args.devices))
+    for id, what, num_envs in itertools.product(args.ids, args.what, args.num_envs):
+        if what == "processes":
+            counts = [n for n in sorted({1, *args.devices}) if n <= (os.cpu_count() or 1)]
+            yield compare_processes(id, "processes, weak", num_envs // max(counts), counts, args.repeats)
+            yield compare_processes(id, "processes, strong", num_envs, counts, args.repeats)
+            continue
+        lanes = num_envs // max(args.devices) if what == "weak" else num_envs
+        num_steps = args.num_steps or default_num_steps(id, num_envs)
+        yield compare(id, what, lanes, num_steps, args.devices, args.repeats)
+
+
+if __name__ == "__main__":
+    _one_process(sys.argv[1], *map(int, sys.argv[2:]))

@@ -2,9 +2,8 @@
 
 import argparse
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium
@@ -108,31 +107,26 @@ def _run(loop: Loop, actions: np.ndarray) -> Callable[[int], float]:
     return run
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
     names = list(dict.fromkeys(name for row in rows for name in row["contestants"]))
-    header = ["loop", *(f"{row['num_envs']} lanes" for row in rows), *(f"{row['num_envs']} lanes" for row in rows)]
-    lines = []
-    for name in names:
-        results = [row["contestants"].get(name) for row in rows]
-        times = ["-" if r is None else f"{r['microseconds_per_call']:.1f}" for r in results]
-        rates = ["-" if r is None else measure.millions(r["steps_per_second"]) for r in results]
-        lines.append([name, *times, *rates])
+
+    def cells(entry: str, text: Callable[[Any], str]) -> list[tuple[str, Callable[[str], str]]]:
+        column = [(f"{row['num_envs']} lanes", row["contestants"]) for row in rows]
+        return [(title, lambda name, sides=sides: text(sides[name][entry])) for title, sides in column]
+
+    times = cells("microseconds_per_call", "{:.1f}".format)
+    shown = measure.columns(names, ("loop", str), *times, *cells("steps_per_second", measure.millions))
     title = f"{_ID} from Python, each observation read: microseconds per call, then million steps per second."
-    return "\n".join([title, measure.table(header, lines)])
+    return f"{title}\n{shown}"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("host", __doc__)
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_sizes(num_envs=[1, 64, 1024], num_steps=500)
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares the loops for every number of lanes."""
     for num_envs in args.num_envs:
-        print(f"{num_envs} lanes ...", file=sys.stderr)
-        rows.append(compare(num_envs, args.num_steps, args.repeats))
-    return command.finish("host", args, rows, report, repeats=args.repeats)
+        yield compare(num_envs, args.num_steps, args.repeats)

@@ -6,7 +6,9 @@ README.md.
 
 import argparse
 import dataclasses
+import functools
 import inspect
+import itertools
 import pathlib
 import statistics
 import sys
@@ -262,25 +264,12 @@ def _sides(args: argparse.Namespace, ours: Callable, jaxued: Callable, minimax: 
 def compare_rollouts(levels: str, num_envs: int, args: argparse.Namespace) -> dict[str, Any]:
     """Steps a second at random, as a row of the result file."""
     sizes = (levels, num_envs, args.num_steps)
-    sides = dict(
-        _sides(
-            args,
-            lambda: ours_rollout(*sizes),
-            lambda path: jaxued_rollout(path, *sizes),
-            lambda path: minimax_rollout(path, *sizes),
-        )
+    peers = (
+        functools.partial(lambda make, path: make(path, *sizes), make) for make in (jaxued_rollout, minimax_rollout)
     )
-    samples = measure.sample_interleaved(list(sides.values()), args.repeats)
-    found = {name: measure.summary(side, samples[name]) for name, side in sides.items()}
-    ratios = {k: found["jaxenv"]["steps_per_second"] / v["steps_per_second"] for k, v in found.items() if k != "jaxenv"}
-    return {
-        "part": "rollout",
-        "levels": levels,
-        "num_envs": num_envs,
-        "num_steps": args.num_steps,
-        "contestants": found,
-        "ratios": ratios,
-    }
+    sides = [side for _, side in _sides(args, lambda: ours_rollout(*sizes), *peers)]
+    row = {"part": "rollout", "levels": levels, "num_envs": num_envs, "num_steps": args.num_steps}
+    return row | measure.compared(sides, (), args.repeats)
 
 
 def compare_updates(levels: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -314,52 +303,38 @@ def compare_updates(levels: str, args: argparse.Namespace) -> dict[str, Any]:
     return {"part": "update", "levels": levels, **sizes, "contestants": found, "ratios": ratios}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
     peers = list(dict.fromkeys(name for row in rows for name in row["ratios"]))
-    header = ["part", "levels", "lanes", "jaxenv", *(cell for name in peers for cell in (name, "ratio"))]
-    lines = []
-    for row in rows:
-        sides = row["contestants"]
-        rates = {k: v.get("steps_per_second", 0) / 1e6 or v["updates_per_second"] for k, v in sides.items()}
-        lines.append([row["part"], row["levels"], str(row["num_envs"]), f"{rates['jaxenv']:.3g}"])
-        for name in peers:
-            lines[-1] += [f"{rates[name]:.3g}", f"{row['ratios'][name]:.1f}x"] if name in rates else ["-", "-"]
+
+    def rate(name: str) -> Callable[[Any], str]:
+        def cell(row: dict[str, Any]) -> str:
+            side = row["contestants"][name]
+            return f"{side.get('steps_per_second', 0) / 1e6 or side['updates_per_second']:.3g}"
+
+        return cell
+
+    found = [column for name in peers for column in ((name, rate(name)), ("ratio", measure.ratio(name)))]
+    names = (("part", "part"), ("levels", "levels"), ("lanes", "num_envs"))
     title = "Million random steps, or updates of robust PLR, per second; ratio: how many times faster jaxenv is."
-    return "\n".join([title, measure.table(header, lines)])
+    return f"{title}\n{measure.columns(rows, *names, ('jaxenv', rate('jaxenv')), *found)}"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("levels", __doc__ or "")
-    parser.add_argument(
-        "--parts", nargs="+", choices=("rollout", "update"), default=["rollout", "update"], help="parts"
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parts = ["rollout", "update"]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts, help="parts")
     parser.add_argument("--levels", nargs="+", choices=LEVELS, default=list(LEVELS), help="levels that are played")
     parser.add_argument("--jaxued", type=command.folder, metavar="PATH", help="a clone of DramaCow/jaxued")
     parser.add_argument("--minimax", type=command.folder, metavar="PATH", help="a clone of facebookresearch/minimax")
     parser.add_sizes(num_envs=[2048], num_steps=256, steps="steps of each lane of a rollout")
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    try:
-        for part in args.parts:
-            for levels in args.levels:
-                print(f"{part}, {levels} levels ...", file=sys.stderr)
-                if part == "rollout":
-                    rows += [compare_rollouts(levels, num_envs, args) for num_envs in args.num_envs]
-                else:
-                    rows.append(compare_updates(levels, args))
-    except Unavailable as error:
-        print(f"jaxenv bench levels: {error}", file=sys.stderr)
-        return 1
-    return command.finish("levels", args, rows, report, id=ID, repeats=args.repeats)
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["levels", *sys.argv[1:]]))
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares rollouts, for every number of lanes, and updates."""
+    for part, levels in itertools.product(args.parts, args.levels):
+        if part == "update":
+            yield compare_updates(levels, args)
+            continue
+        for num_envs in args.num_envs:
+            yield compare_rollouts(levels, num_envs, args)

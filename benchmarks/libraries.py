@@ -4,9 +4,10 @@
 """
 
 import argparse
+import functools
+import itertools
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -215,6 +216,8 @@ SUITES = {f.__name__: f for f in (gymnax, craftax, jumanji, brax, xminigrid, nav
 # Suites outside JAX.
 HOSTS = {f.__name__: f for f in (gymnasium, envpool)}
 
+NAMES = ("id", "options", "num_envs", "num_steps")
+
 
 def _all_steps(state: Any) -> jax.Array:
     """Counts every row as a step, for lanes that restart within the step."""
@@ -253,7 +256,7 @@ def library(id: str, num_envs: int, num_steps: int, options: dict[str, Any], sto
 
 
 def compare(id: str, options: dict[str, Any], num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs all sides of one id, interleaved, and returns a row of the result file."""
+    """Runs all sides of one id, interleaved; the ratios are the other sides' speeds divided by the library's."""
     theirs, _, own = id.partition(":")
     env = jaxenv.load(id, num_envs=num_envs, **options)
     contestants = [ours.rollout("jaxenv", env, num_steps), library(id, num_envs, num_steps, options)]
@@ -265,50 +268,49 @@ def compare(id: str, options: dict[str, Any], num_envs: int, num_steps: int, rep
             contestants.append(gxm(own, options, num_envs, num_steps))
         except ImportError as error:
             notes.append(f"gxm cannot be imported: {one_line(error)}")
-    samples = measure.sample_interleaved(contestants, repeats)
-    for contestant in contestants:
-        contestant.close()
+    row = {"id": id, "options": options, "num_envs": num_envs, "num_steps": num_steps}
+    row |= measure.compared(contestants, notes, repeats)
     env.close()
-    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    return {
-        "id": id,
-        "options": options,
-        "num_envs": num_envs,
-        "num_steps": num_steps,
-        "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
-        "ratios": {name: rate / rates[theirs] for name, rate in rates.items() if name != theirs},
-        "notes": notes,
-    }
+    rates = {name: side["steps_per_second"] for name, side in row["contestants"].items()}
+    return row | {"ratios": {name: rate / rates[theirs] for name, rate in rates.items() if name != theirs}}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table, with geometric means of the ratios."""
-    header = ["id", "lanes", "library", "jaxenv", "ratio", "other", "", "ratio", "compile s: library", "jaxenv"]
-    lines = []
-    for row in rows:
-        results, ratios, theirs = row["contestants"], row["ratios"], row["id"].partition(":")[0]
+
+    def named(row: dict[str, Any]) -> str:
         given = ", ".join(f"{name}={value}" for name, value in row["options"].items())
-        line = [row["id"] + (f" ({given})" if given else ""), str(row["num_envs"])]
-        line += [_thousands(results[theirs]), _thousands(results["jaxenv"]), f"{ratios['jaxenv']:.2f}x"]
-        others = [name for name in results if name not in (theirs, "jaxenv")]
-        line += [_thousands(results[others[0]]), others[0], f"{ratios[others[0]]:.1f}x"] if others else ["-", "", "-"]
-        seconds = [results[name]["compile_seconds"] for name in (theirs, "jaxenv")]
-        line += ["-" if x is None else f"{x:.1f}" for x in seconds]
-        lines.append(line)
+        return row["id"] + (f" ({given})" if given else "")
+
+    def of(which: str, form: Callable[[str], Callable[[Any], str]]) -> Callable[[Any], str]:
+        def cell(row: dict[str, Any]) -> str:
+            theirs = row["id"].partition(":")[0]
+            others = (name for name in row["contestants"] if name not in (theirs, "jaxenv"))
+            return form({"library": theirs, "jaxenv": "jaxenv"}.get(which) or next(others))(row)
+
+        return cell
+
+    rate = functools.partial(measure.side, text=lambda x: f"{x / 1e3:.3g}")
+    seconds = functools.partial(measure.side, entry="compile_seconds", text=lambda x: "-" if x is None else f"{x:.1f}")
+    shown = measure.columns(
+        [row for row in rows if row["contestants"]],
+        ("id", named),
+        ("lanes", "num_envs"),
+        *((side, of(side, rate)) for side in ("library", "jaxenv")),
+        ("ratio", measure.ratio("jaxenv", ".2f")),
+        ("other", of("other", rate)),
+        ("", of("other", lambda name: lambda _: name)),
+        ("ratio", of("other", measure.ratio)),
+        *((f"compile s: {side}", of(side, seconds)) for side in ("library", "jaxenv")),
+    )
     title = (
         "Thousand environment steps per second; ratio: how many times faster than the library with its own wrappers.\n"
         "Other: native, this library's environment of the same task; gxm, which runs Gymnasium under JAX."
     )
-    text = [title, measure.table(header, lines)]
-    text += [f"note: {row['id']}: {note}" for row in rows for note in row["notes"]]
-    if len(rows) > 1:
-        mean = statistics.geometric_mean(row["ratios"]["jaxenv"] for row in rows)
-        text.append(f"geometric mean of {len(rows)} rows: {mean:.2f}x")
+    text = [title, shown, *measure.notes(rows)]
+    if len(ratios := [row["ratios"]["jaxenv"] for row in rows if row["ratios"]]) > 1:
+        text.append(f"geometric mean of {len(ratios)} rows: {statistics.geometric_mean(ratios):.2f}x")
     return "\n".join(text)
-
-
-def _thousands(result: dict[str, Any]) -> str:
-    return f"{result['steps_per_second'] / 1e3:.3g}"
 
 
 # --- command line ----------------------------------------------------------------------------------------------------
@@ -321,30 +323,24 @@ def suite_id(text: str) -> str:
     return text
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("libraries", __doc__ or "")
-    parser.add_argument("--ids", nargs="+", type=suite_id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(DEFAULT_IDS, suite_id)
     add_assignments(parser, "--options", "arguments of the library's constructor")
     parser.add_sizes(num_envs=[64], num_steps=256)
     parser.add_update()
-    args = parser.parse_args(arguments)
+
+
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Reads ``--options``."""
     args.options = dict(assignment(text, parser, "--options") for text in args.options)
-    return args
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args = parse(arguments)
-    rows, notes = [], []
-    for id in args.ids:
-        for num_envs in args.num_envs:
-            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            try:
-                rows.append(compare(id, args.options, num_envs, args.num_steps, args.repeats))
-            except (ImportError, Unavailable, ValueError) as error:
-                notes.append(f"note: {id}, {num_envs} lanes: {one_line(error)}")
-    for note in notes:
-        print(note, file=sys.stderr)
-    names = ("id", "options", "num_envs", "num_steps")
-    return command.finish("libraries", args, rows, report, names=names, repeats=args.repeats, policy="random")
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every id and number of lanes; one that cannot run is a row with a note."""
+    for id, num_envs in itertools.product(args.ids, args.num_envs):
+        try:
+            yield compare(id, args.options, num_envs, args.num_steps, args.repeats)
+        except (ImportError, Unavailable, ValueError) as error:
+            row = {"id": id, "options": args.options, "num_envs": num_envs, "num_steps": args.num_steps}
+            yield row | {"contestants": {}, "ratios": {}, "notes": [f"{id}, {num_envs} lanes: {one_line(error)}"]}

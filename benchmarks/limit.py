@@ -13,7 +13,6 @@ import pathlib
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -109,59 +108,43 @@ def one_processor() -> Iterator[bool]:
 
 
 def compare(num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs both sides, interleaved, and returns a row of the result file.
-
-    The ratio is the speed of C divided by this library's.
-    """
-    contestants, notes = [rollout_of_id(ID, num_envs, num_steps)], []
-    try:
-        contestants.append(in_c(num_envs, num_steps))
-    except Unavailable as error:
-        notes.append(f"no comparison: {error}")
-    samples = measure.sample_interleaved(contestants, repeats)
-    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    results = {c.name: measure.summary(c, samples[c.name]) for c in contestants}
-    for result in results.values():
+    """Runs both sides, interleaved, and returns a row of the result file."""
+    sides, notes = measure.available(
+        lambda: rollout_of_id(ID, num_envs, num_steps),
+        lambda: in_c(num_envs, num_steps),
+    )
+    row = {"id": ID, "num_envs": num_envs, "num_steps": num_steps} | measure.compared(sides, notes, repeats)
+    for result in row["contestants"].values():
         result["steps_per_episode"] = sum(result["steps"]) / max(sum(result["episodes"]), 1)
-    ratios = {"C": rates["C"] / rates["jaxenv"]} if "C" in rates else {}
-    return {
-        "id": ID,
-        "num_envs": num_envs,
-        "num_steps": num_steps,
-        "contestants": results,
-        "ratios": ratios,
-        "notes": notes,
-    }
+    return row
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header = ["lanes", "steps", "jaxenv", "C", "of C", "steps per episode: jaxenv", "C"]
-    lines = []
-    for row in rows:
-        ours, c = row["contestants"]["jaxenv"], row["contestants"].get("C")
-        rates = [measure.millions(side["steps_per_second"]) if side else "-" for side in (ours, c)]
-        lengths = [f"{side['steps_per_episode']:.3f}" if side else "-" for side in (ours, c)]
-        reached = f"{1 / row['ratios']['C']:.0%}" if c else "-"
-        lines.append([str(row["num_envs"]), str(row["num_steps"]), *rates, reached, *lengths])
+    length = functools.partial(measure.side, entry="steps_per_episode", text="{:.3f}".format)
+    shown = measure.columns(
+        rows,
+        ("lanes", "num_envs"),
+        ("steps", "num_steps"),
+        ("jaxenv", measure.side("jaxenv")),
+        ("C", measure.side("C")),
+        ("of C", measure.ratio("C", ".0%")),
+        ("steps per episode: jaxenv", length("jaxenv")),
+        ("C", length("C")),
+    )
     title = f"{ID}, million environment steps per second, one thread each; of C: jaxenv's percentage of the speed of C."
-    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("limit", __doc__)
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares both sides for every number of lanes, on one processor."""
     with one_processor() as pinned, jax.default_device(jax.devices("cpu")[0]):
+        note = "JAX was pinned to one processor" if pinned else "this system cannot pin JAX to one processor"
         for num_envs in args.num_envs:
-            print(f"{ID}, {num_envs} lanes ...", file=sys.stderr)
             row = compare(num_envs, args.num_steps or default_num_steps(ID, num_envs), args.repeats)
-            note = "JAX was pinned to one processor" if pinned else "this system cannot pin JAX to one processor"
-            rows.append({**row, "notes": [note, *row["notes"]]})
-    return command.finish("limit", args, rows, report, repeats=args.repeats, policy="random", flags=FLAGS)
+            yield row | {"notes": [note, *row["notes"]]}

@@ -5,9 +5,8 @@
 
 import argparse
 import dataclasses
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -37,39 +36,30 @@ def played(run: Any, simulations: int, games: int, side: Any) -> dict[str, Any]:
     return {"side": side, "games": games, "simulations": simulations, **outcomes, "seconds": time.monotonic() - started}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table, with the score over both sides and its difference of Elo."""
-    header = ["side", "games", "wins", "draws", "losses", "seconds"]
-    lines = [[str(round(row[name])) if name != "side" else row[name] for name in header] for row in rows]
+    counts = ("games", "wins", "draws", "losses", "seconds")
     score = sum(row["wins"] - row["losses"] for row in rows) / sum(row["games"] for row in rows)
     first, second = self_play.ratings([[0, score], [-score, 0]])
     opponent = f"Monte Carlo tree search of {rows[0]['simulations']} simulations"
     title = f"Against {opponent}: mean score {score:.2f}, {first - second:+.0f} Elo."
-    return "\n".join([title, measure.table(header, lines)])
+    cells = [(name, lambda row, name=name: round(row[name])) for name in counts]
+    return f"{title}\n{measure.columns(rows, ('side', 'side'), *cells)}"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("match", __doc__ or "")
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_argument("run", metavar="RUN", help="the folder of a run of jaxenv train, in a game of turns")
     parser.add_argument("--simulations", type=command.positive, default=800, metavar="N", help="of its opponent")
     parser.add_argument("--own", type=command.positive, metavar="N", help="simulations of AlphaZero, if not the run's")
     parser.add_argument("--games", type=command.positive, default=64, metavar="N", help="games from each side")
     parser.add_json()
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Plays the match, prints the table and writes the file."""
-    args = parse(arguments)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Plays from both sides."""
     run = load(args.run)
     if args.own is not None:
         run = dataclasses.replace(run, config=dataclasses.replace(run.config, num_simulations=args.own))
-    rows = [played(run, args.simulations, args.games, side) for side in SIDES]
-    return command.finish("match", args, rows, report)
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["match", *sys.argv[1:]]))
+    for side in SIDES:
+        yield played(run, args.simulations, args.games, side)

@@ -5,8 +5,8 @@
 
 import argparse
 import dataclasses
+import itertools
 import pathlib
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -95,8 +95,13 @@ def picture(env: jaxenv.Environment, levels: Any) -> np.ndarray:
     return tiles.transpose(0, 2, 1, 3, 4).reshape(384, 384, 3)
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats the solve rates at the end of the runs: means over seeds in percent, the last with its 95% interval."""
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
+    """Formats the solve rates at the end of the runs, and draws the plot.
+
+    They are means over seeds in percent, the last with its 95% interval.
+    """
+    if args.plot is not None:
+        plot(rows, args.plot)
     lines = []
     for curriculum, (steps, solved) in curves(rows).items():
         last = 100 * solved[-1]
@@ -124,9 +129,8 @@ def plot(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("mazes", __doc__)
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_argument("--curricula", nargs="+", choices=CURRICULA, default=["dr", "robust_plr"], help="curricula")
     parser.add_argument("--total-steps", type=command.positive, default=2**22, metavar="N", help="steps of a run")
     parser.add_argument("--num-evaluations", type=command.positive, default=8, metavar="N", help="evaluations of a run")
@@ -136,26 +140,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="films of the levels, one per run")
     parser.add_argument("--plot", type=command.png_file, metavar="PATH", help="curves of the solve rates")
     parser.add_json()
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the part; the file holds all runs that ended, so a stopped part keeps them."""
-    args, rows = parse(arguments), []
-    for seed in range(args.seeds):
-        for curriculum in args.curricula:
-            rows.append(run(curriculum, seed, args))
-            if args.json is not None:
-                settings = {"id": ID, "total_steps": args.total_steps, "published": args.published}
-                content = {"benchmark": "mazes", "record": measure.record(), "settings": settings, "rows": rows}
-                measure.write_json(args.json, content)
-    print(table(rows))
-    if args.plot is not None:
-        plot(rows, args.plot)
-    return 0
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["mazes", *sys.argv[1:]]))
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Trains every curriculum with every seed."""
+    for seed, curriculum in itertools.product(range(args.seeds), args.curricula):
+        yield run(curriculum, seed, args)

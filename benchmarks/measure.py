@@ -26,7 +26,7 @@ from jaxenv._util.library import default_types
 _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has started at import
 # An option of XLA for a GPU: a loop body of two steps, which use different buffers.
 DOUBLE_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
-PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax", "minatar")
+PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
 PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas", "pgx", "jaxmarl")
 PACKAGES += ("jax-cuda13-plugin", "libtpu")  # compilers
@@ -218,19 +218,26 @@ def available(*makers: Callable[[], Contestant]) -> tuple[list[Contestant], list
 
 
 def compared(contestants: Sequence[Contestant], notes: Sequence[str], repeats: int) -> dict[str, Any]:
-    """Times rollouts, interleaved, and returns the end of a row of the result file.
+    """Times rollouts, interleaved, and returns the end of a row of the result file. One that does not fit is a note.
 
     The ratios are the speed of the first contestant divided by the others' speeds.
     """
-    samples = sample_interleaved(contestants, repeats)
+    fit, notes = [], list(notes)
+    for contestant in contestants:
+        try:
+            contestant.run(0)
+            fit.append(contestant)
+        except jax.errors.JaxRuntimeError as error:  # too large for the memory of the device
+            notes.append(f"{contestant.name}: {str(error).splitlines()[0][:200]}")
+    samples = sample_interleaved(fit, repeats)
     for contestant in contestants:
         contestant.close()
     rates = {name: steps_per_second(s) for name, s in samples.items()}
-    first = next(iter(rates.values()), 0.0)
+    first = rates.get(contestants[0].name)
     return {
-        "contestants": {c.name: summary(c, samples[c.name]) for c in contestants},
-        "ratios": {name: first / rate for name, rate in list(rates.items())[1:]},
-        "notes": list(notes),
+        "contestants": {c.name: summary(c, samples[c.name]) for c in fit},
+        "ratios": {name: first / rate for name, rate in list(rates.items())[1:]} if first else {},
+        "notes": notes,
     }
 
 
@@ -274,6 +281,7 @@ def record() -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _git(*arguments: str) -> str | None:
     root = pathlib.Path(__file__).parents[1]
     try:
@@ -302,6 +310,20 @@ def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
 def millions(per_second: float) -> str:
     """Formats a rate in millions, with three digits."""
     return f"{per_second / 1e6:.3g}"
+
+
+def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a row with the geometric means of the ratios for each number of lanes."""
+    found = []
+    for lanes in sorted({row["num_envs"] for row in rows}):
+        ratios: dict[str, list[float]] = {}
+        for row in rows:
+            for name, ratio in row["ratios"].items() if row["num_envs"] == lanes else ():
+                ratios.setdefault(name, []).append(ratio)
+        mean = {name: statistics.geometric_mean(values) for name, values in ratios.items()}
+        counts = {name: len(values) for name, values in ratios.items()}
+        found.append({"id": "geometric mean", "num_envs": lanes, "contestants": {}, "ratios": mean, "counts": counts})
+    return found
 
 
 def notes(rows: Sequence[dict[str, Any]]) -> list[str]:

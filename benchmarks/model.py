@@ -7,8 +7,7 @@ speeds of the accelerator come from its data sheet; the table prints the fractio
 
 import argparse
 import math
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -189,8 +188,11 @@ def report_gpus(rows: Sequence[dict[str, Any]]) -> str:
     return f"{title}\n{measure.table(header, lines)}"
 
 
-def report(rows: Sequence[dict[str, Any]], given: Assumptions) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats programs, expectations and assumptions as aligned tables."""
+    if args.launches is not None:
+        return report_gpus(rows)
+    given = Assumptions()
     programs = [
         [
             row["id"],
@@ -227,38 +229,29 @@ def report(rows: Sequence[dict[str, Any]], given: Assumptions) -> str:
     )
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("model", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="ids to model")
-    parser.add_argument(
-        "--num-envs", type=command.positive, default=16384, metavar="B", help="lanes of each accelerator"
-    )
-    parser.add_argument(
-        "--launches", type=command.result_file, metavar="PATH", help="results of `launches`: model one GPU of each kind"
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(["CartPole-v1"], help="ids to model")
+    help = "lanes of each accelerator"
+    parser.add_argument("--num-envs", type=command.positive, default=16384, metavar="B", help=help)
+    help = "results of `launches`: model one GPU of each kind"
+    parser.add_argument("--launches", type=command.result_file, metavar="PATH", help=help)
     parser.add_json()
-    args = parser.parse_args(arguments)
+
+
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses results of another part."""
     if args.launches is not None and args.launches["benchmark"] != "launches":
         parser.error(f"argument --launches: must be a file of launches, got one of {args.launches['benchmark']}")
-    return args
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compiles the programs, prints the tables and writes the file."""
-    args, rows, given = parse(arguments), [], Assumptions()
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Models a GPU of each kind, or compiles the programs of one accelerator and models many."""
+    given = Assumptions()
     if args.launches is not None:
-        rows = gpus(args.launches["rows"], given)
-        return command.finish("model", args, rows, report_gpus, assumptions=given._asdict())
-    try:
-        jax.config.update("jax_num_cpu_devices", 2)
-    except RuntimeError:  # JAX has already started
-        if len(jax.devices()) < 2:
-            print("jaxenv bench model: JAX has started with one device", file=sys.stderr)
-            return 2
+        yield from gpus(args.launches.pop("rows"), given)
+        return
+    command.start_with_devices(2)
     for id in args.ids:
-        print(f"{id} ...", file=sys.stderr)
-        rows.append(rollout(id, args.num_envs, given))
-        moved = rows[-1]["compiled_bytes_per_step"]
-        rows += learner(id, args.num_envs, moved, given)
-    return command.finish("model", args, rows, lambda rows: report(rows, given), assumptions=given._asdict())
+        yield (row := rollout(id, args.num_envs, given))
+        yield from learner(id, args.num_envs, row["compiled_bytes_per_step"], given)

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import pathlib
-import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -207,43 +206,6 @@ def envpool_loop(env: Any, num_envs: int, num_steps: int, store: bool = False) -
     return in_python("envpool", start, sample, env.step, num_envs, num_steps, store, env.close)
 
 
-MINATAR_STEPS = 20_000  # steps of one game, long enough to time
-
-
-def minatar(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
-    """Plays one game of the original MinAtar, in NumPy on one core. It has no batches, so the sizes are ignored.
-
-    Raises:
-        Unavailable: If minatar cannot be imported, the id is not one of its games, or the loop is ``"stored"``.
-    """
-    if not id.endswith("-MinAtar"):
-        raise Unavailable(f"minatar has no {id}")
-    if loop == "stored":
-        raise Unavailable("the rollout of minatar does not store trajectories")
-    try:
-        from minatar import Environment
-    except ImportError as error:
-        raise Unavailable(f"minatar cannot be imported: {error}") from None
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", id.removesuffix("-MinAtar")).lower()
-    game = Environment(name)
-    actions = np.array(game.minimal_action_set())
-
-    def run(seed: int) -> dict[str, Any]:
-        game.seed(seed)
-        game.reset()
-        totals = {"steps": MINATAR_STEPS, "observation": 0, "reward": 0, "terminated": 0, "truncated": 0}
-        for action in np.random.default_rng(seed).choice(actions, MINATAR_STEPS):
-            reward, terminated = game.act(action)
-            totals["observation"] += game.state().sum()
-            totals["reward"] += reward
-            totals["terminated"] += terminated
-            if terminated:
-                game.reset()
-        return totals
-
-    return Contestant("minatar", run)
-
-
 def in_python(
     name: str,
     start: Callable[[int], Any],
@@ -282,8 +244,7 @@ def in_python(
     return Contestant(name, run, close=close)
 
 
-PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool, "minatar": minatar}
-DEFAULT_PEERS = ("gymnax", "gymnasium", "envpool")  # minatar has only five ids
+PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool}
 
 
 # --- comparison of the tasks -----------------------------------------------------------------------------------------

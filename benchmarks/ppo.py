@@ -4,12 +4,12 @@
 """
 
 import argparse
+import itertools
 import pathlib
 import statistics
-import sys
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -153,39 +153,37 @@ def compare(id: str, num_envs: int, total_steps: int, repeats: int, recipe: str 
             compiling[name] = time.perf_counter() - started
         runs[name] = lambda seed, compiled=compiled, key=key: float(compiled(key(seed)))
     timed = measure.time_interleaved(runs, repeats)
-    return {
-        "id": id,
-        "num_envs": num_envs,
-        "total_steps": total_steps,
-        "recipe": recipe,
-        "contestants": {
-            name: {
-                "steps_per_second": total_steps / statistics.median(seconds for seconds, _ in timed[name]),
-                "seconds": [seconds for seconds, _ in timed[name]],
-                "return": [value for _, value in timed[name]],
-                "compile_seconds": compiling[name],
-            }
-            for name in runs
-        },
-        "notes": notes,
+    sides = {
+        name: {
+            "steps_per_second": total_steps / statistics.median(seconds for seconds, _ in timed[name]),
+            "seconds": [seconds for seconds, _ in timed[name]],
+            "return": [value for _, value in timed[name]],
+            "compile_seconds": compiling[name],
+        }
+        for name in runs
     }
+    rates = {name: side["steps_per_second"] for name, side in sides.items()}
+    ratios = {name: rates["jaxenv"] / rate for name, rate in rates.items() if name != "jaxenv"}
+    sizes = {"id": id, "num_envs": num_envs, "total_steps": total_steps, "recipe": recipe}
+    return sizes | {"contestants": sides, "ratios": ratios, "notes": notes}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    lines = []
-    for row in rows:
-        sides = row["contestants"]
-        rates = [sides.get(name, {}).get("steps_per_second") for name in ("jaxenv", "purejaxrl")]
-        ratio = f"{rates[0] / rates[1]:.2f}x" if all(rates) else "-"
-        lines.append([row["id"], str(row["num_envs"]), *(f"{r / 1e3:.0f}" if r else "-" for r in rates), ratio])
-        for name in ("jaxenv", "purejaxrl"):
-            side = sides.get(name)
-            lines[-1].append(f"{side['compile_seconds']:.1f}" if side else "-")
-            lines[-1].append(f"{np.mean(side['return']):.1f}" if side else "-")
-    header = ["id", "lanes", "jaxenv", "purejaxrl", "ratio", "compile s", "return", "compile s", "return"]
+    sides, found = ("jaxenv", "purejaxrl"), []
+    for name in sides:
+        found.append(("compile s", measure.side(name, "compile_seconds", "{:.1f}".format)))
+        found.append(("return", measure.side(name, "return", lambda x: f"{np.mean(x):.1f}")))
+    shown = measure.columns(
+        rows,
+        ("id", "id"),
+        ("lanes", "num_envs"),
+        *((name, measure.side(name, text=lambda rate: f"{rate / 1e3:.0f}")) for name in sides),
+        ("ratio", measure.ratio("purejaxrl", ".2f")),
+        *found,
+    )
     title = "Thousand environment steps per second of whole training runs; the return of the last tenth of the run."
-    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
 def _id(text: str) -> str:
@@ -196,23 +194,14 @@ def _id(text: str) -> str:
     return text
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("ppo", __doc__)
-    parser.add_argument("--ids", nargs="+", type=_id, metavar="ID", help="environments (default: five rows)")
-    parser.add_sizes(
-        num_envs=[64],
-        num_steps=400_000,
-        repeats=3,
-        steps="environment steps of a run, over all lanes, rounded down to tens of updates, at least ten",
-    )
-    return parser.parse_args(arguments)
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(None, _id, "environments (default: five rows)")
+    steps = "environment steps of a run, over all lanes, rounded down to tens of updates, at least ten"
+    parser.add_sizes(num_envs=[64], num_steps=400_000, repeats=3, steps=steps)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    for id, num_envs in [(id, n) for id in args.ids for n in args.num_envs] if args.ids else DEFAULT_ROWS:
-        print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-        rows.append(compare(id, num_envs, args.num_steps, args.repeats))
-    return command.finish("ppo", args, rows, report, repeats=args.repeats, total_steps=args.num_steps)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every id and number of lanes."""
+    for id, num_envs in itertools.product(args.ids, args.num_envs) if args.ids else DEFAULT_ROWS:
+        yield compare(id, num_envs, args.num_steps, args.repeats)

@@ -8,10 +8,9 @@ import dataclasses
 import math
 import os
 import statistics
-import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -265,54 +264,42 @@ def compare(
     return {"id": id, "contestants": results, "notes": notes}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
     lines = [
-        [
-            row["id"] if first else "",
-            result["name"],
-            "rollout" if result["rollout"] else "render",
-            str(result["lanes"]),
-            f"{result['size'][0]} x {result['size'][1]}",
-            _number(result["frames_per_second"]),
-            _number(result["pixels_per_second"] / 1e6),
-        ]
+        {**result, "id": "" if number else row["id"]}
         for row in rows
-        for first, result in zip([True] + [False] * len(row["contestants"]), row["contestants"].values(), strict=False)
+        for number, result in enumerate(row["contestants"].values())
     ]
+    shown = measure.columns(
+        lines,
+        ("id", "id"),
+        ("library", "name"),
+        ("what", lambda result: "rollout" if result["rollout"] else "render"),
+        ("lanes", "lanes"),
+        ("pixels", lambda result: "{} x {}".format(*result["size"])),
+        ("pictures/s", lambda result: f"{result['frames_per_second']:,.3g}"),
+        ("Mpixel/s", lambda result: f"{result['pixels_per_second'] / 1e6:,.3g}"),
+    )
     title = "Pictures of all lanes per second, and million pixels per second. Higher is better."
-    header = ["id", "library", "what", "lanes", "pixels", "pictures/s", "Mpixel/s"]
-    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
-def _number(value: float) -> str:
-    """Formats a number with three digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("render", __doc__)
-    parser.add_argument(
-        "--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID", help="environments to draw"
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(DEFAULT_IDS, help="environments to draw")
     parser.add_argument("--all-ids", action="store_true", help="draw every environment, without peers")
-    parser.add_argument(
-        "--sizes", nargs="+", type=command.positive, default=[64, 84], metavar="S", help="sides of the square pictures"
-    )
+    help = "sides of the square pictures"
+    parser.add_argument("--sizes", nargs="+", type=command.positive, default=[64, 84], metavar="S", help=help)
     parser.add_argument("--no-peers", action="store_true", help="this library alone")
     parser.add_sizes(num_envs=[1, 64, 1024], num_steps=1024, steps="pictures of a run, over all lanes")
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares the renderers of every id."""
     peers = not (args.no_peers or args.all_ids)
     for id in [*(jaxenv.ids() if args.all_ids else args.ids), *([_CRAFTAX, _JUMANJI] if peers else [])]:
-        print(f"{id} ...", file=sys.stderr)
         try:
-            rows.append(compare(id, args.num_envs, args.sizes, args.num_steps, args.repeats, peers))
+            yield compare(id, args.num_envs, args.sizes, args.num_steps, args.repeats, peers)
         except (Unavailable, ValueError) as error:  # a task may need larger pictures
-            rows.append({"id": id, "contestants": {}, "notes": [f"{id}: {one_line(error)}"]})
-    return command.finish("render", args, rows, report, repeats=args.repeats, num_frames=args.num_steps)
+            yield {"id": id, "contestants": {}, "notes": [f"{id}: {one_line(error)}"]}

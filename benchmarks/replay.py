@@ -9,12 +9,12 @@ stores transitions: every item includes its next observation. "board" is the ima
 import argparse
 import dataclasses
 import functools
+import itertools
 import math
 import statistics
-import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -258,45 +258,29 @@ def compare(kind: str, work: str, repeats: int, scale: int = 1) -> dict[str, Any
     }
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header = ["rows", "work", "lanes"]
+    found: list[tuple[str, Any]] = []
     for name in SIDES:
-        header += [name, "bytes"] if name == "jaxenv" else [name, "ratio", "bytes"]
-    lines = []
-    for row in rows:
-        line = [row["rows"], row["work"], str(row["num_envs"])]
-        for name in SIDES:
-            result, ratio = row["contestants"].get(name), row["ratios"].get(name)
-            line.append(measure.millions(result["rows_per_second"]) if result else "-")
-            if name != "jaxenv":
-                line.append(f"{ratio:.2f}x" if ratio else "-")
-            line.append(f"{result['bytes_per_row']:.1f}" if result else "-")
-        lines.append(line)
+        found.append((name, measure.side(name, "rows_per_second")))
+        found += [("ratio", measure.ratio(name, ".2f"))] if name != "jaxenv" else []
+        found.append(("bytes", measure.side(name, "bytes_per_row", "{:.1f}".format)))
+    shown = measure.columns(rows, ("rows", "rows"), ("work", "work"), ("lanes", "num_envs"), *found)
     title = "Million rows per second, and bytes per row; ratio: how many times faster jaxenv is than the peer."
-    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("replay", __doc__)
-    parser.add_argument(
-        "--rows", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="ROWS", help="kinds of rows"
-    )
-    parser.add_argument("--work", nargs="+", choices=list(WORK), default=list(WORK), metavar="WORK", help="operations")
-    parser.add_argument(
-        "--scale", type=command.positive, default=1, metavar="N", help="divide the lanes and the rows kept by N"
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), help="kinds of rows")
+    parser.add_argument("--work", nargs="+", choices=list(WORK), default=list(WORK), help="operations")
+    help = "divide the lanes and the rows kept by N"
+    parser.add_argument("--scale", type=command.positive, default=1, metavar="N", help=help)
     parser.add_argument("--repeats", type=command.positive, default=15, metavar="R", help="timed runs of each side")
     parser.add_json()
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    for kind in args.rows:
-        for work in args.work:
-            print(f"{kind}, {work} ...", file=sys.stderr)
-            rows.append(compare(kind, work, args.repeats, args.scale))
-    return command.finish("replay", args, rows, report, repeats=args.repeats, loop=LOOP)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every operation on every kind of rows."""
+    for kind, work in itertools.product(args.rows, args.work):
+        yield compare(kind, work, args.repeats, args.scale)

@@ -1,8 +1,8 @@
 """Restart strategies, over the fraction of lanes that end at a step and the cost of a reset, and for the ids."""
 
 import argparse
-import sys
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -69,23 +69,12 @@ def _mixed(words: jax.Array) -> jax.Array:
 
 
 def compare(settings: dict[str, Any], env: Environment, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs ``env`` with every strategy, interleaved, and returns a row of the result file.
-
-    Ratios are the speed of a strategy divided by the speed of ``select``.
-    """
+    """Runs ``env`` with every strategy, interleaved, and returns a row of the result file."""
     contestants = []
     for name, (strategy, block) in STRATEGIES.items():
         contestants.append(rollout(name, AutoReset(env, "next_step", reset_strategy=strategy, block=block), num_steps))
-    samples = measure.sample_interleaved(contestants, repeats)
-    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    return {
-        **settings,
-        "num_envs": env.num_envs,
-        "num_steps": num_steps,
-        "contestants": {c.name: measure.summary(c, samples[c.name]) for c in contestants},
-        "ratios": {name: rate / rates["select"] for name, rate in rates.items() if name != "select"},
-        "notes": [],
-    }
+    sizes = {"num_envs": env.num_envs, "num_steps": num_steps}
+    return settings | sizes | measure.compared(contestants, (), repeats)
 
 
 def _out_of_phase(id: str, num_envs: int) -> Environment:
@@ -98,23 +87,28 @@ def _out_of_phase(id: str, num_envs: int) -> Environment:
     return load(id, num_envs=num_envs, max_episode_steps=limits, autoreset=None)
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header, lines = ["reset or id", "lanes", "ending", *STRATEGIES], []
-    for row in rows:
-        rates = [measure.millions(row["contestants"][name]["steps_per_second"]) for name in STRATEGIES]
+
+    def ending(row: dict[str, Any]) -> str:
         select = row["contestants"]["select"]
-        fraction = row.get("fraction", sum(select["episodes"]) / sum(select["steps"]))
-        lines.append([row.get("reset") or row["id"], str(row["num_envs"]), f"{fraction:.1%}", *rates])
+        return f"{row.get('fraction', sum(select['episodes']) / sum(select['steps'])):.1%}"
+
+    shown = measure.columns(
+        rows,
+        ("reset or id", lambda row: row.get("reset") or row["id"]),
+        ("lanes", "num_envs"),
+        ("ending", ending),
+        *((name, measure.side(name)) for name in STRATEGIES),
+    )
     title = (
         "Million environment steps per second; ending: fraction of lanes that end at a step; compact: lanes per block."
     )
-    return "\n".join([title, measure.table(header, lines)])
+    return f"{title}\n{shown}"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("resets", __doc__)
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_argument("--resets", nargs="*", choices=list(ROUNDS), default=list(ROUNDS), help="costs of a reset")
     parser.add_argument(
         "--ids", nargs="*", type=command.any_id, default=list(ids()), metavar="ID", help="ids, or nothing to skip them"
@@ -128,31 +122,23 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="fractions of the lanes that end at a step",
     )
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None, repeats=3)
-    args = parser.parse_args(arguments)
+
+
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses a run of nothing."""
     if not args.resets and not args.ids:
         parser.error("nothing to run: both --resets and --ids are empty")
-    return args
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows, failed = parse(arguments), [], False
-    for cost in args.resets:
-        for num_envs in args.num_envs:
-            for fraction in args.fractions:
-                print(f"{cost} reset, {num_envs} lanes, {fraction:.1%} end ...", file=sys.stderr)
-                num_steps = args.num_steps or max(2**19 // num_envs, 64)
-                env = Ending(fraction, rounds=ROUNDS[cost], num_envs=num_envs)
-                rows.append(compare({"reset": cost, "fraction": fraction}, env, num_steps, args.repeats))
-    for id in args.ids:
-        for num_envs in args.num_envs:
-            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            try:
-                env = _out_of_phase(id, num_envs)
-            except (ImportError, ValueError) as error:
-                print(f"error: {one_line(error)}", file=sys.stderr)
-                failed = True
-                break
-            num_steps = args.num_steps or default_num_steps(id, num_envs)
-            rows.append(compare({"id": id}, env, num_steps, args.repeats))
-    return command.finish("resets", args, rows, report, repeats=args.repeats, rounds=ROUNDS) or int(failed)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares the strategies for the toy environment, then for the ids."""
+    for cost, num_envs, fraction in itertools.product(args.resets, args.num_envs, args.fractions):
+        env = Ending(fraction, rounds=ROUNDS[cost], num_envs=num_envs)
+        num_steps = args.num_steps or max(2**19 // num_envs, 64)
+        yield compare({"reset": cost, "fraction": fraction}, env, num_steps, args.repeats)
+    for id, num_envs in itertools.product(args.ids, args.num_envs):
+        try:
+            env = _out_of_phase(id, num_envs)
+        except (ImportError, ValueError) as error:
+            raise measure.Unavailable(one_line(error)) from None
+        yield compare({"id": id}, env, args.num_steps or default_num_steps(id, num_envs), args.repeats)

@@ -5,9 +5,9 @@ its results at invalid transitions (from a LAST row to the FIRST row after it) a
 """
 
 import argparse
+import itertools
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -60,7 +60,7 @@ def _theirs(kind: str) -> Callable:
     try:
         import rlax
     except ImportError:
-        raise SystemExit(f"returns: rlax is not installed: {install_command('benchmarks')}") from None
+        raise measure.Unavailable(f"rlax is not installed: {install_command('benchmarks')}") from None
 
     def per_lane(fn):
         """Maps a function of arrays ``[T]`` over the lanes of arrays ``[T, B]``, as users of rlax do."""
@@ -126,37 +126,26 @@ def compare(kind: str, num_steps: int, num_envs: int, repeats: int, calls: int =
     }
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header = ["function", "T", "lanes", "jaxenv ms", "rlax ms", "ratio", "largest difference"]
-    lines = [
-        [
-            row["kind"],
-            str(row["num_steps"]),
-            str(row["num_envs"]),
-            *(f"{row['contestants'][name]['milliseconds_per_call']:.3f}" for name in ("jaxenv", "rlax")),
-            f"{row['ratios']['rlax']:.2f}",
-            f"{row['largest_difference']:.1e}",
-        ]
-        for row in rows
-    ]
-    return "\n".join(
-        ["Milliseconds per call; ratio: how many times faster jaxenv is than rlax.", measure.table(header, lines)]
+    shown = measure.columns(
+        rows,
+        ("function", "kind"),
+        ("T", "num_steps"),
+        ("lanes", "num_envs"),
+        *((f"{n} ms", measure.side(n, "milliseconds_per_call", "{:.3f}".format)) for n in ("jaxenv", "rlax")),
+        ("ratio", lambda row: f"{row['ratios']['rlax']:.2f}"),
+        ("largest difference", lambda row: f"{row['largest_difference']:.1e}"),
     )
+    return f"Milliseconds per call; ratio: how many times faster jaxenv is than rlax.\n{shown}"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("returns", __doc__)
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_sizes(num_envs=[64, 2048], num_steps=128)
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    for num_envs in args.num_envs:
-        for kind in KINDS:
-            print(f"{kind}, {args.num_steps} x {num_envs} ...", file=sys.stderr)
-            rows.append(compare(kind, args.num_steps, num_envs, args.repeats))
-    return command.finish("returns", args, rows, report, repeats=args.repeats)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every function and number of lanes."""
+    for num_envs, kind in itertools.product(args.num_envs, KINDS):
+        yield compare(kind, args.num_steps, num_envs, args.repeats)

@@ -1,9 +1,9 @@
 """Time and memory of a rollout over the number of lanes, compared with the peers, as a table and a log-log plot."""
 
 import argparse
+import itertools
 import pathlib
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ import jax
 import jaxenv
 from benchmarks import command, measure, throughput
 from benchmarks.ours import default_num_steps
-from benchmarks.peers import DEFAULT_PEERS, PEERS
+from benchmarks.peers import PEERS
 
 LANES = tuple(2**n for n in range(6, 21, 2))
 
@@ -61,25 +61,33 @@ def memory(id: str, num_envs: int) -> dict[str, float | None]:
     }
 
 
-def report(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> str:
-    """Formats the results as an aligned table."""
-    header = ["id", "lanes", "steps", "jaxenv ns", *(f"{peer} ns" for peer in peers)]
-    header += ["memory ns", "of limit", "state bytes", "TimeStep bytes", "step bytes"]
-    lines = []
-    for row in rows:
-        results = row["contestants"]
-        ours = results["jaxenv"]
-        times = [f"{results[n]['nanoseconds_per_step']:.3g}" if n in results else "-" for n in ("jaxenv", *peers)]
-        limit = ours["memory_limit_nanoseconds"]
-        times += [f"{limit:.3g}", f"{limit / ours['nanoseconds_per_step']:.0%}"]
-        sizes = [ours[f"{what}_bytes_per_lane"] for what in ("state", "timestep", "step")]
-        sizes = ["-" if size is None else f"{size:.0f}" for size in sizes]
-        lines.append([row["id"], str(row["num_envs"]), str(row["num_steps"]), *times, *sizes])
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
+    """Formats the results as an aligned table, and draws the plot."""
+    if args.plot is not None:
+        draw(rows, args.plot)
+
+    def own(entry: str) -> Any:
+        return measure.side("jaxenv", entry, lambda size: "-" if size is None else f"{size:.0f}")
+
+    def of_limit(row: dict[str, Any]) -> str:
+        result = row["contestants"]["jaxenv"]
+        return f"{result['memory_limit_nanoseconds'] / result['nanoseconds_per_step']:.0%}"
+
+    shown = measure.columns(
+        rows,
+        ("id", "id"),
+        ("lanes", "num_envs"),
+        ("steps", "num_steps"),
+        *((f"{n} ns", measure.side(n, "nanoseconds_per_step", "{:.3g}".format)) for n in ("jaxenv", *args.peers)),
+        ("memory ns", measure.side("jaxenv", "memory_limit_nanoseconds", "{:.3g}".format)),
+        ("of limit", of_limit),
+        *((f"{what} bytes", own(f"{what.lower()}_bytes_per_lane")) for what in ("state", "TimeStep", "step")),
+    )
     title = (
         "Nanoseconds per environment step; memory: the limit set by memory traffic;\n"
         "of limit: jaxenv's percentage of that limit; bytes: per lane; step bytes: of a compiled step while it runs."
     )
-    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
@@ -105,35 +113,20 @@ def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("scaling", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=["CartPole-v1"], metavar="ID", help="ids to run")
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(["CartPole-v1"])
     parser.add_sizes(num_envs=LANES, num_steps=None, repeats=3)
-    parser.add_argument(
-        "--peers",
-        nargs="*",
-        choices=list(PEERS),
-        default=list(DEFAULT_PEERS),
-        help="peers, or nothing for jaxenv alone",
-    )
+    parser.add_peers(list(PEERS))
     parser.add_argument(
         "--plot", type=command.png_file, metavar="PATH", help="plot steps per second over lanes to this PNG file"
     )
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table, draws the plot and writes the file."""
-    args, rows = parse(arguments), []
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every id and number of lanes."""
     bandwidth = measure.copy_bandwidth()
-    for id in args.ids:
-        for num_envs in args.num_envs:
-            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            num_steps = args.num_steps or default_num_steps(id, num_envs)
-            rows.append(compare(id, num_envs, num_steps, args.repeats, args.peers, bandwidth))
-    if args.plot is not None:
-        draw(rows, args.plot)
-    print(f"copy bandwidth: {bandwidth / 1e9:.3g} GB/s", file=sys.stderr)
-    settings = {"repeats": args.repeats, "copy_bytes_per_second": bandwidth}
-    return command.finish("scaling", args, rows, lambda rows: report(rows, args.peers), **settings)
+    for id, num_envs in itertools.product(args.ids, args.num_envs):
+        num_steps = args.num_steps or default_num_steps(id, num_envs)
+        row = compare(id, num_envs, num_steps, args.repeats, args.peers, bandwidth)
+        yield row | {"copy_bytes_per_second": bandwidth}

@@ -26,9 +26,7 @@ RUNS = {
     "-wrappers": ("wrappers", ["steps"]),
     "-returns": ("returns", []),
     "-replay": ("replay", []),
-    "-generator": ("generator", ["lanes", "steps"]),
     "-compiling": ("compiling", ["all ids"]),
-    "-stepping": ("stepping", []),
     "-host": ("host", []),
     "-scaling": ("scaling", ["steps", "plot"]),
     "-render": ("render", []),
@@ -78,29 +76,14 @@ def commands(
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
     parser = command.Parser("suite", __doc__)
-    parser.add_argument(
-        "--folder", type=command.folder, default="benchmarks/results", metavar="PATH", help="folder of the result files"
-    )
+    parser.add_argument("--folder", type=command.folder, default="benchmarks/results", metavar="PATH", help="of files")
     parser.add_argument("--prefix", default=jax.default_backend(), help="prefix of their names")
-    default = [64, 2048, 16384] if jax.default_backend() == "cpu" else [2**n for n in range(11, 21, 3)]
-    parser.add_argument(
-        "--num-envs", nargs="+", type=command.positive, default=default, metavar="B", help="numbers of lanes"
-    )
+    lanes = [64, 2048, 16384] if jax.default_backend() == "cpu" else [2**n for n in range(11, 21, 3)]
+    parser.add_argument("--num-envs", nargs="+", type=command.positive, default=lanes, metavar="B", help="lanes")
     parser.add_argument("--repeats", type=command.positive, default=5, metavar="R", help="timed runs of each side")
-    parser.add_argument(
-        "--ids",
-        nargs="+",
-        type=command.id,
-        default=jaxenv.ids(),
-        metavar="ID",
-        help="ids of the parts that run the whole catalogue",
-    )
-    parser.add_argument(
-        "--num-steps",
-        type=command.positive,
-        metavar="T",
-        help="steps of each lane, in the parts that run whole episodes by default",
-    )
+    parser.add_ids(jaxenv.ids(), help="ids of the parts that run the whole catalogue")
+    help = "steps of each lane, in the parts that run whole episodes by default"
+    parser.add_argument("--num-steps", type=command.positive, metavar="T", help=help)
     return parser.parse_args(arguments)
 
 

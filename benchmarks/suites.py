@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -43,6 +43,8 @@ CHECKED = {
 # Making all 1651 ids of EnvPool takes an hour, and some start other programs: these represent their kinds.
 TRIED = {"envpool": ("CartPole-v1", "Blackjack-v1", "LunarLander-v3", "HalfCheetah-v5", "Pong-v5", "WalkerWalk-v1")}
 
+NAMES = ("suite",)
+
 
 def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dict[str, Any]:
     """Loads the ids of a suite, checks some of them in separate processes, and returns a row of the result file."""
@@ -68,12 +70,12 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
         "known": len(known),
         "ids": len(tried),
         "failed": failed,
-        "checked": {id: check(f"{suite}:{id}") for id in checked},
+        "checked": {id: conformance(f"{suite}:{id}") for id in checked},
         "notes": [f"{suite}:{id}: {reason}" for id, reason in failed.items()],
     }
 
 
-def check(id: str) -> dict[str, Any]:
+def conformance(id: str) -> dict[str, Any]:
     """Runs ``jaxenv check`` and returns the names of the properties by status, and the seconds."""
     started = time.perf_counter()
     line = [sys.executable, "-W", "ignore", "-m", "jaxenv", "check", id, "--json"]
@@ -89,7 +91,7 @@ def check(id: str) -> dict[str, Any]:
     return {**by_status, "reasons": reasons, "seconds": time.perf_counter() - started}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as a Markdown table."""
     lines = ["| suite | version | ids that load | checked | properties passed | failed | opted out |"]
     lines.append("|---|---|---|---|---|---|---|")
@@ -119,30 +121,27 @@ def names_of(properties: Sequence[str]) -> str:
     return ", ".join(properties) or "-"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("suites", __doc__ or "")
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_argument("--suites", nargs="+", choices=tuple(CHECKED), default=list(CHECKED), help="suites to load")
     parser.add_argument("--ids", nargs="+", metavar="ID", help="load these only, of one suite")
     parser.add_argument("--check", nargs="*", metavar="ID", help="check these, of one suite (default: two of each)")
     parser.add_json()
     parser.add_update()
-    args = parser.parse_args(arguments)
+
+
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses ids of several suites."""
     if len(args.suites) > 1 and (args.ids is not None or args.check):
         parser.error("argument --suites: --ids and --check need exactly one suite")
-    return args
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Surveys the suites, prints the table and writes the file."""
-    args = parse(arguments)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Surveys the suites; with ``--update`` checks of the same version are added to those of the file."""
     updated = args.update and args.json.is_file()
     old = {row["suite"]: row for row in json.loads(args.json.read_text())["rows"]} if updated else {}
-    rows = []
     for suite in args.suites:
-        print(f"{suite} ...", file=sys.stderr)
         row = survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check)
         if args.check and suite in old and old[suite]["version"] == row["version"]:
             row["checked"] = old[suite]["checked"] | row["checked"]
-        rows.append(row)
-    return command.finish("suites", args, rows, report, names=("suite",))
+        yield row

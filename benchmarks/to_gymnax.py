@@ -4,9 +4,8 @@
 """
 
 import argparse
-import statistics
-import sys
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ import jaxenv
 from benchmarks import command, measure
 from benchmarks.measure import Contestant, Row, jax_contestant
 from benchmarks.ours import default_num_steps, rollout
-from benchmarks.peers import Unavailable, gymnax_env
+from benchmarks.peers import gymnax_env
 from jaxenv import specs
 from jaxenv.interop import to_gymnax
 
@@ -35,29 +34,16 @@ SIDES = ("jaxenv", "jaxenv, split keys", "to_gymnax", "gymnax")
 
 
 def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs one id at one number of lanes on all sides, interleaved.
-
-    Returns:
-        A row of the result file. The ratios divide the speed of ``to_gymnax`` by the other side's.
-    """
+    """Runs one id on all sides, interleaved; the ratios divide the speed of ``to_gymnax`` by the other side's."""
     env = jaxenv.make(id, num_envs, autoreset="same_step")
-    sides = [rollout("jaxenv", env, num_steps), _batched(env, num_steps)]
-    one_lane, notes = to_gymnax(id), []
-    sides.append(_vmapped("to_gymnax", one_lane, one_lane.default_params, env, num_steps))
-    try:
-        sides.append(_vmapped("gymnax", *gymnax_env(id), env, num_steps))
-    except Unavailable as error:
-        notes.append(str(error))
-    samples = measure.sample_interleaved(sides, repeats)
-    rates = {name: measure.steps_per_second(s) for name, s in samples.items()}
-    return {
-        "id": id,
-        "num_envs": num_envs,
-        "num_steps": num_steps,
-        "contestants": {side.name: measure.summary(side, samples[side.name]) for side in sides},
-        "ratios": {name: rates["to_gymnax"] / rate for name, rate in rates.items() if name != "to_gymnax"},
-        "notes": notes,
-    }
+    one_lane = to_gymnax(id)
+    sides, notes = measure.available(
+        lambda: _vmapped("to_gymnax", one_lane, one_lane.default_params, env, num_steps),
+        lambda: rollout("jaxenv", env, num_steps),
+        lambda: _batched(env, num_steps),
+        lambda: _vmapped("gymnax", *gymnax_env(id), env, num_steps),
+    )
+    return {"id": id, "num_envs": num_envs, "num_steps": num_steps} | measure.compared(sides, notes, repeats)
 
 
 def _batched(env: jaxenv.Environment, num_steps: int) -> Contestant:
@@ -106,44 +92,28 @@ def _trainer(name: str, reset: Callable, step: Callable, env: jaxenv.Environment
     return jax_contestant(name, start, advance, num_envs, num_steps, store=False)
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table, with the geometric means of the ratios for each number of lanes."""
-    header = ["id", "lanes", *SIDES, "of jaxenv", "of split keys", "of gymnax"]
-    others = [side for side in SIDES if side != "to_gymnax"]
-    lines = []
-    for row in rows:
-        results, ratios = row["contestants"], row["ratios"]
-        rates = [measure.millions(results[s]["steps_per_second"]) if s in results else "-" for s in SIDES]
-        shares = [_ratio(side, ratios[side]) if side in ratios else "-" for side in others]
-        lines.append([row["id"], str(row["num_envs"]), *rates, *shares])
-    for lanes in sorted({row["num_envs"] for row in rows}):
-        means = []
-        for side in others:
-            ratios = [row["ratios"][side] for row in rows if row["num_envs"] == lanes and side in row["ratios"]]
-            means.append(_ratio(side, statistics.geometric_mean(ratios)) if ratios else "-")
-        lines.append(["geometric mean", str(lanes), *[""] * len(SIDES), *means])
+    others = [(f"of {side.removeprefix('jaxenv, ')}", side) for side in SIDES if side != "to_gymnax"]
+    forms = {side: ".1f" if side == "gymnax" else ".0%" for side in SIDES}
+    shown = measure.columns(
+        [*rows, *measure.means(rows)],
+        ("id", "id"),
+        ("lanes", "num_envs"),
+        *((side, measure.side(side)) for side in SIDES),
+        *((title, measure.ratio(side, forms[side])) for title, side in others),
+    )
     title = "Million environment steps per second; the last columns compare to_gymnax with each other side."
-    return "\n".join([title, measure.table(header, lines), *measure.notes(rows)])
+    return "\n".join([title, shown, *measure.notes(rows)])
 
 
-def _ratio(side: str, ratio: float) -> str:
-    return f"{ratio:.1f}x" if side == "gymnax" else f"{ratio:.0%}"
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("to_gymnax", __doc__)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=list(DEFAULT_IDS), metavar="ID", help="ids to run")
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(DEFAULT_IDS)
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    for id in args.ids:
-        for num_envs in args.num_envs:
-            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            num_steps = args.num_steps or default_num_steps(id, num_envs)
-            rows.append(compare(id, num_envs, num_steps, args.repeats))
-    return command.finish("to_gymnax", args, rows, report, repeats=args.repeats, policy="random", autoreset="same_step")
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares every id and number of lanes."""
+    for id, num_envs in itertools.product(args.ids, args.num_envs):
+        yield compare(id, num_envs, args.num_steps or default_num_steps(id, num_envs), args.repeats)

@@ -5,8 +5,7 @@
 
 import argparse
 import dataclasses
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +22,8 @@ LEARNERS: dict[str, tuple[ModuleType, dict[str, Any]]] = {
     "sac": (sac, {"env_id": "Pendulum-v1", "num_envs": 256, "num_steps": 1, "num_gradient_steps": 2}),
     "alphazero": (alphazero, {"env_id": "ConnectFour-v0", "num_steps": 32, "num_gradient_steps": 64}),
 }
+
+NAMES = ("learner",)
 
 
 def config_of(learner: str) -> Any:
@@ -53,68 +54,55 @@ def compiled(target: str, learner: str) -> dict[str, Any]:
     }
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header = ["learner", "id", "lanes", "launches", "kernels", "copies", "others", "branches"]
-    header += ["MB", "compile s", "loops"]
-    lines, notes = [], []
-    for row in rows:
-        names = [row["learner"], row["id"], str(row["num_envs"])]
-        if "error" in row:
-            notes.append({"notes": [f"{row['learner']}: {row['error']}"]})
-            continue
-        loops = sorted(row["loops"], key=lambda loop: -loop["launches"])
-        lines.append(
-            [
-                *names,
-                *(f"{row[name]:.0f}" for name in ("launches", "kernels", "copies", "others", "branches")),
-                f"{row['bytes'] / 1e6:.0f}",
-                f"{row['compile_seconds']:.0f}",
-                " + ".join(f"{loop['rounds']} x {loop['launches'] / loop['rounds']:.4g}" for loop in loops[:4]),
-            ]
-        )
+
+    def loops(row: dict[str, Any]) -> str:
+        most = sorted(row["loops"], key=lambda loop: -loop["launches"])[:4]
+        return " + ".join(f"{loop['rounds']} x {loop['launches'] / loop['rounds']:.4g}" for loop in most)
+
+    counts = ("launches", "kernels", "copies", "others", "branches")
+    shown = measure.columns(
+        [row for row in rows if "error" not in row],
+        ("learner", "learner"),
+        ("id", "id"),
+        ("lanes", "num_envs"),
+        *((name, lambda row, name=name: f"{row[name]:.0f}") for name in counts),
+        ("MB", lambda row: f"{row['bytes'] / 1e6:.0f}"),
+        ("compile s", lambda row: f"{row['compile_seconds']:.0f}"),
+        ("loops", loops),
+    )
+    notes = [{"notes": [f"{row['learner']}: {row['error']}"]} for row in rows if "error" in row]
     text = [
         "Launches of one update; branches: conditionals and loops whose length depends on data; MB: read and written;",
         "loops: rounds and launches of a round, of the loops with the most launches.",
-        measure.table(header, lines),
+        shown,
     ]
     return "\n".join([*text, *measure.notes(notes)])
 
 
-# --- command line ----------------------------------------------------------------------------------------------------
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("updates", __doc__)
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     launches.add_target(parser)
-    parser.add_argument(
-        "--learners", nargs="+", choices=list(LEARNERS), default=list(LEARNERS), metavar="NAME", help="runs to compile"
-    )
+    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS), help="runs to compile")
     parser.add_argument("--seconds", type=command.positive, default=600, metavar="S", help="limit of one compilation")
     parser.add_json()
     parser.add_update()
-    return launches.checked_target(parser, parser.parse_args(arguments))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compiles the runs, prints the table and writes the file."""
-    args, rows = parse(arguments), []
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses a target without its compiler."""
+    launches.checked_target(parser, args)
+
+
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compiles the runs."""
     launches.prepare(args.target)
     compiler = launches.Compiler(args.target, args.seconds)
     try:
         for learner in args.learners:
-            config = config_of(learner)
-            print(f"{learner} ...", file=sys.stderr)
-            found = compiler(compiled, learner)
-            rows.append({"learner": learner, "id": config.env_id, "num_envs": config.num_envs, **found})
+            config, settings = config_of(learner), {"updates": UPDATES, "settings": LEARNERS[learner][1]}
+            row = {"learner": learner, "id": config.env_id, "num_envs": config.num_envs, **settings}
+            yield row | compiler(compiled, learner)
     finally:
         compiler.close()
-    settings = {"target": args.target, "updates": UPDATES, "settings": {k: v for k, (_, v) in LEARNERS.items()}}
-    return command.finish("updates", args, rows, report, names=("learner",), **settings)
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["updates", *sys.argv[1:]]))

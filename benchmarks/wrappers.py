@@ -1,9 +1,9 @@
 """Cost of each wrapper: the time of a rollout with it, compared with the same rollout without it."""
 
 import argparse
+import itertools
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -52,57 +52,39 @@ def compare(id: str, num_envs: int, num_steps: int, repeats: int) -> dict[str, A
     """
     names = [name for name in STACKS if name != "ClipAction" or _continuous(id)]
     contestants = [rollout(name, STACKS[name][0](id, num_envs), num_steps) for name in names]
-    samples = measure.sample_interleaved(contestants, repeats)
-    seconds = {name: statistics.median(s.seconds for s in samples[name]) for name in names}
-    rows = num_envs * num_steps
-    return {
-        "id": id,
-        "num_envs": num_envs,
-        "num_steps": num_steps,
-        "contestants": {
-            c.name: {**measure.summary(c, samples[c.name]), "rows_per_second": rows / seconds[c.name]}
-            for c in contestants
-        },
-        "ratios": {name: seconds[name] / seconds[STACKS[name][1]] for name in names if name != "bare"},
-        "notes": [],
-    }
+    row = {"id": id, "num_envs": num_envs, "num_steps": num_steps} | measure.compared(contestants, (), repeats)
+    seconds = {name: statistics.median(side["seconds"]) for name, side in row["contestants"].items()}
+    for name, side in row["contestants"].items():
+        side["rows_per_second"] = num_envs * num_steps / seconds[name]
+    return row | {"ratios": {name: seconds[name] / seconds[STACKS[name][1]] for name in names if name != "bare"}}
 
 
 def _continuous(id: str) -> bool:
     return any(spec.is_continuous for spec in jax.tree.leaves(jaxenv.spec(id).make().action_spec()))
 
 
-def report(rows: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
-    header, lines = ["stack", "id", "lanes", "Mrows/s", "added time", "relative to"], []
-    for row in rows:
-        for name, result in row["contestants"].items():
-            ratio, base = row["ratios"].get(name), STACKS[name][1]
-            cost = ["-", "-"] if ratio is None else [f"{ratio - 1:+.0%}", base]
-            lines.append([name, row["id"], str(row["num_envs"]), measure.millions(result["rows_per_second"]), *cost])
-    return "\n".join(
-        [
-            "Million rows per second, and the time that a stack adds to the one it is compared with.",
-            measure.table(header, lines),
-        ]
+    pairs = [(name, row) for row in rows for name in row["contestants"]]
+    shown = measure.columns(
+        pairs,
+        ("stack", lambda p: p[0]),
+        ("id", lambda p: p[1]["id"]),
+        ("lanes", lambda p: p[1]["num_envs"]),
+        ("Mrows/s", lambda p: measure.millions(p[1]["contestants"][p[0]]["rows_per_second"])),
+        ("added time", lambda p: f"{p[1]['ratios'][p[0]] - 1:+.0%}"),
+        ("relative to", lambda p: STACKS[p[0]][1] if p[0] in p[1]["ratios"] else "-"),
     )
+    return f"Million rows per second, and the time that a stack adds to the one it is compared with.\n{shown}"
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("wrappers", __doc__)
-    parser.add_argument(
-        "--ids", nargs="+", type=command.id, default=["CartPole-v1", "Pendulum-v1"], metavar="ID", help="ids to run"
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_ids(["CartPole-v1", "Pendulum-v1"])
     parser.add_sizes(num_envs=[2048, 16384], num_steps=None)
-    return parser.parse_args(arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison, prints the table and writes the file."""
-    args, rows = parse(arguments), []
-    for id in args.ids:
-        for num_envs in args.num_envs:
-            print(f"{id}, {num_envs} lanes ...", file=sys.stderr)
-            rows.append(compare(id, num_envs, args.num_steps or max(2**21 // num_envs, 64), args.repeats))
-    return command.finish("wrappers", args, rows, report, repeats=args.repeats)
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compares the stacks of every id and number of lanes."""
+    for id, num_envs in itertools.product(args.ids, args.num_envs):
+        yield compare(id, num_envs, args.num_steps or max(2**21 // num_envs, 64), args.repeats)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenv
+from benchmarks import __main__ as program
 from benchmarks import bsuite, bsuite_logs, bsuite_score
 from jaxenv.core.wrapper import layers
 from jaxenv.suites import bsuite as suite
@@ -206,7 +207,7 @@ def test_a_folder_that_another_process_writes_to_is_left_alone(tmp_path, monkeyp
 def test_one_command_trains_scores_and_draws(tmp_path, capsys):
     files = ["--folder", str(tmp_path), "--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.png")]
     arguments = ["--agents", "random", "--experiments", "discounting_chain", "--episodes", "12", *files]
-    assert bsuite.main(arguments) == 0
+    assert program.run_part("bsuite", arguments) == 0
     (row,) = json.loads((tmp_path / "a.json").read_text())["rows"]
     assert (row["experiment"], row["settings"], row["programs"], row["finished"]) == ("discounting_chain", 20, 1, False)
     assert 0 < row["score"] < 0.5  # a random choice of the chain already earns most of the reward

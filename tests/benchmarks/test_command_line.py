@@ -1,13 +1,15 @@
 """The command line of the benchmarks: help texts, invalid arguments and exit status."""
 
+import json
 import pathlib
+import types
 
 import jax
 import pytest
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import measure, suite
+from benchmarks import command, measure, suite
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_invalid_arguments_exit_with_status_2_and_a_one_line_message(capsys, par
 
 def test_an_id_that_its_suite_refuses_ends_the_resets_with_one_line(capsys):
     assert program.main(["resets", "--resets", "--ids", "gymnax:Nope-v0", "--num-envs", "4"]) == 1
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("jaxenv bench resets: ")]
     assert len(errors) == 1
     assert "Nope-v0" in errors[0]
 
@@ -132,3 +134,82 @@ def test_ids_that_a_peer_lacks_share_a_note():
         "note: gymnax has no A-v0, B-v0",
         "note: envpool has no A-v0",
     ]
+
+
+def part_of(*rows, stops=False):
+    """A part whose rows are given; with ``stops`` a peer is missing after them."""
+
+    def measured(args):
+        yield from rows
+        if stops:
+            raise measure.Unavailable("no such peer")
+
+    def options(parser):
+        parser.add_json()
+        parser.add_update()
+
+    report = lambda rows, args: measure.columns(rows, ("id", "id"), ("n", "n"))  # noqa: E731
+    return types.SimpleNamespace(__doc__="A part.", options=options, rows=measured, report=report, NAMES=("id",))
+
+
+def test_a_part_that_is_stopped_keeps_its_rows(tmp_path, capsys):
+    path = tmp_path / "rows.json"
+    part = part_of({"id": "b", "n": 1}, {"id": "a", "n": 2}, stops=True)
+    assert command.run("toy", part, ["--json", str(path)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "jaxenv bench toy: no such peer"
+    content = json.loads(path.read_text())
+    assert content["benchmark"] == "toy"
+    assert [row["id"] for row in content["rows"]] == ["b", "a"]
+
+
+def test_an_update_replaces_rows_of_the_same_names_and_keeps_the_others(tmp_path, capsys):
+    path = tmp_path / "rows.json"
+    for rows in ([{"id": "b", "n": 1}, {"id": "c", "n": 1}], [{"id": "b", "n": 2}, {"id": "a", "n": 2}]):
+        assert command.run("toy", part_of(*rows), ["--json", str(path), "--update"]) == 0
+    assert [(row["id"], row["n"]) for row in json.loads(path.read_text())["rows"]] == [("a", 2), ("b", 2), ("c", 1)]
+    assert capsys.readouterr().out.splitlines()[-4:] == ["id  n", "a   2", "b   2", "c   1"]
+
+
+def test_a_part_without_rows_says_so(capsys):
+    assert command.run("toy", part_of(), []) == 0
+    assert capsys.readouterr().out == "nothing to run\n"
+
+
+def test_a_missing_entry_is_a_dash():
+    rows = [{"id": "a", "contestants": {"x": {"steps_per_second": 2e6}}, "ratios": {"x": 0.5}}, {"id": "long"}]
+    shown = measure.columns(
+        [rows[0], rows[1] | {"contestants": {}, "ratios": {}}],
+        ("id", "id"),
+        ("x", measure.side("x")),
+        ("ratio", measure.ratio("x")),
+        ("share", measure.ratio("x", ".0%")),
+    )
+    assert [line.split() for line in shown.splitlines()] == [
+        ["id", "x", "ratio", "share"],
+        ["a", "2", "0.5x", "50%"],
+        ["long", "-", "-", "-"],
+    ]
+
+
+def test_means_of_the_ratios_are_taken_for_each_number_of_lanes():
+    rows = [(1, {"x": 2.0, "y": 3.0}), (1, {"x": 8.0}), (4, {"x": 5.0})]
+    found = measure.means([{"num_envs": lanes, "ratios": ratios} for lanes, ratios in rows])
+    assert [row["num_envs"] for row in found] == [1, 4]
+    assert found[0]["ratios"] == pytest.approx({"x": 4.0, "y": 3.0})
+    assert found[0]["counts"] == {"x": 2, "y": 1}
+    assert found[1]["ratios"] == pytest.approx({"x": 5.0})
+
+
+def test_ratios_are_those_of_the_first_side_and_empty_without_it():
+    def side(name, fails=False):
+        def run(seed):
+            if fails:
+                raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
+            return {"steps": 8, "terminated": 1, "truncated": 0}
+
+        return measure.Contestant(name, run)
+
+    row = measure.compared([side("jaxenv"), side("gymnax")], (), 3)
+    rates = [result["steps_per_second"] for result in row["contestants"].values()]
+    assert row["ratios"] == {"gymnax": pytest.approx(rates[0] / rates[1])}
+    assert measure.compared([side("jaxenv", fails=True), side("gymnax"), side("envpool")], (), 1)["ratios"] == {}

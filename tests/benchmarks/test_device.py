@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from benchmarks import defaults, device
+from benchmarks import defaults, device, measure
 from benchmarks.measure import Contestant
 from benchmarks.ours import rollout_of_id
 
@@ -111,13 +111,6 @@ def test_every_seed_plays_every_maze_after_each_evaluation(tmp_path):
     assert all(0 <= rate <= 1 for row in rows for seed in row["solved"] for rate in seed)
 
 
-def test_rollouts_are_timed_next_to_the_peers(tmp_path):
-    (row,) = rows_of("stored", tmp_path)
-    assert row["contestants"].keys() == {"jaxenv", "broadcast", "gymnax"}
-    assert row["contestants"]["jaxenv"]["steps"][0] <= 8 * 11
-    assert row["ratios"].keys() == {"gymnax"}
-
-
 def test_ways_to_compile_the_loop_play_the_same_episodes(tmp_path):
     (row,) = rows_of("options", tmp_path)
     plain, *others = row["contestants"].values()
@@ -140,22 +133,14 @@ def test_an_iteration_has_the_steps_that_its_name_says():
     }
 
 
-def test_a_slow_rollout_is_not_run_with_more_lanes(tmp_path, monkeypatch):
-    monkeypatch.setattr(device, "_SLOW", 0.0)
-    first, second = rows_of("sums", tmp_path, "--num-envs", "8", "16")
-    assert first["contestants"].keys() == {"jaxenv", "gymnax"}
-    assert second["contestants"] == {}
-    assert len(second["notes"]) == 2
-
-
 def test_a_rollout_that_does_not_fit_the_memory_leaves_a_note_and_the_others_run():
     def run(seed):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 434 GB\nmore")
 
-    notes = []
-    assert device._seconds(Contestant("gymnax", run), notes) is None
-    assert device._seconds(Contestant("jaxenv", lambda seed: {}), notes) >= 0
-    assert notes == ["gymnax: RESOURCE_EXHAUSTED: 434 GB"]
+    row = measure.compared([rollout_of_id("Catch-bsuite", 3, 11), Contestant("gymnax", run)], ["a note"], 1)
+    assert row["contestants"].keys() == {"jaxenv"}
+    assert row["ratios"] == {}
+    assert row["notes"] == ["a note", "gymnax: RESOURCE_EXHAUSTED: 434 GB"]
 
 
 def test_a_launch_takes_time_and_the_copy_has_a_bandwidth(tmp_path):

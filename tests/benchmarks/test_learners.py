@@ -1,12 +1,14 @@
 """The benchmarks of learners: what they run, what they store and what they print."""
 
 import json
+import types
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import jaxenv
+from benchmarks import __main__ as program
 from benchmarks import mazes, ppo, training
 from jaxenv.training import baselines, presets
 
@@ -23,7 +25,7 @@ def test_ppo_is_compared_with_that_of_purejaxrl_on_the_same_number_of_steps():
     for side in row["contestants"].values():
         assert side["steps_per_second"] == pytest.approx(5120 / side["seconds"][0])
         assert 8 < side["return"][0] < 500
-    assert ppo.report([row]).splitlines()[-1].startswith("CartPole-v1      4")
+    assert ppo.report([row], None).splitlines()[-1].startswith("CartPole-v1      4")
     missing = ppo.compare("CardGame-v0", 4, 5120, 1)
     assert missing["contestants"].keys() == {"jaxenv"}
     assert missing["notes"][0].startswith("purejaxrl: ")
@@ -35,7 +37,7 @@ def test_curricula_are_trained_and_every_held_out_maze_is_played(tmp_path, monke
     files = {"--json": tmp_path / "mazes.json", "--film": tmp_path / "mazes.gif", "--plot": tmp_path / "mazes.png"}
     settings = ["--total-steps", "1024", "--num-evaluations", "2", "--attempts", "2", "--curricula", "dr", "accel"]
     with pytest.warns(UserWarning, match="curriculum 'accel': num_steps must be at least 250"):
-        assert mazes.main([*settings, *(str(x) for pair in files.items() for x in pair)]) == 0
+        assert program.run_part("mazes", [*settings, *(str(x) for pair in files.items() for x in pair)]) == 0
     rows = json.loads(files["--json"].read_text())["rows"]
     assert [row["curriculum"] for row in rows] == ["dr", "accel"]
     assert [point["steps"] for point in rows[0]["curve"]] == [512, 1024]
@@ -52,7 +54,7 @@ def test_solve_rates_are_means_over_seeds_with_an_interval():
     solved = [(0.5, 0.0), (0.1, 1.0)]  # of two seeds in two mazes, after 20 steps
     curves = [[{"steps": 10, "solved": [0.9, 0.9]}, {"steps": 20, "solved": list(rates)}] for rates in solved]
     rows = [{"curriculum": "dr", "mazes": ["A", "B"], "curve": curve} for curve in curves]
-    _, line = mazes.table(rows).splitlines()
+    _, line = mazes.report(rows, types.SimpleNamespace(plot=None)).splitlines()
     assert line.split() == ["dr", "20", "2", "30", "50", "40", "25", "to", "55"]
 
 

@@ -7,6 +7,7 @@ from unittest import mock
 import jax
 import pytest
 
+from benchmarks import __main__ as program
 from benchmarks import levels
 from jaxenv.training import ued
 from tests.benchmarks.sizes import LANES, STEPS
@@ -51,5 +52,5 @@ def test_a_folder_without_the_peer_is_refused(peer, tmp_path, capsys, monkeypatc
     monkeypatch.setattr(jax, "jax", jax, raising=False)
     sizes = ["--num-envs", str(LANES), "--num-steps", str(STEPS)]
     with mock.patch.dict(sys.modules):
-        assert levels.main([f"--{peer}", str(tmp_path), "--parts", "rollout", *sizes]) == 1
+        assert program.run_part("levels", [f"--{peer}", str(tmp_path), "--parts", "rollout", *sizes]) == 1
     assert f"{peer} cannot be imported from {tmp_path}" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 
+from benchmarks import __main__ as program
 from benchmarks import match
 from jaxenv.training import alphazero, seeds
 
@@ -12,10 +13,8 @@ def test_a_match_counts_the_games_of_both_sides(tmp_path, capsys):
     config = alphazero.Config(**TINY, total_steps=32, num_evaluations=1, num_eval_episodes=2, channels=2, blocks=0)
     assert list(seeds.train(config, 1, folder=tmp_path / "run"))
     file = tmp_path / "match.json"
-    assert (
-        match.main([str(tmp_path / "run"), "--simulations", "8", "--own", "3", "--games", "3", "--json", str(file)])
-        == 0
-    )
+    settings = ["--simulations", "8", "--own", "3", "--games", "3", "--json", str(file)]
+    assert program.run_part("match", [str(tmp_path / "run"), *settings]) == 0
     rows = json.loads(file.read_text())["rows"]
     assert [row["side"] for row in rows] == ["first", "second"]
     for row in rows:
@@ -26,6 +25,7 @@ def test_a_match_counts_the_games_of_both_sides(tmp_path, capsys):
 def test_the_score_is_a_mean_over_both_sides():
     row = {"games": 4, "simulations": 9, "draws": 0, "seconds": 1.0}
     text = match.report(
-        [{**row, "side": "first", "wins": 4, "losses": 0}, {**row, "side": "second", "wins": 2, "losses": 2}]
+        [{**row, "side": "first", "wins": 4, "losses": 0}, {**row, "side": "second", "wins": 2, "losses": 2}],
+        None,
     )
     assert "mean score 0.50" in text

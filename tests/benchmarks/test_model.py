@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from benchmarks import __main__ as program
 from benchmarks import hlo, model
 
 PROGRAM = """\
@@ -102,7 +103,7 @@ def launches_file(tmp_path, **changed):
 
 def test_a_gpu_takes_the_time_of_its_launches_and_of_its_traffic(tmp_path, capsys):
     out = tmp_path / "model.json"
-    assert model.main(["--launches", launches_file(tmp_path), "--json", str(out)]) == 0
+    assert program.run_part("model", ["--launches", launches_file(tmp_path), "--json", str(out)]) == 0
     rows = json.loads(out.read_text())["rows"]
     assert [row["id"] for row in rows] == ["CartPole-v1", "Catch-bsuite"]
     given = model.Assumptions()
@@ -113,5 +114,5 @@ def test_a_gpu_takes_the_time_of_its_launches_and_of_its_traffic(tmp_path, capsy
 
 def test_the_model_of_a_gpu_takes_a_file_of_launches_only(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
-        model.main(["--launches", launches_file(tmp_path, benchmark="throughput")])
+        program.run_part("model", ["--launches", launches_file(tmp_path, benchmark="throughput")])
     assert "--launches: must be a file of launches, got one of throughput" in capsys.readouterr().err

@@ -4,13 +4,12 @@ import dataclasses
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import generator, ours, render, resets, to_gymnax, wrappers
+from benchmarks import ours, render, resets, to_gymnax, wrappers
 from tests.benchmarks.sizes import LANES, STEPS
 
 
@@ -68,34 +67,6 @@ def test_expensive_and_cheap_resets_return_different_words():
     assert not np.any(np.asarray(cheap) == np.asarray(expensive))
 
 
-def test_generators_are_compared_with_jaxenv_random(run, monkeypatch):
-    names = ("jaxenv.random", "Philox-4x32-7", "jax.random rbg")
-    monkeypatch.setattr(generator, "GENERATORS", {name: generator.GENERATORS[name] for name in names})
-    (row,) = run("generator")["rows"]
-    assert row["contestants"].keys() == generator.GENERATORS.keys()
-    assert row["ratios"].keys() == generator.GENERATORS.keys() - {"jaxenv.random"}
-
-
-ONES = (0xFFFFFFFF,) * 4
-PI = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0)
-
-
-@pytest.mark.parametrize(
-    ("rounds", "counter", "key", "words"),
-    [
-        (7, (0,) * 4, (0, 0), (0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48)),
-        (7, ONES, ONES[:2], (0x5207DDC2, 0x45165E59, 0x4D8EE751, 0x8C52F662)),
-        (7, PI[:4], PI[4:], (0x4DFCCABA, 0x190A87F0, 0xC47362BA, 0xB6B5242A)),
-        (10, (0,) * 4, (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        (10, ONES, ONES[:2], (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-        (10, PI[:4], PI[4:], (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
-    ],
-)
-def test_philox_returns_the_published_known_answers(rounds, counter, key, words):
-    key, counter = (tuple(jnp.uint32(word) for word in part) for part in (key, counter))
-    assert tuple(int(word) for word in generator.philox4x32(key, counter, rounds)) == words
-
-
 def test_each_stack_is_compared_with_its_base(run, monkeypatch):
     names = ("bare", "ClipAction", "AutoReset", "AutoReset + TimeLimit")
     monkeypatch.setattr(wrappers, "STACKS", {name: wrappers.STACKS[name] for name in names})
@@ -121,13 +92,6 @@ def test_a_trainer_of_single_lanes_is_compared_with_a_batched_loop_and_with_gymn
     for name, result in row["contestants"].items():
         assert result["steps"] == [LANES * STEPS], name
         assert result["episodes"] == [LANES * (STEPS // 9)], name
-
-
-def test_stepping_compares_the_step_with_empty_functions(run):
-    (row,) = run("stepping", "--ids", "CartPole-v1")["rows"]
-    assert row["contestants"].keys() == {"jaxenv", "same state", "same state and row"}
-    assert all(result["microseconds_per_call"] > 0 for result in row["contestants"].values())
-    assert (row["num_calls"], row["arrays"]) == (STEPS, 17)
 
 
 def test_loops_over_single_environments_are_compared_at_one_lane_only(run):
@@ -156,7 +120,7 @@ def test_replay_is_compared_with_flashbax_on_the_same_rows(tmp_path):
     pytest.importorskip("flashbax")
     path = tmp_path / "replay.json"
     sizes = ["--scale", "64", "--repeats", "1", "--rows", "cart-pole", "--work", "add-1", "sample-256x2"]
-    assert program.module_of("replay").main([*sizes, "--json", str(path)]) == 0
+    assert program.run_part("replay", [*sizes, "--json", str(path)]) == 0
     add, sample = json.loads(path.read_text())["rows"]
     assert set(sample["contestants"]) == {"jaxenv", "flashbax", "flashbax items"}
     assert sample["contestants"]["jaxenv"]["bytes_per_row"] < sample["contestants"]["flashbax items"]["bytes_per_row"]

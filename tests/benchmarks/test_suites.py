@@ -6,16 +6,17 @@ import sys
 
 import pytest
 
+from benchmarks import __main__ as program
 from benchmarks import suites
 from jaxenv.core.registry import SUITES
 
 
 def test_a_suite_is_loaded_and_its_checks_are_reported(monkeypatch, capsys, tmp_path):
     found = {"passed": ["a", "b"], "failed": ["c"], "opted out": ["d"], "reasons": {"d": "because"}}
-    monkeypatch.setattr(suites, "check", lambda id: found | {"id": id})
+    monkeypatch.setattr(suites, "conformance", lambda id: found | {"id": id})
     path = tmp_path / "suites.json"
     argv = ["--suites", "gymnax", "--ids", "CartPole-v1", "NoSuch-v0", "--check", "CartPole-v1", "--json", str(path)]
-    assert suites.main(argv) == 0
+    assert program.run_part("suites", argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r".* 1 of 2 tried, \d+ known \| `CartPole-v1` \| 2 \| c \| d \|", lines[2])
     assert lines[2].startswith("| gymnax | ")
@@ -28,7 +29,7 @@ def test_a_table_is_made_in_parts(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(suites, "survey", lambda suite, ids, checked: row(suite, 1))
     path = tmp_path / "suites.json"
     path.write_text(json.dumps({"rows": [row("pgx", 7), row("brax", 7)]}))
-    assert suites.main(["--suites", "gymnax", "pgx", "--json", str(path), "--update"]) == 0
+    assert program.run_part("suites", ["--suites", "gymnax", "pgx", "--json", str(path), "--update"]) == 0
     assert [(r["suite"], r["ids"]) for r in json.loads(path.read_text())["rows"]] == [
         ("brax", 7),
         ("gymnax", 1),
@@ -36,7 +37,7 @@ def test_a_table_is_made_in_parts(monkeypatch, capsys, tmp_path):
     ]
     assert "| brax | 1.0 | 7 of 7 | - | - | - | - |" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        suites.main(["--update"])
+        program.run_part("suites", ["--update"])
     assert "needs --json, the file to update" in capsys.readouterr().err
 
 
@@ -45,7 +46,7 @@ def test_checks_of_a_suite_are_added_to_those_of_the_same_version(monkeypatch, t
     path = tmp_path / "suites.json"
     for version, found in (("1.0", {"chess", "go"}), ("0.9", {"go"})):
         path.write_text(json.dumps({"rows": [row("pgx", 7) | {"version": version, "checked": {"chess": {}}}]}))
-        assert suites.main(["--suites", "pgx", "--check", "go", "--json", str(path), "--update"]) == 0
+        assert program.run_part("suites", ["--suites", "pgx", "--check", "go", "--json", str(path), "--update"]) == 0
         assert json.loads(path.read_text())["rows"][0]["checked"].keys() == found
 
 
@@ -55,7 +56,7 @@ def row(suite, ids):
 
 def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pgx", None)
-    assert suites.main(["--suites", "pgx"]) == 0
+    assert program.run_part("suites", ["--suites", "pgx"]) == 0
     assert "note: pgx: pgx is not installed: pip install" in capsys.readouterr().out
 
 

@@ -144,7 +144,7 @@ def test_suite_writes_one_file_per_run_with_the_given_prefix(tmp_path, monkeypat
     settings = ["--folder", str(tmp_path), "--prefix", "here", "--num-envs", "8", "--repeats", "2"]
     assert program.module_of("suite").main(settings) == 1
     for part, *arguments in ran:
-        program.module_of(part).parse(arguments)  # exits if the part rejects an argument
+        program.parse(part, arguments)  # exits if the part rejects an argument
     apart = {"device", "launches", "suite", "suites", "libraries", "compare", "training", "devices", "model", "bsuite"}
     apart |= {"mazes", "levels", "boards", "match", "agents", "updates"}
     assert {line[0] for line in ran} == program.PARTS.keys() - apart
