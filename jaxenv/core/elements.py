@@ -47,6 +47,11 @@ class Element:
     details: str = ""
 
 
+def _of_dynamics(name: str) -> Any:
+    """Returns a property that reads what the dynamics declare."""
+    return property(operator.attrgetter(f"env.{name}"))
+
+
 class Composed(Task):
     """The dynamics of one environment, with observations, actions, rewards and terminations made of named elements.
 
@@ -155,12 +160,9 @@ class Composed(Task):
     # --- the task ----------------------------------------------------------------------------------------------------
 
     # What the dynamics declare holds for the composition.
-    Level, agent_names, turns, alternates, reset_strategy, rounding, play_fps, opt_outs = (
-        property(operator.attrgetter(f"env.{name}"))
-        for name in (
-            *("Level", "agent_names", "turns", "alternates"),
-            *("reset_strategy", "rounding", "play_fps", "opt_outs"),
-        )
+    Level, agent_names, turns, alternates = map(_of_dynamics, ("Level", "agent_names", "turns", "alternates"))
+    reset_strategy, rounding, play_fps, opt_outs = map(
+        _of_dynamics, ("reset_strategy", "rounding", "play_fps", "opt_outs")
     )
 
     def sample_level(self, stream: Stream) -> Tree:

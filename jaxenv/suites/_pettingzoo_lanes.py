@@ -28,7 +28,7 @@ class Game(gymnasium.Env):  # type: ignore[name-defined]
 
     def __init__(self, game: Any, owner: str):
         self.game, self.owner, self.render_mode = game, owner, getattr(game, "render_mode", None)
-        self.names = tuple(getattr(game, "possible_agents", ()))
+        self.names: tuple[Any, ...] = tuple(getattr(game, "possible_agents", ()))
         if len(self.names) < 2:
             raise ValueError(f"{owner}: possible_agents must name two or more agents, got {self.names}")
         self.jaxenv_agents = self.names, self.turns  # an engine knows a game by it
