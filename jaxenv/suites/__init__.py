@@ -1,7 +1,8 @@
 """Environments of other libraries, one module per library, made by prefix: ``jaxenv.load("gymnax:Catch-bsuite")``.
 
-A suite runs the library's single-lane code under ``jax.vmap`` and returns tasks of this library. A module has ``load``,
-``ids``, ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment.
+A suite runs the library's own starts, transitions, observations and rewards, written for one lane, under ``jax.vmap``
+and without its wrappers. This library adds time limits, restarts and discounts. A module has ``load``, ``ids``,
+``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment.
 ``envpool``, ``gymnasium`` and ``pettingzoo`` have no ``single``: their environments run outside JAX. Below all are
 
 - ``_single``: the functions of one lane that a suite implements, with shapes and specs, and its structs of params;

@@ -1,8 +1,6 @@
 """Brax's environments as batched environments: ``jaxenv.load("brax:ant", num_envs=8)``.
 
-Physics, observations and rewards are computed by Brax, written for one lane. Its environments are used without Brax's
-wrappers: this library adds the time limit of 1000 steps, restarts and discounts. Brax's wrappers would restart every
-episode of a lane in the same state.
+The time limit is 1000 steps. Brax's wrappers would restart every episode of a lane in the same state.
 """
 
 import inspect

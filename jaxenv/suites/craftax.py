@@ -1,7 +1,6 @@
 """Craftax's environments as batched environments: ``jaxenv.load("craftax:Craftax-Symbolic-v1", num_envs=8)``.
 
-Worlds, rules, observations and rewards are computed by Craftax, written for one lane. This library adds time limits and
-restarts: Craftax reports its time limit as a termination, and its auto-reset hides the last observation.
+Craftax itself reports its time limit as a termination, and its auto-reset hides the last observation.
 """
 
 import contextlib

@@ -1,10 +1,7 @@
 """gymnax's environments as batched environments: ``jaxenv.load("gymnax:Asterix-MinAtar", num_envs=8)``.
 
-Dynamics, observations and rewards are computed by gymnax: its ``reset_env`` and ``step_env`` are written for one lane
-and run under ``jax.vmap``. This library adds time limits, restarts and discounts, because gymnax's ``step`` resets at
-every step, hides the last observation, and reports some ends as both terminated and truncated. State that outlives
-episodes in bsuite is carried over.
-
+It runs gymnax's ``reset_env`` and ``step_env``. gymnax's ``step`` resets at every step, hides the last observation, and
+reports some ends as both terminated and truncated. State that outlives episodes in bsuite is carried over.
 ``docs/evidence/gymnax.md`` lists the differences from the native environments of the same name.
 """
 

@@ -1,8 +1,7 @@
 """JaxMARL's environments as batched games of several agents: ``jaxenv.load("jaxmarl:overcooked", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by JaxMARL, written for one lane, with a dict entry for each
-agent. Here the agents are an axis, ``[B, A]``. This library adds time limits and restarts: JaxMARL has one flag for all
-ends of an episode, and restarts inside of its step.
+JaxMARL has a dict entry for each agent; here the agents are an axis, ``[B, A]``. It has one flag for all ends of an
+episode, and restarts inside of its step.
 """
 
 import contextlib

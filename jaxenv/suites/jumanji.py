@@ -1,8 +1,6 @@
 """Jumanji's environments as batched environments: ``jaxenv.load("jumanji:Snake-v1", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by Jumanji, written for one lane. This library adds time
-limits, restarts and discounts: Jumanji reports most time limits as terminations, and its auto-reset wrappers hide the
-last observation.
+Jumanji itself reports most time limits as terminations, and its auto-reset wrappers hide the last observation.
 """
 
 import dataclasses

@@ -1,8 +1,4 @@
-"""NAVIX's environments as batched environments: ``jaxenv.load("navix:Navix-DoorKey-8x8-v0", num_envs=8)``.
-
-Starts, transitions, observations and rewards are computed by NAVIX, written for one lane. This library adds time limits
-and restarts.
-"""
+"""NAVIX's environments as batched environments: ``jaxenv.load("navix:Navix-DoorKey-8x8-v0", num_envs=8)``."""
 
 import inspect
 from collections.abc import Mapping

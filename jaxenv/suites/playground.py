@@ -1,7 +1,6 @@
 """MuJoCo Playground's environments as batched environments: ``jaxenv.load("playground:CartpoleBalance", num_envs=8)``.
 
-Physics (MJX), observations and rewards are computed by Playground, written for one lane. Its environments are used
-without its wrappers for training: this library adds the time limit, restarts and discounts. Nothing is downloaded.
+Physics is MJX. Nothing is downloaded.
 """
 
 import inspect

@@ -1,7 +1,6 @@
 """XLand-MiniGrid's environments as batched environments: ``jaxenv.load("xminigrid:MiniGrid-DoorKey-8x8", num_envs=8)``.
 
-Starts, transitions, observations and rewards are computed by XLand-MiniGrid, written for one lane. This library adds
-time limits and restarts. Rulesets are params: one for all lanes, or one per lane.
+Rulesets are params: one for all lanes, or one per lane.
 """
 
 import dataclasses
