@@ -171,6 +171,12 @@ def test_the_catalogue_shows_a_picture_of_every_environment():
     assert max(sizes) < 9_000
 
 
+def test_the_table_of_versions_has_every_python_that_the_package_names():
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    named = {line.rpartition(" ")[2] for line in classifiers if re.search(r":: 3\.\d", line)}
+    assert set(re.findall(r"^\| (3\.\d+) \|", PAGES["howto/install.md"], re.MULTILINE)) == named
+
+
 def test_the_pages_count_what_there_is():
     for file in ("README.md", "docs/index.md", "docs/glossary.md", "docs/guides/checking.md"):
         counted = re.findall(r"(\d\d)\s+(?:\[?properties|named checks)", FILES[file].read_text())

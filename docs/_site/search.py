@@ -13,7 +13,7 @@ from mkdocs.structure.pages import Page
 # The weight of a page by its place. The first pattern that matches counts.
 BOOSTS = {
     "faq.md": 4,
-    "scope.md": 6,
+    "scope.md": 5,
     "catalogue/classic-control/*": 6,  # the ids that most people mean
     "catalogue/*/*": 1,
     "concepts/*": 3,
