@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from jaxenv import random
-from jaxenv.data._shuffle import shuffled
+from jaxenv.data.rows import _shuffled
 
 
 def draws(n, count):
     keys = jax.random.split(jax.random.key(7), count)
-    return np.asarray(jax.jit(jax.vmap(lambda key: shuffled(random.stream(key), n)))(keys))
+    return np.asarray(jax.jit(jax.vmap(lambda key: _shuffled(random.stream(key), n)))(keys))
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 255, 256, 257, 300, 511, 512, 513, 1000, 6400, 65_537])

@@ -75,16 +75,19 @@ class Ticking(Task):
         return specs.discrete(2)
 
 
+STACKED_BY_ALF = [
+    *((t, lane, stack) for t, stack in enumerate([[0, 0, 0], [0, 0, 1], [0, 1, 2]]) for lane in (0, 1)),
+    (17, 0, [17, 17, 17]),
+    (17, 1, [15, 16, 17]),
+    (18, 0, [17, 17, 18]),
+    (22, 0, [20, 21, 22]),
+    (22, 1, [22, 22, 22]),
+]
+
+
 def test_lanes_of_periods_17_and_22_are_stacked_as_alf_does():
     shown = rows(AutoReset(FrameStack(Ticking(np.array([17, 22]), num_envs=2), 3, axis=0)), 23).observation
-    for t, lane, expected in [
-        *((t, lane, e) for t, e in enumerate([[0, 0, 0], [0, 0, 1], [0, 1, 2]]) for lane in (0, 1)),
-        (17, 0, [17, 17, 17]),
-        (17, 1, [15, 16, 17]),
-        (18, 0, [17, 17, 18]),
-        (22, 0, [20, 21, 22]),
-        (22, 1, [22, 22, 22]),
-    ]:
+    for t, lane, expected in STACKED_BY_ALF:
         assert shown[t, lane].tolist() == expected, (t, lane)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_integer, is_concrete, is_integer
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data.transformers.transformer import Transformer, with_timestep
+from jaxenv.data.transformers.transformer import Transformer, map_marked, with_timestep
 from jaxenv.specs._fields import field_paths, select
 from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
@@ -75,26 +75,20 @@ class FrameStacker(Transformer):
 
     def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Frames:
         marks = self._stacked(timestep)
-        frames = jax.eval_shape(
-            lambda observation: jax.tree.map(
-                lambda mark, x: filled(x, self.num, self.axis) if mark else (), marks, observation
-            ),
-            timestep.observation,
-        )
+        fill = lambda x: filled(x, self.num, self.axis)  # noqa: E731
+        frames = jax.eval_shape(lambda o: map_marked(marks, fill, o, otherwise=lambda _: ()), timestep.observation)
         return Frames(tree.zeros(frames), jnp.ones(timestep.step_type.shape, bool))
 
     def transform_timestep(self, state: Frames, timestep: TimeStep) -> tuple[Tree, TimeStep]:
         marks, observation = self._stacked(timestep), timestep.observation
         fresh = state.fresh | timestep.is_first()
 
-        def push(mark: bool, x: jax.Array, frames: Any) -> Any:
-            if not mark:
-                return ()
+        def push(x: jax.Array, frames: jax.Array) -> Any:
             return tree.where(fresh, filled(x, self.num, self.axis), pushed(frames, x, self.axis))
 
-        frames = jax.tree.map(push, marks, observation, state.frames)
+        frames = map_marked(marks, push, observation, state.frames, otherwise=lambda *_: ())
         # The copies serve eager callers that donate the state; compiled code removes them.
-        stacked = jax.tree.map(lambda mark, x, stack: jnp.copy(stack) if mark else x, marks, observation, frames)
+        stacked = map_marked(marks, lambda x, stack: jnp.copy(stack), observation, frames)
         return Frames(frames, jnp.zeros_like(fresh)), dataclasses.replace(timestep, observation=stacked)
 
     def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
@@ -143,7 +137,7 @@ class FrameStacker(Transformer):
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:
         marks = self._stacked(spec, outer=0)
-        stacked = jax.tree.map(lambda mark, s: repeated(s, self.num, self.axis) if mark else s, marks, spec.observation)
+        stacked = map_marked(marks, lambda s: repeated(s, self.num, self.axis), spec.observation)
         return dataclasses.replace(spec, observation=stacked)
 
     def _stacked(self, timestep: TimeStep, outer: int = 1) -> Any:

@@ -1,6 +1,7 @@
 """Transforms observations: scales images, and normalises."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,8 +11,8 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import check_real
 from jaxenv.core._checks.rows import map_observation
 from jaxenv.core.timestep import TimeStep
-from jaxenv.data.transformers.normalizer import Normalizer
-from jaxenv.data.transformers.transformer import RowTransformer
+from jaxenv.data.transformers.normalizer import Estimate, Normalizer
+from jaxenv.data.transformers.transformer import RowTransformer, map_marked
 from jaxenv.specs._fields import field_paths, select, select_floats
 from jaxenv.tree import Tree
 from jaxenv.wrappers.image.scale_image import scaled, scaled_spec
@@ -43,21 +44,17 @@ class ImageScale(RowTransformer):
         field_paths("ImageScale", self.fields)
 
     def transform_rows(self, timestep: TimeStep) -> TimeStep:
-        def scale(is_image: Any, x: Any) -> Any:
-            return scaled(x, specs.Array(x.shape[1:], x.dtype), self.low, self.high) if is_image else x
-
-        return map_observation(lambda o: jax.tree.map(scale, _images(o, self.fields), o), timestep)
+        return self._map(lambda x: scaled(x, specs.Array(x.shape[1:], x.dtype), self.low, self.high), timestep)
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:
-        def scale(is_image: Any, s: Any) -> Any:
-            return scaled_spec(s, self.low, self.high) if is_image else s
+        return self._map(lambda s: scaled_spec(s, self.low, self.high), spec)
 
-        return map_observation(lambda o: jax.tree.map(scale, _images(o, self.fields), o), spec)
+    def _map(self, fn: Callable[[Any], Any], timestep: TimeStep) -> TimeStep:
+        def mapped(observation: Tree) -> Any:
+            marks = select("ImageScale", observation, self.fields, "a uint8 array", lambda x: x.dtype == np.uint8)
+            return map_marked(marks, fn, observation)
 
-
-def _images(observation: Tree, fields: Any) -> Any:
-    """Marks the leaves of an observation (arrays or specs) that are mapped."""
-    return select("ImageScale", observation, fields, "a uint8 array", lambda x: x.dtype == np.uint8)
+        return map_observation(mapped, timestep)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,12 +83,10 @@ class ObservationNormalizer(Normalizer):
         field_paths("ObservationNormalizer", self.fields)
 
     def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
-        marks = self._selected(timestep.observation)
-        return tree.Shared(
-            jax.tree.map(
-                lambda mark, x: self.init_estimate(timestep, x.shape[1:]) if mark else (), marks, timestep.observation
-            )
-        )
+        def empty(x: jax.Array) -> Any:
+            return self.init_estimate(timestep, x.shape[1:])
+
+        return tree.Shared(self._map(empty, timestep.observation, otherwise=_nothing))
 
     def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
         estimates = self._update(estimates, timestep.observation)
@@ -100,29 +95,21 @@ class ObservationNormalizer(Normalizer):
         return estimates
 
     def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
-        def normalize(observation: Tree) -> Any:
-            return jax.tree.map(
-                lambda mark, x, e: self.normalize_array(e, x) if mark else x,
-                self._selected(observation),
-                observation,
-                estimates,
-            )
-
-        return map_observation(normalize, timestep)
+        return map_observation(lambda o: self._map(lambda x, e: self.normalize_array(e, x), o, estimates), timestep)
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:
-        def normalize(mark: Any, s: specs.Array) -> Any:
-            return normalized_spec(s, self.clip) if mark else s
-
-        return map_observation(lambda o: jax.tree.map(normalize, self._selected(o), o), spec)
+        return map_observation(lambda o: self._map(lambda s: normalized_spec(s, self.clip), o), spec)
 
     def _update(self, estimates: Any, observation: Tree, valid: Any = None) -> Any:
-        return jax.tree.map(
-            lambda mark, x, e: self.update_estimate(e, x, valid) if mark else (),
-            self._selected(observation),
-            observation,
-            estimates,
-        )
+        def update(x: jax.Array, estimate: Estimate) -> Any:
+            return self.update_estimate(estimate, x, valid)
 
-    def _selected(self, observation: Tree) -> Any:
-        return select_floats("ObservationNormalizer", observation, self.fields)
+        return self._map(update, observation, estimates, otherwise=_nothing)
+
+    def _map(self, fn: Callable[..., Any], observation: Tree, *others: Any, otherwise: Any = None) -> Any:
+        marks = select_floats("ObservationNormalizer", observation, self.fields)
+        return map_marked(marks, fn, observation, *others, otherwise=otherwise)
+
+
+def _nothing(*_: Any) -> Any:
+    return ()

@@ -18,6 +18,7 @@ from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer
 from jaxenv.specs._bounds import bounds, mapped_spec
 from jaxenv.tree import Tree
+from jaxenv.wrappers.observation.normalize_observation import normalized_spec
 
 
 class RewardTransformer(RowTransformer):
@@ -52,26 +53,45 @@ def reward_of(owner: str, timestep: TimeStep) -> jax.Array:
     return timestep.reward
 
 
-def check_components(owner: str, name: str, value: Any) -> None:
-    """Raises a ``ValueError`` unless ``value`` is a finite number, or a sequence of them, one per reward component."""
-    try:
-        numbers = np.asarray(value, np.float32)
-    except (TypeError, ValueError):
-        numbers = np.array(np.nan)
-    if isinstance(value, bool) or numbers.ndim > 1 or not np.all(np.isfinite(numbers)):
-        raise ValueError(f"{owner}: {name} must be a finite number, or one per component of the reward, got {value!r}")
+@dataclasses.dataclass(frozen=True)
+class _Elementwise(RewardTransformer):
+    """Maps each component of the reward by a monotonic function of it and of the fields.
 
+    A field is a finite number, or a sequence of them, one per component. Subclasses implement ``apply``.
+    """
 
-def components(owner: str, name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns a number, or one per component of a reward of one lane's ``shape``, as float32."""
-    numbers = np.asarray(value, np.float32)
-    if numbers.shape not in ((), shape):
-        raise ValueError(f"{owner}: {name} must be one number or have the shape {shape} of the reward, got {value!r}")
-    return numbers
+    @abc.abstractmethod
+    def apply(self, reward: Any, *numbers: np.ndarray) -> Any:
+        """Maps rewards ``[B]`` or ``[B, R]``, or a bound, given the fields as float32 that broadcast to them."""
+
+    def check(self) -> None:
+        for name, value in vars(self).items():
+            try:
+                numbers = np.asarray(value, np.float32)
+            except (TypeError, ValueError):
+                numbers = np.array(np.nan)
+            if isinstance(value, bool) or numbers.ndim > 1 or not np.all(np.isfinite(numbers)):
+                rule = "must be a finite number, or one per component of the reward"
+                raise ValueError(f"{type(self).__name__}: {name} {rule}, got {value!r}")
+
+    def reward(self, reward: jax.Array) -> Any:
+        return self.apply(reward, *(specs.aligned(x, reward.ndim) for x in self._numbers(reward.shape[1:])))
+
+    def reward_spec(self, spec: specs.Array) -> specs.Array:
+        ends = [self.apply(bound, *self._numbers(spec.shape)) for bound in bounds(spec)]
+        return bounded_reward(spec, np.minimum(*ends), np.maximum(*ends))
+
+    def _numbers(self, shape: tuple[int, ...]) -> list[np.ndarray]:
+        """Returns the fields as float32, for a reward of one lane's ``shape``."""
+        for name, value in vars(self).items():
+            if np.shape(value) not in ((), shape):
+                rule = f"must be one number or have the shape {shape} of the reward"
+                raise ValueError(f"{type(self).__name__}: {name} {rule}, got {value!r}")
+        return [np.asarray(value, np.float32) for value in vars(self).values()]
 
 
 @dataclasses.dataclass(frozen=True)
-class RewardClipping(RewardTransformer):
+class RewardClipping(_Elementwise):
     """Clips the reward (``[B]`` or ``[B, R]``) to [low, high]; NaN stays NaN.
 
     The replay buffer and the metrics keep the raw reward. `jaxenv.wrappers.ClipReward` replaces it.
@@ -89,24 +109,16 @@ class RewardClipping(RewardTransformer):
     high: Any = 1.0
 
     def check(self) -> None:
-        check_components("RewardClipping", "low", self.low)
-        check_components("RewardClipping", "high", self.high)
+        super().check()
         if np.any(np.asarray(self.low) > np.asarray(self.high)):
             raise ValueError(f"RewardClipping: low must not exceed high, got {self.low!r} and {self.high!r}")
 
-    def _limits(self, shape: Any) -> Any:
-        return (components("RewardClipping", name, getattr(self, name), shape) for name in ("low", "high"))
-
-    def reward(self, reward: jax.Array) -> Any:
-        return clip(reward, *(specs.aligned(limit, reward.ndim) for limit in self._limits(reward.shape[1:])))
-
-    def reward_spec(self, spec: specs.Array) -> specs.Array:
-        low, high = self._limits(spec.shape)
-        return bounded_reward(spec, *(np.clip(bound, low, high) for bound in bounds(spec)))
+    def apply(self, reward: Any, *numbers: np.ndarray) -> Any:
+        return np.clip(reward, *numbers) if isinstance(reward, np.ndarray) else clip(reward, *numbers)
 
 
 @dataclasses.dataclass(frozen=True)
-class RewardScaling(RewardTransformer):
+class RewardScaling(_Elementwise):
     """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``.
 
     Args:
@@ -116,20 +128,16 @@ class RewardScaling(RewardTransformer):
     scale: Any
 
     def check(self) -> None:
-        check_components("RewardScaling", "scale", self.scale)
+        super().check()
         if np.any(np.asarray(self.scale, np.float32) == 0):
             raise ValueError(f"RewardScaling: scale must not be 0 in float32, got {self.scale!r}")
 
-    def reward(self, reward: jax.Array) -> Any:
-        return reward * specs.aligned(components("RewardScaling", "scale", self.scale, reward.shape[1:]), reward.ndim)
-
-    def reward_spec(self, spec: specs.Array) -> specs.Array:
-        ends = [bound * components("RewardScaling", "scale", self.scale, spec.shape) for bound in bounds(spec)]
-        return bounded_reward(spec, np.minimum(*ends), np.maximum(*ends))
+    def apply(self, reward: Any, *numbers: np.ndarray) -> Any:
+        return reward * numbers[0]
 
 
 @dataclasses.dataclass(frozen=True)
-class RewardShifting(RewardTransformer):
+class RewardShifting(_Elementwise):
     """Adds ``bias`` to the reward (``[B]`` or ``[B, R]``) of every step.
 
     The reward of FIRST rows, which are not steps, remains 0. If episodes differ in length, a shift changes the optimal
@@ -141,15 +149,8 @@ class RewardShifting(RewardTransformer):
 
     bias: Any
 
-    def check(self) -> None:
-        check_components("RewardShifting", "bias", self.bias)
-
-    def reward(self, reward: jax.Array) -> Any:
-        return reward + specs.aligned(components("RewardShifting", "bias", self.bias, reward.shape[1:]), reward.ndim)
-
-    def reward_spec(self, spec: specs.Array) -> specs.Array:
-        bias = components("RewardShifting", "bias", self.bias, spec.shape)
-        return bounded_reward(spec, *(bound + bias for bound in bounds(spec)))
+    def apply(self, reward: Any, *numbers: np.ndarray) -> Any:
+        return reward + numbers[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,10 +214,5 @@ class RewardNormalizer(Normalizer):
         return with_reward("RewardNormalizer", timestep, reward)
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:
-        reward: Any  # a spec in place of an array
-        shape, bound = spec.reward.shape, self.clip
-        if bound is None:
-            reward = specs.Array(shape, np.float32, "reward")
-        else:
-            reward = specs.Bounded(shape, np.float32, -bound, bound, "reward")
+        reward: Any = normalized_spec(specs.Array(spec.reward.shape, np.float32, "reward"), self.clip)
         return dataclasses.replace(spec, reward=reward)

@@ -17,7 +17,7 @@ from jaxenv.data.replay.batch import Batch
 from jaxenv.random import Stream
 from jaxenv.rollout._policy import Policy, PolicyStep, act, check_policy
 from jaxenv.tree import Tree
-from jaxenv.tree._structure import mismatch
+from jaxenv.tree._structure import mismatch, type_mismatch
 
 
 def _check_batch(owner: str, name: str, value: Any) -> None:
@@ -210,23 +210,12 @@ def vary_like_rows(timestep: TimeStep, state: Tree) -> Tree:
 def _check_state(owner: str, state: Tree, start: Tree) -> None:
     """Raises a ``ValueError`` if the structures, or shapes and dtypes in `jaxenv.tree.Shared`, differ."""
 
-    def kinds(root: Any) -> Any:
-        by_name = {}
-        for path, node in jax.tree_util.tree_leaves_with_path(root, is_leaf=tree.is_shared):
-            for inner, x in tree.flatten_with_path(node)[0]:
-                kind = f"{x.dtype}{list(x.shape)}" if tree.is_shared(node) else "an array per lane"
-                by_name[tree.path_name((*path, *inner)) or "the state"] = kind
-        return by_name
+    def of_any_lanes(x: Any) -> Any:
+        return x if tree.is_shared(x) else jax.ShapeDtypeStruct((), bool)
 
-    given, expected = kinds(state), kinds(start)
-    for name in (*expected, *given):
-        if given.get(name) != expected.get(name):
-            raise ValueError(
-                f"{owner}: state has {given.get(name, 'nothing')} where this transformer has "
-                f"{expected.get(name, 'nothing')} at {name}: pass the state of this transformer on rows like these"
-            )
-    if tree.structure(state) != tree.structure(start):
-        raise ValueError(f"{owner}: state must have the structure of this transformer, got other types of nodes")
+    expected, given = (jax.tree.map(of_any_lanes, x, is_leaf=tree.is_shared) for x in (start, state))
+    if (fault := type_mismatch(expected, given, "state")) is not None:
+        raise ValueError(f"{owner}: {fault}: pass the state of this transformer on rows like these")
 
 
 class RowTransformer(Transformer):
@@ -255,6 +244,12 @@ class Identity(RowTransformer):
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:
         return spec
+
+
+def map_marked(marks: Tree, fn: Callable[..., Any], *trees: Any, otherwise: Callable[..., Any] | None = None) -> Any:
+    """Maps the leaves that `jaxenv.specs.select` marks by ``fn``, and others by ``otherwise``; they stay by default."""
+    other = otherwise or (lambda x, *_: x)
+    return jax.tree.map(lambda mark, *xs: (fn if mark else other)(*xs), marks, *trees)
 
 
 def flatten_windows(batch: Batch) -> TimeStep:

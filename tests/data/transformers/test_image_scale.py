@@ -1,15 +1,11 @@
 """ImageScale: bytes as floats."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxenv
-from jaxenv import specs, tree
 from jaxenv.data.transformers import ImageScale
-from jaxenv.wrappers import ScaleImage
 from tests.data.transformers.sensors import batch_of, row, sensors, unrolled
 
 
@@ -26,20 +22,6 @@ def test_bytes_become_floats_and_nothing_else_changes():
     assert scaled.observation["gear"] is timestep.observation["gear"]
     _, batch = ImageScale(0, 5).transform_batch((), batch_of(timestep))
     np.testing.assert_allclose(batch.experience.timestep.observation["camera"][:, 0], [[0, 1], [5, 2]], rtol=1e-6)
-
-
-def test_images_are_scaled_as_by_the_wrapper_also_in_final_observations():
-    env = sensors("same_step")
-    timestep = env.reset(jax.random.key(0))[1]
-    wrapped = ScaleImage(env, 0.1, 0.7)
-    transformer = ImageScale(0.1, 0.7, fields=("camera",))
-    _, scaled = transformer.transform_timestep((), timestep)
-    expected = wrapped.reset(jax.random.key(0))[1]
-    chex.assert_trees_all_equal(scaled, expected)
-    spec = transformer.transform_spec(env.time_step_spec())
-    specs.require_equal(spec.observation, wrapped.observation_spec())
-    specs.require_equal(specs.unbatched(spec.env_info, 0), wrapped.env_info_spec())
-    assert jaxenv.tree.structure(spec) == tree.structure(wrapped.time_step_spec())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import specs
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers import ObservationNormalizer
 from tests.data.transformers.sensors import row, sensors, unrolled, windows
@@ -133,34 +132,6 @@ def test_a_large_common_offset_loses_no_precision():
 
     result = transformer.statistics(run(transformer.init(observed), rows))
     assert float(result.variance[0]) == pytest.approx(1, rel=0.1)
-
-
-def test_final_observations_are_normalised_too_and_counted_on_last_rows():
-    rows = unrolled("same_step")[0].timestep
-    transformer = ObservationNormalizer(fields=("place",), epsilon=0.0)
-    start = transformer.init(jax.tree.map(lambda x: x[0], rows))
-    state, result = jax.jit(lambda s, r: jax.lax.scan(transformer.transform_timestep, s, r))(start, rows)
-    final, last = rows.env_info["final_observation"]["place"], rows.step_type == 2
-    seen = np.concatenate([rows.observation["place"].reshape(-1, 2), final[last]])
-    assert int(transformer.statistics(state)["place"].count) == len(seen)
-    expected = (final[-1] - seen.mean(axis=0)) / seen.std(axis=0)
-    np.testing.assert_allclose(result.env_info["final_observation"]["place"][-1], expected, rtol=1e-5)
-
-
-def test_specs_of_normalised_parts_have_the_bounds_of_the_clip_only():
-    spec = sensors().time_step_spec()
-    result = ObservationNormalizer(clip=5.0).transform_spec(spec).observation
-    specs.require_equal(result["place"], specs.Bounded((2,), np.float32, -5, 5))
-    specs.require_equal(result["camera"], spec.observation["camera"])
-    result = ObservationNormalizer(fields=("place",)).transform_spec(spec).observation
-    specs.require_equal(result["place"], specs.Array((2,), np.float32))
-    specs.require_equal(result["grid"], spec.observation["grid"])
-
-
-def test_clipped_values_equal_those_without_clip_clipped():
-    plain, result = (normalized("adaptive", clip=clip)[1]["place"][2:] for clip in (None, 0.5))
-    np.testing.assert_array_equal(result, np.clip(plain, -0.5, 0.5))
-    assert np.abs(plain).max() > 1
 
 
 def test_shards_have_common_statistics_only_with_a_mesh_axis():

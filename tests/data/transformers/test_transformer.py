@@ -138,14 +138,11 @@ def test_evaluation_starts_from_given_statistics_with_another_number_of_lanes():
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (
-            Sequential(STACK),
-            r"Sequential: state has nothing.* uint32\[\] at 1\.value\.place\.moments",
-        ),
-        (ObservationNormalizer(fields=("place",)), "state has nothing"),
+        (Sequential(STACK), r"Sequential: state must be a tuple of 2, got a tuple of 1"),
+        (ObservationNormalizer(fields=("place",)), r"Sequential: state must be a tuple.*, got a Shared"),
         (
             Sequential(STACK, ObservationNormalizer(fields=("grid",))),
-            r"state has nothing .* uint32\[\] at 1\.value\.place\.",
+            r"state\.1\.value\.grid must be .*got an Estimate",
         ),
     ],
 )
@@ -153,6 +150,13 @@ def test_the_state_of_another_transformer_raises_with_the_first_difference(other
     timestep = sensors().reset(jax.random.key(0))[1]
     with pytest.raises(ValueError, match=message):
         played()[0].wrap_policy(None, timestep, state=other.init(timestep))
+
+
+def test_a_state_of_another_window_raises_with_its_shape():
+    timestep = sensors().reset(jax.random.key(0))[1]
+    small, large = (ObservationNormalizer(mode="window", window=n, fields=("place",)) for n in (3, 4))
+    with pytest.raises(ValueError, match=r"state\.value\.place\.memory\.0\..* must be uint32\[4\], got uint32\[3\]"):
+        large.wrap_policy(None, timestep, state=small.init(timestep))
 
 
 def test_a_scan_transforms_the_rows_of_an_unroll_for_an_on_policy_learner():
