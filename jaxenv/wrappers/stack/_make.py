@@ -51,7 +51,7 @@ def make(
     function that makes one is called for each lane: ``make(lambda: MyEnv(size=5), num_envs=8)``. Options are the
     arguments of ``jaxenv.suites.gymnasium.load_object``.
 
-    `load` is another name of this function. ``make.batched`` is True: one call makes the whole batch.
+    ``make.batched`` is True: one call makes the whole batch. `load` is another name of this function.
 
     Args:
         id: a registered id; ``"suite:ID"``; ``"module:ID"`` to import the module that registers it; a sequence of ids;
@@ -95,7 +95,14 @@ def make(
 _DEFAULTS = {p.name: p.default for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY}
 OPTIONS = list(_DEFAULTS)
 make.batched = True  # type: ignore[attr-defined]
-load = make
+
+
+def load(id: Any, num_envs: int | None = None, **kwargs: Any) -> Environment:
+    """Makes an environment as `make` does. ``load`` is its name in ALF, where ``load.batched`` is True, too."""
+    return make(id, num_envs, **kwargs)
+
+
+load.batched = True  # type: ignore[attr-defined]
 
 
 def _is_foreign(id: Any) -> bool:
