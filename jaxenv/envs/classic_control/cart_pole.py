@@ -62,7 +62,9 @@ class CartPole(Task):
 
     params: Params = Params()
     position_limit: float = tree.static(default=2.4, above=0, doc="distance from the centre that terminates, in m")
-    angle_limit: float = tree.static(default=12 * 2 * math.pi / 360, above=0, doc="angle that terminates, in rad")
+    angle_limit: float = tree.static(
+        default=12 * 2 * math.pi / 360, above=0, doc="angle from upright at which the task terminates, in rad"
+    )
     sutton_barto_reward: bool = tree.static(default=False, doc="whether the reward is 0, and -1 at the end, not 1")
     action_names = ("left", "right")
     play_fps = 20
