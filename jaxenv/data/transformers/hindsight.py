@@ -15,6 +15,7 @@ from jaxenv.core.timestep import TimeStep
 from jaxenv.data.replay.batch import Batch, episode_mask
 from jaxenv.data.transformers.transformer import Identity, Transformer, with_timestep
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import type_mismatch
 
 
 def within_reach(achieved: Any, desired: Any) -> jax.Array:
@@ -187,14 +188,11 @@ class Hindsight(Transformer):
 
     def _check_same_kind(self, stored: Tree, **goals: Any) -> None:
         """Raises a ``ValueError`` if goals of windows and stored achieved goals differ in structure, shape or dtype."""
-        kind = jax.tree.map(lambda x: (x.shape[1:], x.dtype), stored)
+
+        def types(goal: Tree, outer: int) -> Tree:
+            return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[outer:], x.dtype), goal)
+
         for name, goal in goals.items():
-            if jax.tree.map(lambda x: (x.shape[2:], x.dtype), goal) != kind:
-                raise ValueError(
-                    f"Hindsight: {name} is {_types(goal, 2)} in the windows, achieved goals are {_types(stored, 1)} "
-                    "in the buffer: they must be of one kind, and unchanged since they were stored"
-                )
-
-
-def _types(goals: Any, outer: int) -> str:
-    return ", ".join(f"{x.dtype}{list(x.shape[outer:])}" for x in jax.tree.leaves(goals))
+            if (fault := type_mismatch(types(stored, 1), types(goal, 2), name)) is not None:
+                rule = "as the achieved goals in the buffer; goals must not change after they are stored"
+                raise ValueError(f"Hindsight: {fault}, {rule}")

@@ -19,16 +19,11 @@ from jaxenv.rollout._policy import Policy, PolicyStep, act, check_policy
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch, type_mismatch
 
-
-def _check_batch(owner: str, name: str, value: Any) -> None:
-    check_kind(owner, name, value, Batch)
-
-
 # The checks of every subclass: the method, its argument, and the check.
 _ARGUMENTS = (
     ("init", "timestep", check_timestep),
     ("transform_timestep", "timestep", check_timestep),
-    ("transform_batch", "batch", _check_batch),
+    ("transform_batch", "batch", functools.partial(check_kind, kind=Batch)),
     ("transform_spec", "spec", check_timestep),
 )
 
@@ -238,9 +233,6 @@ class Identity(RowTransformer):
 
     def transform_rows(self, timestep: TimeStep) -> TimeStep:
         return timestep
-
-    def transform_batch(self, state: Tree, batch: Any, replay: Any = None, stored: Any = None) -> Any:
-        return state, batch
 
     def transform_spec(self, spec: TimeStep) -> TimeStep:
         return spec

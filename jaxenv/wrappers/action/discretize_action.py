@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import ActionWrapper, check_choice, clip
+from jaxenv.core import ActionWrapper, clip
 from jaxenv.tree import Tree
 
 
@@ -49,7 +49,6 @@ class DiscretizeAction(ActionWrapper):
             raise ValueError(
                 f"DiscretizeAction: the action must be one continuous array with finite bounds, got {spec}"
             )
-        check_choice("DiscretizeAction", "mode", self.mode, ("ends", "centers"))
         if counts.dtype.kind not in "iu" or np.any(counts < 2):
             raise ValueError(f"DiscretizeAction: num_actions must be integers of at least 2, got {self.num_actions}")
         try:

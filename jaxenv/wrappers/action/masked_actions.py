@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core import LaneWrapper, TimeStep, check_choice
+from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
@@ -54,7 +54,6 @@ class MaskedActions(LaneWrapper):
     summed_entries = frozenset({"action_was_illegal"})
 
     def check(self) -> None:
-        check_choice("MaskedActions", "replacement", self.replacement, ("random", "first"))
         spec = self.action_spec()
         if not (isinstance(spec, specs.Bounded) and spec.dtype.kind in "iu" and spec.shape == ()):
             raise ValueError(f"MaskedActions: the action must be one bounded integer, got {spec}")

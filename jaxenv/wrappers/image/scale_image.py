@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import LeafObservationWrapper
+from jaxenv.core import LeafObservationWrapper, check_order
 from jaxenv.specs import bounds, fit
 
 
@@ -28,17 +28,14 @@ class ScaleImage(LeafObservationWrapper):
     Bounded((2,), float32, 0.0, 1.0)
     """
 
-    minimum: float = tree.static(default=-1.0)
-    maximum: float = tree.static(default=1.0)
+    minimum: float = tree.static(default=-1.0, above=-np.inf, below=np.inf)
+    maximum: float = tree.static(default=1.0, above=-np.inf, below=np.inf)
 
     in_evaluation = "kept"
     kind: ClassVar[str] = "a uint8 array"
 
     def check(self) -> None:
-        if not (np.isfinite(self.minimum) and np.isfinite(self.maximum) and self.minimum < self.maximum):
-            raise ValueError(
-                f"ScaleImage: minimum must be below maximum, both finite, got {self.minimum!r} and {self.maximum!r}"
-            )
+        check_order("ScaleImage", "minimum", self.minimum, "maximum", self.maximum, strict=True)
         super().check()
 
     def applies(self, spec: specs.Array) -> bool:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import Facts, LaneWrapper, TimeStep, check_choice
+from jaxenv.core import Facts, LaneWrapper, TimeStep
 from jaxenv.core.bases.lane_wrapper import LaneState
 from jaxenv.random import Stream
 from jaxenv.specs import select
@@ -50,9 +50,6 @@ class FrameStack(LaneWrapper):
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1}
 
     def check(self) -> None:
-        check_choice("FrameStack", "padding", self.padding, ("reset", "zero"))
-        if self.axis is not None and not isinstance(self.axis, int):
-            raise ValueError(f"FrameStack: axis must be None or an integer, got {self.axis!r}")
         spec = self.env.observation_spec()
         for stack, leaf in zip(jax.tree.leaves(self._marks(spec)), jax.tree.leaves(spec), strict=True):
             if stack and self.axis is not None and leaf.ndim and not -leaf.ndim <= self.axis < leaf.ndim:

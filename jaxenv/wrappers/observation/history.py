@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core import Facts, LaneWrapper, TimeStep, check_choice
+from jaxenv.core import Facts, LaneWrapper, TimeStep
 from jaxenv.core.bases.lane_wrapper import LaneState
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -45,9 +45,6 @@ class History(LaneWrapper):
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     in_evaluation = "kept"
     noop_kwargs: ClassVar[dict[str, Any]] = {"num": 1, "include_actions": False}
-
-    def check(self) -> None:
-        check_choice("History", "padding", self.padding, ("zero", "reset"))
 
     def _with_actions(self, observation: Tree, action: Tree) -> Any:
         return {"observation": observation, "action": action} if self.include_actions else observation

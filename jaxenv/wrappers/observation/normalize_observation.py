@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.core import BatchWrapper, TimeStep, clip, is_real, map_observation, moments
+from jaxenv.core import BatchWrapper, TimeStep, clip, map_observation, moments
 from jaxenv.specs import select_floats
 from jaxenv.tree import Tree
 
@@ -43,15 +43,13 @@ class NormalizeObservation(BatchWrapper):
     """
 
     epsilon: Any = tree.leaf(default=1e-8, low=0)
-    clip: float | None = tree.static(default=None)
+    clip: float | None = tree.static(default=None, above=0)
     fields: Any = tree.static(default=None)
 
     owns: ClassVar[frozenset[str]] = frozenset({"observation"})
     in_evaluation = {"frozen": True}
 
     def check(self) -> None:
-        if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
-            raise ValueError(f"NormalizeObservation: clip must be None or a number above 0, got {self.clip!r}")
         self._marks(self.env.observation_spec())
 
     def _marks(self, observation: Tree) -> Tree:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import LaneWrapper, TimeStep, check_integer
+from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
 from jaxenv.specs import bounds
 from jaxenv.tree import Tree
@@ -43,7 +43,7 @@ class TimeAwareObservation(LaneWrapper):
     [[1.0, 0.002...]]
     """
 
-    max_steps: int | None = tree.static(default=None)
+    max_steps: int | None = tree.static(default=None, low=1)
     normalize: bool = tree.static(default=False)
     flatten: bool = tree.static(default=True)
     key: str = tree.static(default="time")
@@ -52,8 +52,6 @@ class TimeAwareObservation(LaneWrapper):
     in_evaluation = "kept"
 
     def check(self) -> None:
-        if self.max_steps is not None:
-            check_integer("TimeAwareObservation", "max_steps", self.max_steps, 1)
         if self.normalize and self.max_steps is None:
             raise ValueError("TimeAwareObservation: normalize requires max_steps, got None")
         spec = self.env.observation_spec()

@@ -3,7 +3,7 @@
 import functools
 import os
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.canvas import _films, check_size
-from jaxenv.core import Environment, TimeStep, Wrapper, check_choice, check_folder, check_integer
+from jaxenv.core import Environment, TimeStep, Wrapper, check_folder
 from jaxenv.core._merging import merging_leaves
 from jaxenv.tree import Tree
 
@@ -68,13 +68,13 @@ class RecordVideo(Wrapper):
     """
 
     folder: str = tree.static()
-    every: int | None = tree.static(default=None)
+    every: int | None = tree.static(default=None, low=1)
     episode_trigger: Any = tree.static(default=None)
-    lane: int = tree.static(default=0)
+    lane: int = tree.static(default=0, low=0)
     size: Any = tree.static(default=(128, 128))
-    max_steps: int = tree.static(default=1000)
-    fps: int = tree.static(default=30)
-    format: str = tree.static(default="gif")
+    max_steps: int = tree.static(default=1000, low=1)
+    fps: int = tree.static(default=30, low=1)
+    format: Literal["gif", "mp4"] = tree.static(default="gif")
 
     owns: ClassVar[frozenset[str]] = frozenset()
     in_evaluation = "left_out"
@@ -93,13 +93,9 @@ class RecordVideo(Wrapper):
             raise ValueError("RecordVideo: give every or episode_trigger, not both")
         if self.episode_trigger is not None and not callable(self.episode_trigger):
             raise ValueError(f"RecordVideo: episode_trigger must be a function, got {self.episode_trigger!r}")
-        for name, least in (("every", 1), ("lane", 0), ("max_steps", 1), ("fps", 1)):
-            if getattr(self, name) is not None:
-                check_integer("RecordVideo", name, getattr(self, name), least)
         if self.lane >= self.num_envs > 1:
             lanes = f"the lanes of the environment are 0 to {self.num_envs - 1} unless reset is given env_id"
             warnings.warn(f"RecordVideo: lane {self.lane} may not exist: {lanes}", stacklevel=4)
-        check_choice("RecordVideo", "format", self.format, ("gif", "mp4"))
         if self.autoreset == "same_step":
             raise ValueError(
                 "RecordVideo: after a LAST row of a same_step AutoReset the state belongs to the next episode: put it "

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core import Count, Starts, Sum, TimeStep, Wrapper, check_integer
+from jaxenv.core import Count, Starts, Sum, TimeStep, Wrapper
 from jaxenv.tree import Tree
 
 
@@ -82,14 +82,11 @@ class RunStats(Wrapper):
     ([[2, 0]], [1.0])
     """
 
-    num_recent: int = tree.static(default=0)
+    num_recent: int = tree.static(default=0, low=0)
 
     owns: ClassVar[frozenset[str]] = frozenset()
     in_evaluation = "kept"
     place = "sees_ends"
-
-    def check(self) -> None:
-        check_integer("RunStats", "num_recent", self.num_recent, 0)
 
     def inner(self, state: RunState) -> Tree:
         return state.inner

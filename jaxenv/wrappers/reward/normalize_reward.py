@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import BatchWrapper, TimeStep, clip, is_real, moments
+from jaxenv.core import BatchWrapper, TimeStep, clip, moments
 from jaxenv.tree import Tree
 
 
@@ -41,14 +41,10 @@ class NormalizeReward(BatchWrapper):
 
     gamma: Any = tree.leaf(default=0.99, low=0, high=1)
     epsilon: Any = tree.leaf(default=1e-8, low=0)
-    clip: float | None = tree.static(default=None)
+    clip: float | None = tree.static(default=None, above=0)
 
     owns: ClassVar[frozenset[str]] = frozenset({"reward"})
     in_evaluation = "left_out"
-
-    def check(self) -> None:
-        if self.clip is not None and not (is_real(self.clip) and self.clip > 0):
-            raise ValueError(f"NormalizeReward: clip must be None or a number above 0, got {self.clip!r}")
 
     def reward_spec(self) -> specs.Array:
         """Keeps only the signs of the inner bounds; their magnitude is ``clip``, or infinite without it."""
