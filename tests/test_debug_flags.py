@@ -45,7 +45,8 @@ def test_single_operations_of_a_stack_with_infinite_bounds_make_no_nan_and_no_in
 @with_checked_values
 def test_metrics_of_a_rollout_without_a_finished_episode_make_no_nan_and_no_infinity():
     metrics = Metrics(gamma=0.9, env_info=("cost", "cost@max"))
-    found = ChunkedRollout(lasting(), 4, jax.random.key(0), metrics=metrics, chunk_steps=2)()
+    *_, chunk = ChunkedRollout(lasting(), 4, jax.random.key(0), metrics=metrics, chunk_steps=2)
+    found = chunk.cumulative
     assert (found["episodes"], found["return_mean"], found["return_max"], found["cost@max"]) == (0, None, None, None)
     assert np.isnan(float(metrics.compute(metrics.totals(metrics.init(lasting().reset(jax.random.key(0))[1])))["cost"]))
 

@@ -17,6 +17,7 @@ from jaxenv.cli._parser import Parser
 from jaxenv.core.facts import ResetStrategy
 from jaxenv.core.registry import suite_of
 from jaxenv.rollout import ChunkedRollout
+from jaxenv.rollout._progress import progress
 
 
 def add(command: Parser) -> None:
@@ -54,7 +55,17 @@ def run(args: argparse.Namespace) -> None:
     except TypeError as error:
         # An argument of the wrong type may fail only when it is used.
         args.parser.error(f"{args.id} cannot run with {params}: {error}")
-    metrics = {"compile_seconds": rollout.compile_seconds, **rollout()}
+    rows = 0
+    with progress(args.num_steps) as advance:
+        for chunk in rollout:
+            advance(chunk.rows - rows)
+            rows = chunk.rows
+    metrics = {
+        "compile_seconds": rollout.compile_seconds,
+        "run_seconds": chunk.seconds,
+        "steps_per_second": chunk.cumulative["steps"] / chunk.seconds,
+        **chunk.cumulative,
+    }
 
     device = jax.devices()[0]
     name = device.platform if device.device_kind == device.platform else f"{device.platform} ({device.device_kind})"

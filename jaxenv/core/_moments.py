@@ -23,7 +23,7 @@ class Moments:
     Before the first sample the mean is 0 and the variance 1, so normalising changes nothing.
     """
 
-    count: Count  # the exact number of samples, shape ()
+    count: Count  # the exact number of samples, shape (), or the leading axes of several groups
     mean: jax.Array  # float32, in the shape of a sample
     variance: jax.Array  # float32, in the shape of a sample
     mean_error: jax.Array  # the rounding error of mean: the exact mean is closer to the sum of both
@@ -41,7 +41,8 @@ def from_batch(batch: jax.Array, valid: jax.Array | None = None, axis_name: str 
 
     Args:
         batch: ``[B, ...]`` of a floating dtype, one sample per lane.
-        valid: bool ``[B]``, the samples that count; all by default. Invalid samples have no effect, even if NaN.
+        valid: bool ``[B]`` or with more axes, the samples that count; all by default. Invalid ones have no effect, even
+            if NaN.
         axis_name: a mesh axis whose shards together are the batch.
     """
 
@@ -53,7 +54,7 @@ def from_batch(batch: jax.Array, valid: jax.Array | None = None, axis_name: str 
     mask = jnp.ones(x.shape[:1], bool) if valid is None else valid
     counted = tree.expand(mask, x.ndim)
     count = total(mask.astype(jnp.uint32))
-    weight = 1 / jnp.maximum(count, np.uint32(1)).astype(jnp.float32)
+    weight = tree.expand(1 / jnp.maximum(count, np.uint32(1)).astype(jnp.float32), x.ndim - 1)
     mean = total(jnp.where(counted, x, np.float32(0))) * weight
     # The mean of the deviations is the rounding error of the first sum.
     deviation = jnp.where(counted, x - mean[None], np.float32(0))
@@ -125,7 +126,7 @@ def summable(x: jax.Array) -> jax.Array:
 def _merge(a: Moments, b: Moments) -> Moments:
     count = a.count + b.count
     total = jnp.maximum(count.as_float(), np.float32(1))
-    weight_a, weight_b = a.count.as_float() / total, b.count.as_float() / total
+    weight_a, weight_b = (tree.expand(x.count.as_float() / total, a.mean.ndim) for x in (a, b))
     delta = (b.mean - a.mean) + (b.mean_error - a.mean_error)
     mean, mean_error = add(a.mean, a.mean_error, weight_b * delta)
     spread = (b.variance - a.variance) + (b.variance_error - a.variance_error) + weight_a * delta * delta
@@ -133,7 +134,7 @@ def _merge(a: Moments, b: Moments) -> Moments:
     merged = Moments(count, mean, jnp.maximum(variance, np.float32(0)), mean_error, variance_error)
     # Merging with the initial variance of 1 would round away the digits of a small one.
     is_first = a.count.is_zero() & ~b.count.is_zero()
-    return jax.tree.map(lambda first, other: jnp.where(is_first, first, other), b, merged)
+    return jax.tree.map(lambda first, other: jnp.where(tree.expand(is_first, first.ndim), first, other), b, merged)
 
 
 def add(value: jax.Array, rest: jax.Array, increment: jax.Array) -> tuple[jax.Array, jax.Array]:

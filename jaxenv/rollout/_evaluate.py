@@ -18,8 +18,8 @@ from jaxenv.core.environment import Environment, check_environment
 from jaxenv.rollout._iteration import chosen, while_loop
 from jaxenv.rollout._policy import Policy
 from jaxenv.rollout._policy_loop import PolicyLoop
-from jaxenv.rollout.metrics._sums import LARGEST
 from jaxenv.rollout.statistic import Statistic
+from jaxenv.rollout.totals import LARGEST
 
 _WITHOUT_LIMIT = 100_000  # steps of an episode that no time limit ends
 

@@ -1,10 +1,9 @@
 """Rollouts of any length: compiled in chunks, with metrics on the host after each chunk, in constant memory."""
 
-import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -25,14 +24,12 @@ from jaxenv.random import check_typed
 from jaxenv.rollout._iteration import chosen
 from jaxenv.rollout._policy import Policy, random_policy
 from jaxenv.rollout._policy_loop import PolicyLoop
-from jaxenv.rollout._progress import progress
-from jaxenv.rollout.metrics import Metrics, Totals, merge_totals, to_host
-from jaxenv.rollout.writers import Writer
+from jaxenv.rollout.metrics import Metrics
+from jaxenv.rollout.statistic import to_host
+from jaxenv.rollout.totals import Totals, merge_totals
 
-# Rows measured together: the sums over finished episodes are updated once per block.
-_BLOCK = 50
-# The mesh axis over which the lanes are spread.
-_AXIS = "lanes"
+_BLOCK = 50  # rows measured together: the sums over finished episodes are updated once per block
+_AXIS = "lanes"  # the mesh axis over which the lanes are spread
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +53,7 @@ class ChunkedRollout:
     """A rollout of any number of steps that keeps only metrics.
 
     The constructor compiles. Iterating runs from the start and yields a `Chunk` after each chunk, while the device
-    computes the next one. Calling runs to the end with a progress bar and returns the metrics of the whole rollout.
+    computes the next one.
 
     Args:
         env: the environment, with an ``AutoReset`` in its stack. Its params are arguments of the compiled program.
@@ -65,8 +62,7 @@ class ChunkedRollout:
         policy: as in `jaxenv.unroll`; random by default.
         metrics: the metrics. In ``same_step`` mode they cannot name entries of `Task.state_info`, which describe the
             next episode on LAST rows; by default they leave these out.
-        chunk_steps: rows per lane of a chunk. The default makes short chunks, at most 10,000 rows, of equal size if
-            possible.
+        chunk_steps: rows per lane of a chunk, at most 10,000 by default. A shorter last chunk compiles the step again.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
         devices: number of devices over which the lanes are spread equally; wrappers keep statistics over all lanes. The
             number changes only the rounding of floats.
@@ -142,59 +138,12 @@ class ChunkedRollout:
                 yield Chunk(completed, time.perf_counter() - started, *metrics)
             previous = current
 
-    def __call__(self, writers: Sequence[Callable[[int, dict[str, Any]], None]] = ()) -> dict[str, Any]:
-        """Runs to the end and returns the metrics of the whole rollout, ``run_seconds`` and ``steps_per_second``.
-
-        Args:
-            writers: each is called as ``writer(step, metrics)`` after every chunk, with the steps of all lanes so far
-                and the metrics of the chunk: a `Table`, `CSV`, `TensorBoard`, or any function. Those three are closed
-                at the end.
-
-        Raises:
-            ValueError: if ``writers`` is not a list or tuple of functions, before anything runs.
-        """
-        if not isinstance(writers, list | tuple) or not all(map(callable, writers)):
-            rule = "writers must be a list of functions of (step, metrics), such as [rollout.CSV('run.csv')]"
-            raise ValueError(f"ChunkedRollout: {rule}, got {writers!r}")
-        with contextlib.ExitStack() as stack:
-            for writer in writers:
-                if isinstance(writer, Writer):
-                    stack.enter_context(writer)
-            advance = stack.enter_context(progress(sum(self.chunks)))
-            rows = 0
-            for chunk in self:
-                for writer in writers:
-                    writer(chunk.cumulative["steps"], chunk.metrics)
-                advance(chunk.rows - rows)
-                rows = chunk.rows
-        return {
-            "run_seconds": chunk.seconds,
-            "steps_per_second": chunk.cumulative["steps"] / chunk.seconds,
-            **chunk.cumulative,
-        }
-
 
 def chunk_lengths(num_steps: int, num_envs: int, chunk_steps: int | None = None) -> list[int]:
-    """Splits ``num_steps`` into chunks, equal if a divisor allows it, otherwise with a shorter last one."""
-    most = min(num_steps, chunk_steps or min(10_000, max(200, 2**20 // num_envs)))
-    length = next(n for n in range(most, 0, -1) if num_steps % n == 0)
-    if chunk_steps or length < most / 4:  # for example, if num_steps is a prime
-        length = most
+    """Splits ``num_steps`` into equal chunks and a shorter last one, for which the step compiles a second time."""
+    length = chunk_steps or min(10_000, max(200, 2**20 // num_envs // _BLOCK * _BLOCK))
     rest = num_steps % length
-    return [length] * (num_steps // length) + ([rest] if rest else [])
-
-
-def block_lengths(num_steps: int) -> tuple[int, int]:
-    """Returns the rows of each block of a chunk, and of the shorter block at its end; 0 if there is none.
-
-    >>> block_lengths(200), block_lengths(60), block_lengths(101)
-    ((50, 0), (30, 0), (50, 1))
-    """
-    most = min(num_steps, _BLOCK)
-    size = next(n for n in range(most, 0, -1) if num_steps % n == 0)
-    # A shorter block compiles the environment's step a second time: only worth it if all blocks would be short
-    # otherwise.
-    return (size, 0) if size >= most / 4 else (most, num_steps % most)
+    return [length] * (num_steps // length) + [rest] * (rest > 0)
 
 
 def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
@@ -256,32 +205,24 @@ class _Program:
 
     def advance(self, env: Environment, initial_memory: Any, carry: Any, *, num_steps: int) -> Any:
         """Steps all lanes; returns the next carry, and the metrics of these steps and of all so far."""
-        state, timestep, memory, measured, cumulative = carry
-        recurrent = bool(jax.tree.leaves(initial_memory))
-        loop = PolicyLoop.create(
-            "ChunkedRollout",
-            env,
-            self.policy,
-            (state, timestep),
-            None,
-            initial_memory,
-            memory if recurrent else None,
-        )
+        *start, memory, measured, cumulative = carry
+        memory = memory if jax.tree.leaves(initial_memory) else None
+        loop = PolicyLoop.create("ChunkedRollout", env, self.policy, tuple(start), None, initial_memory, memory)
 
         def step(carry: Any, _: Any) -> Any:
             carry, _ = loop.step(carry)
-            return carry, self.metrics.select(self._measurable(env, *carry[:2]))
+            return carry, self._measurable(env, *carry[:2])
 
-        def block(carry: Any, _: Any, size: int) -> Any:
+        def block(carry: Any, size: int) -> Any:
             carry, measured = carry
-            steps = chosen("ChunkedRollout", None, step, carry, timestep.step_type.shape[0])
+            steps = chosen("ChunkedRollout", None, step, carry, carry[1].step_type.shape[0])
             carry, rows = jax.lax.scan(step, carry, length=size, unroll=steps)
-            return (carry, self.metrics.update_rows(measured, rows)), None
+            return carry, self.metrics.update_rows(measured, rows)
 
-        size, rest = block_lengths(num_steps)
-        carry = (state, timestep, loop.memory), measured
-        carry, _ = jax.lax.scan(functools.partial(block, size=size), carry, length=num_steps // size)
-        carry, measured = block(carry, None, size=rest)[0] if rest else carry
+        blocks, rest = divmod(num_steps, _BLOCK)
+        carry = (*start, loop.memory), measured
+        carry, _ = jax.lax.scan(lambda carry, _: (block(carry, _BLOCK), None), carry, length=blocks)
+        carry, measured = block(carry, rest) if rest else carry
         totals = self._totals(measured)
         cumulative = merge_totals(cumulative, totals)
         metrics = self.metrics.compute(totals), self.metrics.compute(cumulative)

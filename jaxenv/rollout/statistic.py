@@ -1,4 +1,4 @@
-"""A statistic, which is missing where there is no data."""
+"""Statistics, which are missing where there is no data, and their conversion to Python numbers."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import is_known_array
+from jaxenv.core._count import Count
 
 
 @tree.struct
@@ -48,3 +49,26 @@ class Statistic:
         if is_known_array(self._or_zero):
             return f"Statistic({self.value.tolist()})"
         return f"Statistic(value={self.value!r}, valid={self.valid!r})"
+
+
+def to_host(metrics: Any) -> Any:
+    """Converts metrics of any shape to Python numbers and lists, in one transfer; NaN becomes ``None``.
+
+    >>> to_host({"steps": np.int32(3), "return_mean": np.array([0.5, np.nan])})
+    {'steps': 3, 'return_mean': [0.5, None]}
+    """
+    structure: Any
+    leaves, structure = jax.tree.flatten(jax.device_get(metrics), is_leaf=_is_number)
+    plain = structure.unflatten([None if x is None else _plain(np.asarray(x).tolist()) for x in leaves])
+    # Flattening sorts the names of a dict.
+    return {name: plain[name] for name in metrics} if isinstance(metrics, dict) else plain
+
+
+def _is_number(node: Any) -> bool:
+    return node is None or isinstance(node, Count | Statistic)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(x) for x in value]
+    return None if value != value else value

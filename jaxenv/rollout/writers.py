@@ -16,7 +16,7 @@ from typing import Any, SupportsFloat, SupportsInt, TextIO
 
 from jaxenv._util import files, source
 from jaxenv._util.checks import check_bool, check_folder, check_names, check_path, described
-from jaxenv.rollout.metrics import to_host
+from jaxenv.rollout.statistic import to_host
 
 COLUMNS = ("episodes", "return_mean", "return_std", "length_mean", "reward_per_step")
 

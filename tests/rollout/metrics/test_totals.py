@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.rollout import Metrics, merge_totals, to_host
+from jaxenv.rollout import Count, Metrics, merge_totals, to_host
 from tests.rollout.metrics.play import GAMMA, METRICS, MODES, STEPS, play
 from tests.rollout.metrics.trajectories import initial_state, trajectory
 
@@ -62,7 +62,10 @@ def test_metrics_run_inside_shard_map():
 def test_the_steps_of_all_lanes_are_exact_beyond_32_bits():
     metrics = Metrics()
     rows = trajectory(["FML", "FMM", "FLF"])
-    state = dataclasses.replace(initial_state(metrics, rows), steps=np.array([2**32 - 5, 2**31, 7], np.uint32))
+    state = initial_state(metrics, rows)
+    count = Count.from_array(np.array([2**32 - 5, 2**31, 7], np.uint32))
+    rewards = dataclasses.replace(state.totals.rewards, count=count)
+    state = dataclasses.replace(state, totals=dataclasses.replace(state.totals, rewards=rewards))
 
     @jax.jit
     def run(state, rows):

@@ -1,4 +1,10 @@
-"""Measures the metrics of a rollout."""
+"""Metrics of a rollout: per-lane sums inside the compiled loop, reduced and named only when they are read.
+
+`Metrics` declares what to measure; its methods are pure. `Metrics.update` and `Metrics.update_rows` add rows to a
+`MetricsState`, `Metrics.totals` reduces its lanes to `Totals`, `merge_totals` and `Totals.psum` combine chunks and
+shards, and `Metrics.compute` turns totals into named metrics. FIRST rows are not steps, and an episode whose start was
+seen counts at its LAST row, in every auto-reset mode.
+"""
 
 import dataclasses
 import functools
@@ -6,21 +12,33 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
 from jaxenv._util import xla
 from jaxenv._util.checks import check_kind
+from jaxenv.core import _moments
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core._count import Count
 from jaxenv.core._moments import Moments
 from jaxenv.core._sum import sum_axis0
 from jaxenv.core.timestep import TimeStep, check_timestep
-from jaxenv.rollout.metrics import _env_info
-from jaxenv.rollout.metrics._episode import Episode
-from jaxenv.rollout.metrics._sums import max_axis0, min_axis0, pool_means
-from jaxenv.rollout.metrics.metrics_state import MetricsState
-from jaxenv.rollout.metrics.totals import Totals, is_moments
+from jaxenv.rollout._episode import Episode, check_names, selected
 from jaxenv.rollout.statistic import Statistic
+from jaxenv.rollout.totals import LARGEST, Totals, is_moments, merge_totals, over_lanes
+
+
+@tree.struct
+class MetricsState:
+    """The state that `Metrics` carries through a loop, leaves ``[B, ...]``; no lane affects another.
+
+    Attributes:
+        episode: the unfinished episode of each lane.
+        totals: the totals of each lane, over its steps and its finished episodes whose start was seen.
+    """
+
+    episode: Episode
+    totals: Totals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +84,7 @@ class Metrics:
             if isinstance(self.gamma, str) or not jnp.isscalar(self.gamma) or not 0 <= self.gamma <= 1:
                 raise ValueError(f"Metrics: gamma must be in [0, 1], got {self.gamma!r}")
             object.__setattr__(self, "gamma", float(self.gamma))  # arrays are not hashable
-        object.__setattr__(self, "env_info", _env_info.check_names(self.env_info))
+        object.__setattr__(self, "env_info", check_names(self.env_info))
 
     def init(self, timestep: TimeStep) -> MetricsState:
         """Returns the state before the first row.
@@ -80,13 +98,13 @@ class Metrics:
         Raises:
             ValueError: if the row lacks a field that is measured, or has other axes than ``[B]``.
         """
-        row = self.select(timestep)
+        row = _select(timestep, self.env_info)
         lanes = row.step_type.shape
         if len(lanes) != 1:
             raise ValueError(f"Metrics: init takes one row [B], got step_type of shape {lanes}")
         known = not isinstance(row.step_type, jax.ShapeDtypeStruct)
         is_whole = jnp.asarray(row.is_first()) if known else jnp.zeros(lanes, bool)
-        state = MetricsState.empty(Episode.zeros(row, self.gamma, is_whole))
+        state = _without_totals(Episode.zeros(row, self.gamma, is_whole))
         # Inside shard_map a loop carry must vary over the mesh from the start.
         return tree.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 
@@ -96,49 +114,26 @@ class Metrics:
         Raises:
             ValueError: if the row lacks a field that is measured, or has other shapes than the row given to `init`.
         """
-        return self.update_rows(state, jax.tree.map(lambda x: x[None], self.select(timestep)))
+        return self.update_rows(state, jax.tree.map(lambda x: x[None], _select(timestep, self.env_info)))
 
     def update_rows(self, state: MetricsState, rows: TimeStep) -> MetricsState:
         """Adds rows ``[T, B]``, such as an unroll. Adding 50 at once is much cheaper than one by one."""
         self._check_origin("update", state, MetricsState)
-        rows = _select(rows, tuple(state.entries))
-        self._check_rows(state, rows)
+        rows = _select(rows, tuple(state.totals.entries))
+        _check_rows(state, rows)
         if not rows.step_type.shape[0]:
             return state
-        # Only the unfinished episodes are updated row by row; sums over finished ones are updated once for all rows.
-        episode, episodes = _follow(state.episode, rows, self.gamma)
-        return self._add_finished(dataclasses.replace(state, episode=episode), episodes, rows)
+        return _with_rows(state, rows, self.gamma)
 
     def clear_finished(self, state: MetricsState) -> MetricsState:
         """Resets all sums and counts but keeps the unfinished episodes, leaves ``[B, ...]``."""
         check_kind("Metrics", "state", state, MetricsState)
-        return tree.vary_like(state.episode.length, MetricsState.empty(state.episode))
+        return tree.vary_like(state.episode.length, _without_totals(state.episode))
 
     def totals(self, state: MetricsState) -> Totals:
         """Reduces a state over its lanes ``[B]``."""
         self._check_origin("totals", state, MetricsState)
-        terminated, truncated = state.terminated, state.truncated
-        returns, returns_terminated, returns_truncated = state.returns.pool_lanes(terminated, truncated)
-        lengths, lengths_terminated, lengths_truncated = state.lengths.pool_lanes(terminated, truncated)
-
-        def discounted(total: Any) -> Any:
-            return () if self.gamma is None else pool_means(total, terminated + truncated)
-
-        return Totals(
-            rewards=pool_means(state.rewards, state.steps),
-            returns=returns,
-            returns_terminated=returns_terminated,
-            returns_truncated=returns_truncated,
-            return_max=jnp.max(state.return_max, axis=0),
-            return_min=jnp.min(state.return_min, axis=0),
-            lengths=lengths,
-            lengths_terminated=lengths_terminated,
-            lengths_truncated=lengths_truncated,
-            abnormal=Count.sum(state.abnormal, sum_axis0),
-            discounted_starts=discounted(state.discounted_starts),
-            discounted_means=discounted(state.discounted_means),
-            entries=jax.tree.map(lambda count, total: pool_means(total, count), state.entry_counts, state.entries),
-        )
+        return over_lanes(state.totals)
 
     def compute(self, totals: Totals) -> dict[str, Any]:
         """Returns the metrics by name: scalars, or ``[R]`` for a vector reward.
@@ -161,20 +156,22 @@ class Metrics:
         0.
         """
         self._check_origin("compute", totals, Totals)
+        returns = _moments.merge(totals.returns_terminated, totals.returns_truncated)
+        lengths = _moments.merge(totals.lengths_terminated, totals.lengths_truncated)
         metrics: dict[str, Any] = {
             "steps": totals.rewards.count,
-            "episodes": totals.returns.count,
+            "episodes": returns.count,
             "terminated": totals.returns_terminated.count,
             "truncated": totals.returns_truncated.count,
             "abnormal": totals.abnormal,
-            "return_mean": _mean(totals.returns),
-            "return_std": _statistic(totals.returns, jnp.sqrt(totals.returns.variance)),
-            "return_max": _statistic(totals.returns, totals.return_max),
-            "return_min": _statistic(totals.returns, totals.return_min),
+            "return_mean": _mean(returns),
+            "return_std": _statistic(returns, jnp.sqrt(returns.variance)),
+            "return_max": _statistic(returns, totals.return_max),
+            "return_min": _statistic(returns, totals.return_min),
             "return_mean_terminated": _mean(totals.returns_terminated),
             "return_mean_truncated": _mean(totals.returns_truncated),
-            "length_mean": _mean(totals.lengths),
-            "length_std": _statistic(totals.lengths, jnp.sqrt(totals.lengths.variance)),
+            "length_mean": _mean(lengths),
+            "length_std": _statistic(lengths, jnp.sqrt(lengths.variance)),
             "length_mean_terminated": _mean(totals.lengths_terminated),
             "length_mean_truncated": _mean(totals.lengths_truncated),
             "reward_per_step": _mean(totals.rewards),
@@ -189,58 +186,10 @@ class Metrics:
                 metrics[f"{unique}.{below}" if below else unique] = _mean(moments)
         return metrics
 
-    def select(self, timestep: TimeStep) -> TimeStep:
-        """Returns rows ``[B]`` or ``[T, B]`` with only the fields that are measured, all that `update_rows` needs."""
-        return _select(timestep, self.env_info)
-
-    def _add_finished(self, state: MetricsState, episodes: Episode, rows: TimeStep) -> MetricsState:
-        """Adds the steps and the ended episodes of rows ``[T, B]``; ``episodes`` are the episodes after each row."""
-        moved, last = ~rows.is_first(), rows.is_last()
-        abnormal = last & rows.env_info["abnormal"] if "abnormal" in rows.env_info else jnp.zeros_like(last)
-        counted = episodes.is_whole & ~abnormal
-        terminated, truncated = rows.terminated & counted, rows.truncated & counted
-        ended = terminated | truncated
-        first = (state.terminated | state.truncated) == 0
-        entries = episodes.values()
-        valid = jax.tree.map(lambda count: tree.expand(ended, count.ndim) & (count > 0), episodes.entry_counts)
-        starts = means = ()
-        if self.gamma is not None:
-            total = episodes.discounted.total
-            length = jnp.maximum(episodes.length, 1).astype(jnp.float32)
-            starts = state.discounted_starts.add_rows(episodes.discounted.start, ended)
-            means = state.discounted_means.add_rows(total / tree.expand(length, total.ndim), ended)
-        return MetricsState(
-            episode=state.episode,
-            steps=state.steps + _count_rows(moved),
-            rewards=state.rewards.add_rows(rows.reward, moved),
-            terminated=state.terminated + _count_rows(terminated),
-            truncated=state.truncated + _count_rows(truncated),
-            abnormal=state.abnormal + _count_rows(abnormal),
-            returns=state.returns.add(episodes.return_.value, terminated, truncated, first),
-            return_max=jnp.maximum(state.return_max, max_axis0(episodes.return_.value, ended)),
-            return_min=jnp.minimum(state.return_min, min_axis0(episodes.return_.value, ended)),
-            lengths=state.lengths.add(episodes.length.astype(jnp.float32), terminated, truncated, first),
-            discounted_starts=starts,
-            discounted_means=means,
-            entries=jax.tree.map(lambda x, mask, total: total.add_rows(x, mask), entries, valid, state.entries),
-            entry_counts=jax.tree.map(lambda count, mask: count + _count_rows(mask), state.entry_counts, valid),
-        )
-
-    def _check_rows(self, state: MetricsState, rows: TimeStep) -> None:
-        episode = state.episode
-        reward = rows.reward.shape[1:]
-        if reward != episode.return_.value.shape:
-            raise ValueError(f"Metrics: the reward has shape {reward}, in the state {episode.return_.value.shape}")
-        for name, counts in episode.entry_counts.items():
-            given = jax.tree.map(lambda x: jnp.shape(x)[1:], rows.env_info[name])
-            expected = jax.tree.map(lambda x: x.shape, counts)
-            if given != expected:
-                raise ValueError(f"Metrics: env_info {name!r} has shape {given}, in the state {expected}")
-
     def _check_origin(self, method: str, sums: Any, kind: type) -> None:
         """Raises a ``ValueError`` unless ``sums`` is a ``MetricsState`` or ``Totals`` of these metrics."""
         check_kind("Metrics", "totals" if kind is Totals else "state", sums, kind)
-        found: Any = sums
+        found: Any = sums.totals if isinstance(sums, MetricsState) else sums
         discounted, entries = not isinstance(found.discounted_starts, tuple), sorted(found.entries)
         expected = entries if self.env_info is None else sorted(self.env_info)
         if (discounted, entries) != (self.gamma is not None, expected):
@@ -253,12 +202,57 @@ def _select(timestep: TimeStep, names: tuple[str, ...] | None) -> TimeStep:
     for name in ("step_type", "reward", "discount"):
         if isinstance(getattr(timestep, name), tuple):
             raise ValueError(f"Metrics: the rows have no {name}, keep it in unroll(fields=...)")
-    env_info = _env_info.select(timestep.env_info, names, len(timestep.step_type.shape))
+    env_info = selected(timestep.env_info, names, len(timestep.step_type.shape))
     return TimeStep(timestep.step_type, timestep.reward, timestep.discount, env_info=env_info)
 
 
-def _count_rows(mask: jax.Array) -> jax.Array:
-    return sum_axis0(mask.astype(jnp.uint32))
+def _check_rows(state: MetricsState, rows: TimeStep) -> None:
+    reward, expected = rows.reward.shape[1:], state.episode.return_.value.shape
+    if reward != expected:
+        raise ValueError(f"Metrics: the reward has shape {reward}, in the state {expected}")
+    for name, counts in state.episode.entry_counts.items():
+        given = jax.tree.map(lambda x: jnp.shape(x)[1:], rows.env_info[name])
+        expected = jax.tree.map(lambda x: x.shape, counts)
+        if given != expected:
+            raise ValueError(f"Metrics: env_info {name!r} has shape {given}, in the state {expected}")
+
+
+def _without_totals(episode: Episode) -> MetricsState:
+    """Returns the state with these unfinished episodes and nothing counted, as after a FIRST row."""
+    first = jnp.zeros((1, *episode.length.shape), jnp.int32)
+    row = TimeStep(first, jnp.zeros((1, *episode.return_.value.shape), jnp.float32), first, env_info={})
+    return MetricsState(episode, _totals_of_rows(jax.tree.map(lambda x: x[None], episode), row))
+
+
+def _totals_of_rows(episodes: Episode, rows: TimeStep) -> Totals:
+    """Returns the totals of each lane over rows ``[T, B]``; ``episodes`` are the unfinished ones after each row."""
+    last = rows.is_last()
+    abnormal = last & rows.env_info["abnormal"] if "abnormal" in rows.env_info else jnp.zeros_like(last)
+    counted = episodes.is_whole & ~abnormal
+    terminated, truncated = rows.terminated & counted, rows.truncated & counted
+    ended = terminated | truncated
+    returns, lengths = episodes.return_.value, episodes.length.astype(jnp.float32)
+    starts: Any = ()
+    means: Any = ()
+    if not isinstance(episodes.discounted, tuple):
+        total = episodes.discounted.total
+        starts = _moments.from_batch(episodes.discounted.start, ended)
+        means = _moments.from_batch(total / tree.expand(jnp.maximum(lengths, np.float32(1)), total.ndim), ended)
+    valid = jax.tree.map(lambda count: tree.expand(ended, count.ndim) & (count > 0), episodes.entry_counts)
+    of_ended = tree.expand(ended, returns.ndim)
+    return Totals(
+        rewards=_moments.from_batch(rows.reward, ~rows.is_first()),
+        returns_terminated=_moments.from_batch(returns, terminated),
+        returns_truncated=_moments.from_batch(returns, truncated),
+        return_max=jnp.max(jnp.where(of_ended, returns, -LARGEST), axis=0),
+        return_min=jnp.min(jnp.where(of_ended, returns, LARGEST), axis=0),
+        lengths_terminated=_moments.from_batch(lengths, terminated),
+        lengths_truncated=_moments.from_batch(lengths, truncated),
+        abnormal=Count.from_array(sum_axis0(abnormal.astype(jnp.uint32))),
+        discounted_starts=starts,
+        discounted_means=means,
+        entries=jax.tree.map(_moments.from_batch, episodes.values(), valid),
+    )
 
 
 def _mean(moments: Moments) -> Statistic:
@@ -270,8 +264,8 @@ def _statistic(moments: Moments, x: jax.Array) -> Statistic:
 
 
 @functools.partial(compiled_once, static_argnums=2)
-def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Episode, Episode]:
-    """Returns the unfinished episode of each lane ``[B]`` after the rows ``[T, B]``, and after each of them."""
+def _with_rows(state: MetricsState, rows: TimeStep, gamma: float | None) -> MetricsState:
+    """Adds rows ``[T, B]``: one by one to the unfinished episodes, and the finished ones at once to the totals."""
     first = jax.tree.map(lambda x: x[0], rows)
     fresh = Episode.zeros(first, gamma, tree.vary_like(first.step_type, jnp.ones(first.step_type.shape, bool)))
 
@@ -280,4 +274,5 @@ def _follow(episode: Episode, rows: TimeStep, gamma: float | None) -> tuple[Epis
         episode = tree.where(row.is_first(), fresh, episode).add(row, gamma)
         return tree.where(row.is_last(), fresh, episode), episode
 
-    return xla.scan_elementwise(one_row, episode, rows)
+    episode, episodes = xla.scan_elementwise(one_row, state.episode, rows)
+    return MetricsState(episode, merge_totals(state.totals, _totals_of_rows(episodes, rows)))

@@ -1,49 +1,53 @@
 """The sums of a rollout over all lanes."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import check_kind
 from jaxenv.core import _moments
 from jaxenv.core._count import Count
 from jaxenv.core._moments import Moments
+from jaxenv.core._sum import sum_axis0
 from jaxenv.tree._structure import mismatch
+
+Reduction = Callable[[jax.Array], jax.Array]
+
+# The largest float32, in place of infinity, which ``jax_debug_infs`` reports.
+LARGEST = np.finfo(np.float32).max
 
 
 @tree.struct
 class Totals:
-    """A `MetricsState` reduced over its lanes: scalars, or ``[R]`` for a vector reward.
+    """The sums of a rollout: scalars, or ``[R]`` for a vector reward; with an axis ``[B]`` in a `MetricsState`.
 
-    Each mean comes with its exact count, so that totals can be merged in any order. Only ``returns`` and ``lengths``
-    have a variance; the variance of the other moments is unused.
+    Each mean comes with its exact count, so that totals can be merged in any order.
 
     Attributes:
         rewards: moments of the rewards of all steps.
-        returns: moments of the returns of finished episodes.
         returns_terminated: moments of the returns of terminated episodes.
         returns_truncated: moments of the returns of truncated episodes.
         return_max: the largest return, the smallest float32 without an episode.
         return_min: the smallest return, the largest float32 without an episode.
-        lengths: moments of the lengths of finished episodes.
         lengths_terminated: moments of the lengths of terminated episodes.
         lengths_truncated: moments of the lengths of truncated episodes.
-        abnormal: the number of episodes that ended on an abnormal row.
+        abnormal: the number of episodes that ended on an abnormal row; nothing else counts them.
         discounted_starts: moments of the discounted returns of FIRST rows; ``()`` without gamma.
         discounted_means: moments of the episodes' mean discounted returns; ``()`` without gamma.
         entries: for each measured name of ``env_info`` the moments, or a tree of them.
     """
 
     rewards: Moments
-    returns: Moments
     returns_terminated: Moments
     returns_truncated: Moments
     return_max: jax.Array
     return_min: jax.Array
-    lengths: Moments
     lengths_terminated: Moments
     lengths_truncated: Moments
     abnormal: Count
@@ -53,19 +57,8 @@ class Totals:
 
     def psum(self, axis_name: str) -> "Totals":
         """Returns the totals of all shards of a mesh axis, the same scalars on each."""
-
-        def sum_shards(x: Any) -> Any:
-            return jax.lax.psum(x, axis_name)
-
-        def pool(x: Any) -> Any:
-            return _moments.pool(x, sum_shards) if is_moments(x) else x
-
-        return dataclasses.replace(
-            jax.tree.map(pool, self, is_leaf=is_moments),
-            return_max=jax.lax.pmax(self.return_max, axis_name),
-            return_min=jax.lax.pmin(self.return_min, axis_name),
-            abnormal=self.abnormal.sum_over(sum_shards),
-        )
+        collectives = jax.lax.psum, jax.lax.pmax, jax.lax.pmin
+        return _pooled(self, *(functools.partial(collective, axis_name=axis_name) for collective in collectives))
 
 
 def merge_totals(a: Totals, b: Totals) -> Totals:
@@ -74,15 +67,27 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
     check_kind("merge_totals", "b", b, Totals)
     if (fault := mismatch(a, b, "b")) is not None:
         raise ValueError(f"merge_totals: {fault}, as in a")
-
-    def merge(x: Any, y: Any) -> Any:
-        return _moments.merge(x, y) if is_moments(x) else x
-
     return dataclasses.replace(
-        jax.tree.map(merge, a, b, is_leaf=is_moments),
+        jax.tree.map(lambda x, y: _moments.merge(x, y) if is_moments(x) else x, a, b, is_leaf=is_moments),
         return_max=jnp.maximum(a.return_max, b.return_max),
         return_min=jnp.minimum(a.return_min, b.return_min),
         abnormal=a.abnormal + b.abnormal,
+    )
+
+
+def over_lanes(totals: Totals) -> Totals:
+    """Returns the totals of all lanes, from those of each lane ``[B]``."""
+    return _pooled(totals, sum_axis0, lambda x: jnp.max(x, axis=0), lambda x: jnp.min(x, axis=0))
+
+
+def _pooled(
+    totals: Totals, total: Callable[..., Any], largest: Callable[..., Any], smallest: Callable[..., Any]
+) -> Totals:
+    return dataclasses.replace(
+        jax.tree.map(lambda x: _moments.pool(x, total) if is_moments(x) else x, totals, is_leaf=is_moments),
+        return_max=largest(totals.return_max),
+        return_min=smallest(totals.return_min),
+        abnormal=totals.abnormal.sum_over(total),
     )
 
 
