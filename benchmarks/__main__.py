@@ -27,7 +27,7 @@ PARTS = {
     "returns": "returns and advantages, compared with rlax",
     "replay": "replay buffers: rows added and sampled per second and bytes per row, compared with flashbax",
     "host": "time of one step from a Python loop, compared with Gymnasium",
-    "render": "pictures per second, compared with the renderers of Gymnasium, MiniGrid, Jumanji and Craftax",
+    "render": "pictures per second, compared with the renderers of Gymnasium and MiniGrid",
     "training": "learners with their presets, compared with published results",
     "bsuite": "bsuite's score of PPO and of a random agent, from all of its 468 settings, and its radar",
     "mazes": "solve rates of curricula on held-out mazes, and a film of their levels",

@@ -1,4 +1,4 @@
-"""Pictures per second, compared with Gymnasium's, MiniGrid's, Jumanji's and Craftax's own renderers.
+"""Pictures per second, compared with Gymnasium's and MiniGrid's own renderers.
 
 ``python -m benchmarks render --ids CartPole-v1 Taxi-v4 --num-envs 1 64 1024 --sizes 64 84``. See README.md.
 """
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
@@ -37,8 +36,6 @@ DEFAULT_IDS = (
 )
 _WARM_UP = 16  # random steps before the pictures
 _FEW = 16  # pictures of a run of a renderer that draws one at a time
-_FEW_LANES = 64  # Craftax draws 1024 lanes on a CPU in minutes
-_CRAFTAX, _JUMANJI = "Craftax-Classic-Pixels-v1", "Maze-v0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,11 +101,8 @@ def ours_in_rollout(id: str, num_envs: int, size: int, num_frames: int) -> Rende
     """Plays random actions with ``PixelObservation``; every row has a picture."""
     num_steps = max(math.ceil(num_frames / num_envs), 2)
     env = jaxenv.make(id, num_envs, wrappers=[("PixelObservation", {"size": size})])
-    return _in_rollout("jaxenv", rollout("jaxenv", env, num_steps).run, num_envs, (size, size), num_steps)
-
-
-def _in_rollout(name: str, run: Callable, num_envs: int, size: tuple[int, int], num_steps: int) -> Renderer:
-    return Renderer(name, num_envs, size, lambda seed: lambda: run(seed), 1, True, num_steps)
+    run = rollout("jaxenv", env, num_steps).run
+    return Renderer("jaxenv", num_envs, (size, size), lambda seed: lambda: run(seed), 1, True, num_steps)
 
 
 # --- peers -----------------------------------------------------------------------------------------------------------
@@ -156,76 +150,6 @@ def gymnasium(id: str, size: int) -> Renderer:
     return Renderer(name, 1, draw().shape[:2], start, _FEW)
 
 
-def jumanji() -> Renderer:
-    """Draws Jumanji's Maze by its own viewer, on Matplotlib.
-
-    Raises:
-        Unavailable: if it cannot be imported.
-    """
-    try:
-        from jumanji.environments.routing.maze import Maze
-        from jumanji.environments.routing.maze.viewer import MazeEnvViewer
-    except ImportError as error:
-        raise Unavailable(f"jumanji cannot be imported: {error}") from None
-    env = Maze(viewer=MazeEnvViewer("Maze", render_mode="rgb_array"))
-    reset = jax.jit(env.reset)
-
-    def start(seed: int) -> Callable[[], Any]:
-        state, _ = reset(jax.random.key(seed))
-        return lambda: env.render(state)
-
-    return Renderer("jumanji", 1, start(0)().shape[:2], start, 2)
-
-
-def craftax(num_envs: int, num_frames: int) -> list[Renderer]:
-    """Draws Craftax Classic inside ``jit``: its renderer alone, and its rollout with pixels as observations.
-
-    Raises:
-        Unavailable: if it cannot be imported.
-    """
-    try:
-        from craftax.craftax_env import make_craftax_env_from_name
-    except ImportError as error:
-        raise Unavailable(f"craftax cannot be imported: {error}") from None
-    env = make_craftax_env_from_name(_CRAFTAX, auto_reset=True)
-    params, num_steps = env.default_params, max(math.ceil(num_frames / num_envs), 2)
-    reset = jax.vmap(env.reset, in_axes=(0, None))
-    advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
-    render = jax.jit(jax.vmap(env._render_fn))
-
-    def step(carry, _):
-        state, key, total = carry
-        key, action_key, step_key = jax.random.split(key, 3)
-        action = jax.random.randint(action_key, (num_envs,), 0, env.num_actions)
-        observation, state, *_ = advance(jax.random.split(step_key, num_envs), state, action, params)
-        return (state, key, total + jnp.sum(observation, axis=(1, 2, 3))), None
-
-    @jax.jit
-    def play(state, key):
-        return jax.lax.scan(step, (state, key, jnp.zeros(num_envs)), length=num_steps)[0]
-
-    def states(seed: int) -> tuple[Any, Any]:
-        reset_key, key = jax.random.split(jax.random.PRNGKey(seed))
-        return jax.jit(reset)(jax.random.split(reset_key, num_envs), params)[1], key
-
-    def start(seed: int) -> Callable[[], Any]:
-        state, _ = states(seed)
-        jax.block_until_ready(render(state))
-        return lambda: jax.block_until_ready(render(state))
-
-    def start_rollout(seed: int) -> Callable[[], Any]:
-        arguments = states(seed)
-        jax.block_until_ready(play(*arguments))
-        return lambda: jax.block_until_ready(play(*arguments))
-
-    size = jax.eval_shape(render, states(0)[0]).shape[1:3]
-    calls = math.ceil(num_frames / num_envs)
-    return [
-        Renderer("craftax", num_envs, size, start, calls),
-        Renderer("craftax", num_envs, size, start_rollout, 1, True, num_steps),
-    ]
-
-
 # --- the comparison --------------------------------------------------------------------------------------------------
 
 
@@ -235,14 +159,9 @@ def compare(
     """Runs all renderers of one id, interleaved, and returns a row of the result file."""
     renderers, notes = [], []
     for lanes in num_envs:
-        if id == _CRAFTAX:
-            renderers += craftax(lanes, num_frames) if lanes <= _FEW_LANES else []
-        elif id != _JUMANJI:
-            renderers += [ours(id, lanes, size, num_frames) for size in sizes]
-            renderers += [ours_in_rollout(id, lanes, size, num_frames) for size in sizes]
-    if id == _JUMANJI:
-        renderers.append(jumanji())
-    elif peers and id != _CRAFTAX:
+        renderers += [ours(id, lanes, size, num_frames) for size in sizes]
+        renderers += [ours_in_rollout(id, lanes, size, num_frames) for size in sizes]
+    if peers:
         try:
             renderers.append(gymnasium(id, sizes[0]))
         except Unavailable as error:
@@ -298,7 +217,7 @@ def options(parser: command.Parser) -> None:
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Compares the renderers of every id."""
     peers = not (args.no_peers or args.all_ids)
-    for id in [*(jaxenv.ids() if args.all_ids else args.ids), *([_CRAFTAX, _JUMANJI] if peers else [])]:
+    for id in jaxenv.ids() if args.all_ids else args.ids:
         try:
             yield compare(id, args.num_envs, args.sizes, args.num_steps, args.repeats, peers)
         except (Unavailable, ValueError) as error:  # a task may need larger pictures

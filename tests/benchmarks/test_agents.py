@@ -32,7 +32,6 @@ def test_without_the_peer_jaxenv_is_measured_and_a_note_says_so(run, capsys, mon
         (loop, ["jaxenv"], {}) for loop in agents.LOOPS
     ]
     out = capsys.readouterr().out
-    assert out.count("none") == 2
     assert f"note: {peer} cannot be imported" in out
 
 
