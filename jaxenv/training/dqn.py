@@ -234,7 +234,7 @@ def make_train(
         observation, mask = transitions.next_observation
         values = q_values(learner.target, observation)
         chosen_by = q_values(learner.params, observation) if config.double else values
-        value = _of_action(values, jnp.argmax(distributions.masked(chosen_by, mask), axis=-1))
+        value = _of_action(values, random.argmax(distributions.masked(chosen_by, mask)))
         return transitions.target(value, settings.gamma)
 
     def loss(params: Any, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
@@ -307,7 +307,7 @@ def _epsilon(settings: Config, progress: jax.Array) -> jax.Array:
 def _epsilon_greedy(q_values: jax.Array, mask: Any, epsilon: Any, stream: random.Stream) -> jax.Array:
     """Chooses indices of actions, int32 ``[B]``: with probability epsilon any legal one, else the best legal one."""
     legal = jnp.ones_like(q_values) if isinstance(mask, tuple) else mask.astype(jnp.float32)
-    best = jnp.argmax(distributions.masked(q_values, mask), axis=-1)
+    best = random.argmax(distributions.masked(q_values, mask))
     weights = epsilon * legal / jnp.maximum(legal.sum(axis=-1, keepdims=True), 1)
     return random.categorical(stream, weights=weights + (1 - epsilon) * jax.nn.one_hot(best, q_values.shape[-1]))
 
