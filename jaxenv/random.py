@@ -535,7 +535,7 @@ def _drawn_weight(weights: jax.Array, fraction: jax.Array) -> jax.Array:
     Few weights are compared one by one. Of many, a block is drawn first, by its sum: XLA has no fast cumulative sum, on
     a CPU (jaxlib 0.10.2) one of 65 numbers takes longer than all else here.
     """
-    levels = []  # [B, blocks, numbers of a block], each number the sum of a block of the level before
+    levels: list[Any] = []  # [B, blocks, numbers of a block], each number the sum of a block of the level before
     while not levels or levels[-1].shape[-2] > 1:
         numbers = jnp.sum(levels[-1], axis=-1) if levels else weights
         width = min(numbers.shape[-1], _FEW)

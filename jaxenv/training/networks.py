@@ -11,6 +11,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from jaxenv import random, specs
 from jaxenv._util.xla import in_sequence
@@ -173,6 +174,13 @@ def orthogonal(scale: float) -> Any:
 def dense(width: int, scale: float = float(np.sqrt(2)), **options: Any) -> nn.Dense:
     """Makes a dense layer with orthogonal weights; ``options`` go to ``nn.Dense``."""
     return nn.Dense(width, kernel_init=orthogonal(scale), **options)
+
+
+def clipped_adam(max_gradient_norm: Any, **options: Any) -> optax.GradientTransformation:
+    """Makes Adam on gradients that are scaled down to a norm; ``options`` go to ``optax.scale_by_adam``."""
+    # As one vector: a small network has twelve arrays, and an update of each is several kernels.
+    clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(**options)
+    return optax.flatten(optax.chain(clip_norm, adam))
 
 
 class MLP(nn.Module):
