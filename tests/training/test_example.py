@@ -65,8 +65,16 @@ def test_the_example_makes_the_update_of_ppo_from_the_same_rows(example):
     for name in ("advantage", "return_", "valid"):
         np.testing.assert_allclose(getattr(batch, name), getattr(expected, name), atol=1e-4, err_msg=name)
     learner = example.Learner(given, example.make_optimizer(own).init(given), (), last)
-    found = example.optimise(own, learner, batch, jax.random.key(1)).params
-    for name, each in found.items():
+    found = example.optimise(own, learner, batch, jax.random.key(1))
+    # Adam's first step hides the size of a gradient. The moments are the clipped gradient, times 0.1, and its square.
+    moments = [x for x in jax.tree.leaves(learned.optimizer) if x.ndim]
+    adam = found.optimizer[1][0]
+    for given_moment, moment in zip((adam.mu, adam.nu), moments, strict=True):
+        leaves = [np.ravel(x) for x in jax.tree.leaves(given_moment)]
+        for x, expected_x in zip(leaves, np.split(moment, np.cumsum([x.size for x in leaves])[:-1]), strict=True):
+            np.testing.assert_allclose(x, expected_x, rtol=0, atol=0.005 * np.abs(expected_x).max())
+    assert np.linalg.norm(moments[0]) == pytest.approx(0.1 * 0.2, rel=1e-3)
+    for name, each in found.params.items():
         before, after = given[name], layers(learned.params, name)
         for number, layer in enumerate(each):
             for part, x in layer.items():
