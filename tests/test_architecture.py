@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import jaxenv
 from jaxenv import Environment
 
@@ -84,6 +86,25 @@ def test_modules_import_only_from_rooms_below():
                 if room != own and FLOOR[room] >= FLOOR[own]:
                     wrong.append(f"{'/'.join(parts(path))} imports {name}")
     assert not wrong
+
+
+# Rooms in which no module imports itself, neither directly nor through others.
+WITHOUT_CIRCLES = ("jaxenv/core", "jaxenv/training")
+
+
+@pytest.mark.parametrize("room", WITHOUT_CIRCLES)
+def test_no_module_of_a_room_imports_itself_through_others(room):
+    folder = PACKAGE.parent / room
+    modules = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in folder.rglob("*.py")}
+    edges = {
+        module: {name for found in imports(ast.parse(path.read_text())) for name in (found, found.rpartition(".")[0])}
+        & (modules.keys() - {module})
+        for module, path in modules.items()
+    }
+    assert sum(map(len, edges.values())) > 20
+    while leaves := {module for module, imported in edges.items() if not imported & edges.keys()}:
+        edges = {module: imported for module, imported in edges.items() if module not in leaves}
+    assert not edges, "each of these imports another one: " + ", ".join(sorted(edges))
 
 
 # The lines of the package, comments and docstrings included. Whoever raises it says in the commit what that bought.

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import mctx
 import numpy as np
-import optax
 
 import jaxenv
 from jaxenv import data, interop, random, rollout, tree
@@ -30,7 +29,7 @@ from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, PerLane, Train
-from jaxenv.training.networks import MLP, Reader, Torso, orthogonal, patches
+from jaxenv.training.networks import MLP, Reader, Torso, clipped_adam, orthogonal, patches
 from jaxenv.wrappers import Opponent, StateInInfo
 
 
@@ -162,30 +161,17 @@ def make_train(
     metrics = rollout.Metrics()
     fields = [f"env_info.{name}" for name in env.env_info_spec() if name != "state"]
 
-    def optimizer(max_gradient_norm: Any) -> optax.GradientTransformation:
-        clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam()
-        return optax.flatten(optax.chain(clip_norm, adam))
-
     def of_first(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:
         """Returns rows with the rewards of player 0, for whom a move of player 1 is a step like any other."""
         return dataclasses.replace(timestep, reward=timestep.reward[..., 0]) if env.turns else timestep
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
-        network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
-        params = network.init(network_key, read(timestep.observation))
-        return Learner(
-            params=params,
-            optimizer=optimizer(config.max_gradient_norm).init(params),
-            statistics=(),
-            rows=empty(timestep),
-            env_state=env_state,
-            timestep=timestep,
-            metrics=metrics.init(of_first(timestep)),
-            hyperparameters=hyperparameters,
-            key=key,
-            update=jnp.zeros((), jnp.int32),
-        )
+        return evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
+
+    def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
+        params = network.init(key, read(timestep.observation))
+        fields = {"params": params, "optimizer": clipped_adam(config.max_gradient_norm).init(params)}
+        return {**fields, "rows": empty(timestep), "metrics": metrics.init(of_first(timestep))}
 
     def empty(timestep: jaxenv.TimeStep) -> Rows:
         """Returns a buffer without a valid row."""
@@ -262,7 +248,7 @@ def make_train(
         rows = jax.tree.map(lambda old, x: written(old, x, place, axis=0), learner.rows, new)
         stored = jnp.minimum(learner.update + 1, config.updates_in_buffer) * np.int32(per_update)
         remaining = 1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates)
-        adam = optimizer(settings.max_gradient_norm)
+        adam = clipped_adam(settings.max_gradient_norm)
 
         def descend(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], Losses]:
             params, state = fitted
@@ -278,17 +264,11 @@ def make_train(
         learner = dataclasses.replace(learner, params=params, optimizer=state, rows=rows)
         return learner, jax.tree.map(jnp.mean, losses)
 
-    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
+    def update(settings: Config, learner: Learner) -> tuple[Learner, Losses]:
         collected, rows = collect(settings, learner)
-        learner, losses = optimise(settings, collected, returns(settings, collected, rows))
-        return dataclasses.replace(learner, update=learner.update + 1), losses
+        return optimise(settings, collected, returns(settings, collected, rows))
 
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
-
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update)
 
 
 def make_policy(

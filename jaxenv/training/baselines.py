@@ -51,7 +51,6 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
 
     Raises:
         ValueError: if there is none for this id; the message lists the existing ones.
-        ImportError: if the libraries of the learner are not installed.
 
     >>> import jax, jaxenv
     >>> best = jaxenv.training.baseline("CartPole-v1")  # doctest: +SKIP

@@ -45,7 +45,7 @@ class Categorical(NamedTuple):
 
     def mode(self, logits: jax.Array) -> jax.Array:
         """Returns the most probable sample."""
-        return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+        return random.argmax(logits)
 
     def to_action(self, sample: jax.Array) -> jax.Array:
         """Returns the action of a sample."""

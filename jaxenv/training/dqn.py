@@ -6,9 +6,8 @@ options, duelling networks (Wang et al., 2016, arXiv:1511.06581), targets over s
 2016, arXiv:1509.02971), and the learning rate falls to 0. The ends of episodes are read from the TimeStep: a time limit
 is not a failure, the ignored action on a LAST row is not learned from, and a target is the maximum over legal actions.
 
-The file reads from top to bottom. To change it, copy it: it imports the rest from jaxenv. The config, the state of a
-run, `make_train` with its two stages (collect, learn), the policy, the network. An environment is given by its id or as
-two stacks.
+The file reads from top to bottom: the config, the state of a run, `make_train` with its two stages (collect, learn),
+the policy, the network. To change DQN, copy it; `ppo` lists what it imports from jaxenv.
 """
 
 import dataclasses
@@ -27,7 +26,7 @@ from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, LaneBuffer, Train
-from jaxenv.training.networks import MLP, Reader, Torso
+from jaxenv.training.networks import MLP, Reader, Torso, clipped_adam
 
 # The parts of a row that the buffer keeps.
 _STORED = ("timestep.step_type", "timestep.reward", "timestep.discount", "timestep.observation", "action")
@@ -157,42 +156,21 @@ def make_train(
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True, sampling=sampling)
     normalized = data.TransformedReplay(replay, view)
 
-    def optimizer(max_gradient_norm: Any) -> optax.GradientTransformation:
-        # As one vector: a small network has six arrays, and an update of each is several kernels.
-        clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
-        return optax.flatten(optax.chain(clip_norm, adam))
-
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
-        network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
-        params = network.init(network_key, see(timestep).observation[0])
-        learner = Learner(
-            params=params,
-            target=params,
-            optimizer=optimizer(config.max_gradient_norm).init(params),
-            statistics=view.init(timestep),
-            buffer=(),
-            env_state=env_state,
-            timestep=timestep,
-            metrics=metrics.init(timestep),
-            hyperparameters=hyperparameters,
-            key=key,
-            update=jnp.zeros((), jnp.int32),
-        )
+        learner = evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
         learner, rows = collect(learner, config.warmup_rows, np.float32(1))
         return dataclasses.replace(learner, buffer=replay.add(replay.init(rows), rows))
 
-    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
+    def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
+        params = network.init(key, see(timestep).observation[0])
+        state, statistics = clipped_adam(config.max_gradient_norm, eps=1e-5).init(params), view.init(timestep)
+        return {"params": params, "target": params, "optimizer": state, "statistics": statistics, "buffer": ()}
+
+    def update(settings: Config, learner: Learner) -> tuple[Learner, Losses]:
         progress = learner.update.astype(jnp.float32) / np.float32(config.num_updates)
         learner, rows = collect(learner, config.num_steps, _epsilon(settings, progress))
         learner = dataclasses.replace(learner, buffer=replay.add(learner.buffer, rows))
-        learner, losses = learn(settings, progress, learner)
-        return dataclasses.replace(learner, update=learner.update + 1), losses
-
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
+        return learn(settings, progress, learner)
 
     # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
 
@@ -234,7 +212,7 @@ def make_train(
         observation, mask = transitions.next_observation
         values = q_values(learner.target, observation)
         chosen_by = q_values(learner.params, observation) if config.double else values
-        value = _of_action(values, jnp.argmax(distributions.masked(chosen_by, mask), axis=-1))
+        value = _of_action(values, random.argmax(distributions.masked(chosen_by, mask)))
         return transitions.target(value, settings.gamma)
 
     def loss(params: Any, transitions: data.Transitions, target: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
@@ -247,7 +225,7 @@ def make_train(
         return losses.loss, (losses, error)
 
     def learn(settings: Config, progress: jax.Array, learner: Learner) -> tuple[Learner, Losses]:
-        adam = optimizer(settings.max_gradient_norm)
+        adam = clipped_adam(settings.max_gradient_norm, eps=1e-5)
         rate = settings.learning_rate * (1 - progress)
 
         def descend(learner: Learner, key: jax.Array) -> tuple[Learner, Losses]:
@@ -270,7 +248,7 @@ def make_train(
         learner, losses = jax.lax.scan(descend, learner, keys)
         return learner, jax.tree.map(jnp.mean, losses)
 
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update)
 
 
 def make_policy(
@@ -307,7 +285,7 @@ def _epsilon(settings: Config, progress: jax.Array) -> jax.Array:
 def _epsilon_greedy(q_values: jax.Array, mask: Any, epsilon: Any, stream: random.Stream) -> jax.Array:
     """Chooses indices of actions, int32 ``[B]``: with probability epsilon any legal one, else the best legal one."""
     legal = jnp.ones_like(q_values) if isinstance(mask, tuple) else mask.astype(jnp.float32)
-    best = jnp.argmax(distributions.masked(q_values, mask), axis=-1)
+    best = random.argmax(distributions.masked(q_values, mask))
     weights = epsilon * legal / jnp.maximum(legal.sum(axis=-1, keepdims=True), 1)
     return random.categorical(stream, weights=weights + (1 - epsilon) * jax.nn.one_hot(best, q_values.shape[-1]))
 

@@ -1,4 +1,4 @@
-"""The code around the updates of all learners: both environments, policies, evaluations and the learning curve."""
+"""The code around the updates of all learners: both environments, start and loop of a run, policies, evaluations."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
 from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig, check_config
-from jaxenv.training.lanes import DeviceLanes, PerLane
+from jaxenv.training.lanes import DeviceLanes, PerLane, Train
 from jaxenv.tree._structure import mismatch
 from jaxenv.wrappers import BatchWrapper, stack
 
@@ -120,6 +120,70 @@ def environments(
         rule = f"eval_env must not have {type(found).__name__}, which is for training"
         raise ValueError(f"{name}: {rule}: jaxenv.make(..., mode='eval') makes it, got {eval_env!r}")
     return env, eval_env
+
+
+def begin(
+    learner: type[L],
+    lanes: DeviceLanes,
+    env: Environment,
+    key: jax.Array,
+    hyperparameters: dict[str, jax.Array],
+    own: Callable[[jax.Array, TimeStep], dict[str, Any]],
+) -> L:
+    """Returns a learner whose lanes start their first episodes; ``own(key, timestep)`` returns its other fields."""
+    own_key, env_key, key = jax.random.split(key, 3)
+    env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
+    fields = {
+        "statistics": (),
+        "metrics": rollout.Metrics().init(timestep),
+        "env_state": env_state,
+        "timestep": timestep,
+        "hyperparameters": hyperparameters,
+        "key": key,
+        "update": jnp.zeros((), jnp.int32),
+    }
+    return learner(**fields | own(own_key, timestep))
+
+
+def _means(_: Any, losses: Any) -> Any:
+    return jax.tree.map(jnp.mean, losses)
+
+
+def train(
+    lanes: DeviceLanes,
+    env: Environment,
+    eval_env: Environment,
+    learner: type[L],
+    make_policy: Callable,
+    init: Callable[..., L],
+    update: Callable[[Any, L], tuple[L, Any]],
+    summary: Callable[[L, Any], Any] = _means,
+) -> Train[L]:
+    """Builds a run from its start and its update: equally many updates come before each evaluation.
+
+    Args:
+        lanes: the lanes of one device; ``env`` and ``eval_env`` have all lanes.
+        env: the stack to train on.
+        eval_env: the stack to evaluate on.
+        learner: the class that ``init`` and ``update`` return.
+        make_policy: makes the policy to evaluate.
+        init: a function of a key and `RunConfig.arrays`.
+        update: a function of the settings, whose hyperparameters are those of the learner, and of the learner. It
+            returns the next learner, whose updates are counted here, and the losses.
+        summary: a function of the learner and the losses since the previous evaluation, leaves ``[N, ...]``.
+    """
+
+    def one(learner: Any, _: None) -> tuple[Any, Any]:
+        number = learner.update + 1
+        learner, losses = update(tree.rebuild(lanes.config, **learner.hyperparameters), learner)
+        return tree.rebuild(learner, update=number), losses
+
+    def iteration(learner: L) -> tuple[L, Curve]:
+        number = lanes.config.num_updates // lanes.config.num_evaluations
+        learner, losses = jax.lax.scan(one, learner, length=number)
+        return evaluate(lanes, eval_env, make_policy, learner, summary(learner, losses))
+
+    return lanes.train(env, learner, Curve, init, iteration)
 
 
 def longest_episode(env: Environment) -> int | None:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,6 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import partition_specs
 from jaxenv.data.replay.replay_state import ReplayState
 from jaxenv.training.config import RunConfig
-
-if TYPE_CHECKING:
-    from jaxenv.training.evaluation import Curve
 
 T = TypeVar("T")
 L = TypeVar("L")
@@ -62,7 +59,7 @@ class Train(Generic[L]):
     init: Callable[..., L]
     iteration: Callable[[L], tuple[L, Any]]
 
-    def __call__(self, key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> tuple[L, "Curve"]:
+    def __call__(self, key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> tuple[L, Any]:
         """Trains; returns the final learner and the `Curve`.
 
         Args:

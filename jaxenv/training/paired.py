@@ -7,7 +7,7 @@ same settings. The adversary's environment is the task's own editor, ``Task.edit
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +16,7 @@ import jaxenv
 from jaxenv import tree
 from jaxenv.data import level_scores
 from jaxenv.training import evaluation, ppo
-from jaxenv.training.evaluation import Curve
 from jaxenv.training.lanes import DeviceLanes, Train
-
-if TYPE_CHECKING:
-    from jaxenv.training.ued import Config
 
 L = TypeVar("L", bound=ppo.Learner)
 Rows = tuple[jaxenv.TimeStep, jaxenv.TimeStep]  # the rows [T, B] of an update and the row after them
@@ -60,25 +56,22 @@ class Losses(ppo.Losses):
     adversary_entropy: jax.Array
 
 
-def editor_of(config: "Config", env: jaxenv.Environment) -> jaxenv.Task:
+def editor_of(env: jaxenv.Environment, num_steps: int) -> jaxenv.Task:
     """Returns the editor of the task in ``env``; raises a ``ValueError`` if it has none."""
     task = env.unwrapped
     if not isinstance(task, jaxenv.Task):
         raise ValueError(f"{task} is not a task and has no editor")
-    return task.editor(config.num_editor_steps)
+    return task.editor(num_steps)
 
 
-def make_train(config: "Config", env: jaxenv.Environment, eval_env: jaxenv.Environment) -> Train[Learner]:
-    """Makes PAIRED as one function of a key; the ``make_train`` of `ued` has checked the arguments."""
-    editor, lanes = editor_of(config, env), DeviceLanes(config, None)
-    builder = dataclasses.replace(
-        config,
-        curriculum="dr",  # the adversary itself is plain PPO, with as many updates
-        num_steps=config.num_editor_steps,
-        total_steps=config.num_updates * config.num_envs * config.num_editor_steps,
-        torso="auto",
-        squash=False,
-    )
+def make_train(
+    config: ppo.Config, builder: ppo.Config, env: jaxenv.Environment, eval_env: jaxenv.Environment
+) -> Train[Learner]:
+    """Makes PAIRED as one function of a key, given the settings of the students and of the adversary.
+
+    The ``make_train`` of `ued` makes the second, and has checked the arguments.
+    """
+    editor, lanes = editor_of(env, builder.num_steps), DeviceLanes(config, None)
     student = ppo.make_stages(config, env, lanes)
     adversary = ppo.make_stages(builder, editor, DeviceLanes(builder, None))
 
@@ -90,8 +83,7 @@ def make_train(config: "Config", env: jaxenv.Environment, eval_env: jaxenv.Envir
         own = vars(protagonist)
         return Learner(**own, antagonist=antagonist, adversary=designer, levels=levels, regret=regret)
 
-    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
+    def update(settings: ppo.Config, learner: Learner) -> tuple[Learner, Losses]:
         # 1. The adversary builds a level for every lane.
         start = restart(learner.adversary, editor)
         built, steps, last_observation = adversary.collect(start, editor)
@@ -107,7 +99,7 @@ def make_train(config: "Config", env: jaxenv.Environment, eval_env: jaxenv.Envir
         batch, _ = adversary.advantages(its_settings, start.memory, paid, steps, last_observation)
         designer, its_losses = adversary.optimise(its_settings, built, batch)
         learner = dataclasses.replace(
-            next_update(own),
+            own,
             antagonist=next_update(antagonist),
             adversary=next_update(designer),
             levels=levels,
@@ -121,7 +113,7 @@ def make_train(config: "Config", env: jaxenv.Environment, eval_env: jaxenv.Envir
             adversary_entropy=its_losses.entropy,
         )
 
-    def study(settings: "Config", learner: L, played: jaxenv.Environment) -> tuple[L, Rows, ppo.Losses]:
+    def study(settings: ppo.Config, learner: L, played: jaxenv.Environment) -> tuple[L, Rows, ppo.Losses]:
         """Plays the levels of an update and learns from them."""
         start = restart(learner, played)
         collected, rows, last_observation = student.collect(start, played)
@@ -129,11 +121,7 @@ def make_train(config: "Config", env: jaxenv.Environment, eval_env: jaxenv.Envir
         after, losses = student.optimise(settings, collected, batch)
         return after, (rows.timestep, collected.timestep), losses
 
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluation.evaluate(lanes, eval_env, ppo.make_policy, learner, jax.tree.map(jnp.mean, losses))
-
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return evaluation.train(lanes, env, eval_env, Learner, ppo.make_policy, init, update)
 
 
 def regret_of(protagonist: Rows, antagonist: Rows) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -7,9 +7,11 @@ reads the ends of episodes from the TimeStep: a time limit is not a failure, and
 the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it over the unroll, with the same
 restarts.
 
-The file reads from top to bottom. To change it, copy it: it imports the rest from jaxenv. The config, the state of a
-run, `make_train`, the three stages of an update (collect, advantages, optimise), the policy, the network. An
-environment is given by its id or as two stacks.
+The file reads from top to bottom: the config, the state of a run, `make_train`, the three stages of an update (collect,
+advantages, optimise), the policy, the network. An environment is given by its id or as two stacks. To change PPO, copy
+the file. It needs jaxenv, flax and optax. What other learners need as well stands in other files: the general settings
+(config.py), layers and the optimiser (networks.py), distributions over actions (distributions.py), the loop over
+updates and evaluations (evaluation.py), devices (lanes.py). ``docs/examples/ppo.py`` is PPO in one file.
 """
 
 import dataclasses
@@ -21,7 +23,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 import jaxenv
 from jaxenv import data, random, rollout, tree
@@ -29,7 +30,7 @@ from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, PerLane, Train
-from jaxenv.training.networks import GRU, LSTM, MLP, Reader, Torso, dense
+from jaxenv.training.networks import GRU, LSTM, MLP, Reader, Torso, clipped_adam, dense
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,18 +133,12 @@ def make_train(
     lanes = DeviceLanes(config, mesh)
     init, collect, advantages, optimise = make_stages(config, env, lanes)
 
-    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
+    def update(settings: Config, learner: Learner) -> tuple[Learner, Losses]:
         collected, rows, last_observation = collect(learner, env)
         batch, _ = advantages(settings, learner.memory, collected, rows, last_observation)
-        learner, losses = optimise(settings, collected, batch)
-        return dataclasses.replace(learner, update=learner.update + 1), losses
+        return optimise(settings, collected, batch)
 
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
-
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update)
 
 
 class Stages(NamedTuple):
@@ -172,28 +167,14 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     num_envs = lanes.per_device("num_envs")
     view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
 
-    def optimizer(max_gradient_norm: Any) -> optax.GradientTransformation:
-        # As one vector: a small network has twelve arrays, and an update of each is several kernels.
-        clip_norm, adam = optax.clip_by_global_norm(max_gradient_norm), optax.scale_by_adam(eps=1e-5)
-        return optax.flatten(optax.chain(clip_norm, adam))
-
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
-        network_key, env_key, key = jax.random.split(key, 3)
-        env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
+        return evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
+
+    def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
         memory = network.start(num_envs)
-        params = network.init(network_key, *_one_row(read(timestep.observation), memory))
-        return Learner(
-            params=params,
-            optimizer=optimizer(config.max_gradient_norm).init(params),
-            statistics=view.init(timestep),
-            memory=memory,
-            env_state=env_state,
-            timestep=timestep,
-            metrics=metrics.init(timestep),
-            hyperparameters=hyperparameters,
-            key=key,
-            update=jnp.zeros((), jnp.int32),
-        )
+        params = network.init(key, *_one_row(read(timestep.observation), memory))
+        adam = clipped_adam(config.max_gradient_norm, eps=1e-5)
+        return {"params": params, "optimizer": adam.init(params), "statistics": view.init(timestep), "memory": memory}
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
@@ -202,10 +183,9 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             observation, mask = read(timestep.observation), legal(timestep)
             inputs, value, memory = _step(heads, params, observation, mask, memory)
             sample = pi.sample(inputs, stream)
-            log_probability = pi.log_probability(inputs, sample)
-            info = {"observation": observation, "mask": mask, "sample": sample, "log_probability": log_probability}
+            info = {"observation": observation, "mask": mask, "sample": sample}
             if config.recurrent:
-                info["value"] = value
+                info |= {"log_probability": pi.log_probability(inputs, sample), "value": value}
             return rollout.PolicyStep(pi.to_action(sample), memory, info)
 
         return policy
@@ -244,16 +224,18 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
         if config.recurrent:  # the memory after the rows has read them already
             next_row = jax.tree.map(lambda x: x[None], (last_observation, env.episode_starts(last)))
             _, last_value, _ = heads(learner.params, next_row[0], learner.memory, next_row[1])
-            values = jnp.concatenate([info["value"], last_value])
-        else:
-            _, values, _ = heads(learner.params, data.with_last(info["observation"], last_observation))
+            values, log_probability = jnp.concatenate([info["value"], last_value]), info["log_probability"]
+        else:  # for all rows at once, in fewer kernels than row by row
+            inputs, values, _ = heads(learner.params, data.with_last(info["observation"], last_observation))
+            inputs = distributions.masked(inputs[:-1], info["mask"])
+            log_probability = pi.log_probability(inputs, info["sample"])
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
         estimates, valid = (values[:-1], advantage), data.transition_mask(rows.timestep, last)
         batch = _Batch(
             observation=info["observation"],
             mask=info["mask"],
             sample=info["sample"],
-            log_probability=info["log_probability"],
+            log_probability=log_probability,
             advantage=advantage,
             value=values[:-1] if config.clip_value else (),
             return_=return_,
@@ -269,7 +251,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
 
     # === 3. Optimise: several epochs of minibatches ===================================================================
 
-    def loss(params: Any, settings: Config, batch: "_Batch") -> tuple[jax.Array, Losses]:
+    def loss(params: Any, settings: Config, batch: "_Batch") -> tuple[jax.Array, jax.Array]:
         if config.recurrent:
             rows = jax.tree.map(lambda x: x.swapaxes(0, 1), dataclasses.replace(batch, memory=()))
             batch = dataclasses.replace(rows, memory=batch.memory)
@@ -291,35 +273,30 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             squared_error = jnp.maximum(squared_error, 0.5 * (batch.value + moved - batch.return_) ** 2)
         entropy = pi.entropy(inputs)
         total = mean(settings.value_cost * squared_error - surrogate - settings.entropy_cost * entropy)
-        losses = Losses(
-            policy_loss=-mean(surrogate),
-            value_loss=mean(squared_error),
-            entropy=mean(entropy),
-            kl=mean(ratio - 1 - log_ratio),
-            clip_fraction=mean(jnp.abs(ratio - 1) > settings.clip),
-        )
-        return total, losses
+        clipped_rows = (jnp.abs(ratio - 1) > settings.clip).astype(jnp.float32)
+        recorded = jnp.stack([-surrogate, squared_error, entropy, ratio - 1 - log_ratio, clipped_rows])
+        return total, jax.vmap(mean)(jax.lax.stop_gradient(recorded))  # the `Losses`, in few kernels
 
     def optimise(settings: Config, learner: Learner, batch: "_Batch") -> tuple[Learner, Losses]:
         remaining = 1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates)
         if config.anneal_entropy:
             settings = tree.rebuild(settings, entropy_cost=settings.entropy_cost * remaining)
-        adam = optimizer(settings.max_gradient_norm)
+        adam = clipped_adam(settings.max_gradient_norm, eps=1e-5)
 
-        def descend(fitted: tuple[Any, Any], minibatch: "_Batch") -> tuple[tuple[Any, Any], Losses]:
+        def descend(fitted: tuple[Any, Any], minibatch: "_Batch") -> tuple[tuple[Any, Any], jax.Array]:
             params, state = fitted
             gradient, losses = lanes.mean(jax.grad(loss, has_aux=True)(params, settings, minibatch))
             direction, state = adam.update(gradient, state)
             rate = settings.learning_rate * remaining
             return (jax.tree.map(lambda p, d: p - rate * d, params, direction), state), losses
 
-        def epoch(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], Losses]:
+        def epoch(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], jax.Array]:
             return jax.lax.scan(descend, fitted, data.minibatches(key, batch, config.num_minibatches))
 
         shuffle_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
         keys = jax.random.split(shuffle_key, config.num_epochs)
         (params, state), losses = jax.lax.scan(epoch, (learner.params, learner.optimizer), keys)
-        return dataclasses.replace(learner, params=params, optimizer=state), jax.tree.map(jnp.mean, losses)
+        return dataclasses.replace(learner, params=params, optimizer=state), Losses(*losses.mean(axis=(0, 1)))
 
     return Stages(init, collect, advantages, optimise)
 

@@ -41,9 +41,7 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
         The ``Config`` of that learner. ``dataclasses.replace`` changes some of its settings.
 
     Raises:
-        ValueError: for an unknown algorithm, or if there is no preset for this id; the message lists the ids with a
-            preset.
-        ImportError: if the libraries of the learner are not installed.
+        ValueError: if there is no preset for this id; the message lists the ids with a preset.
 
     >>> import dataclasses, jaxenv
     >>> config = jaxenv.training.preset("CartPole-v1")  # doctest: +SKIP

@@ -7,11 +7,8 @@ from the TimeStep: a time limit is not a failure, and invalid transitions are ma
 ``noise_correlation`` the noise of exploration persists over steps (Eberhard et al., 2023, "Pink noise is all you need",
 ICLR), which tasks need that pay only after many consistent actions.
 
-The file reads from top to bottom. To change it, copy it: it imports the rest from jaxenv. The config, the state of a
-run, `make_train` with its three stages (collect, sample, learn), the policy, the networks. An environment is given by
-its id or as two stacks.
-
-The file has more than 400 lines, so that it can be read and copied as a whole.
+The file reads from top to bottom: the config, the state of a run, `make_train` with its three stages (collect, sample,
+learn), the policy, the networks. To change SAC, copy it; `ppo` lists what it imports from jaxenv.
 """
 
 import dataclasses
@@ -165,29 +162,18 @@ def make_train(
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
-        actor_key, critics_key, env_key, key = jax.random.split(key, 4)
-        env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
-        noise = jnp.zeros((num_envs, pi.num_log_std), jnp.float32)
-        observation = read(timestep.observation)
-        params = Weights(
-            actor=actor.init(actor_key, observation),
-            critics=critics.init(critics_key, observation, noise),
-            log_temperature=jnp.log(hyperparameters["temperature"]),
-        )
-        learner = Learner(
-            params=params,
-            target=params.critics,
-            optimizer=adam.init(params),
-            statistics=view.init(timestep),
-            buffer=(),
-            noise=noise,
-            env_state=env_state,
-            timestep=timestep,
-            metrics=metrics.init(timestep),
-            hyperparameters=hyperparameters,
-            key=key,
-            update=jnp.zeros((), jnp.int32),
-        )
+        def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
+            actor_key, critics_key = jax.random.split(key)
+            noise, observation = jnp.zeros((num_envs, pi.num_log_std), jnp.float32), read(timestep.observation)
+            params = Weights(
+                actor=actor.init(actor_key, observation),
+                critics=critics.init(critics_key, observation, noise),
+                log_temperature=jnp.log(hyperparameters["temperature"]),
+            )
+            fields = {"params": params, "target": params.critics, "optimizer": adam.init(params)}
+            return {**fields, "statistics": view.init(timestep), "buffer": (), "noise": noise}
+
+        learner = evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
         rows = jax.eval_shape(lambda learner: collect(learner, uniform=True)[1], learner)
         learner = dataclasses.replace(learner, buffer=replay.init(rows))
 
@@ -197,13 +183,8 @@ def make_train(
         # Here and not in the first updates, which would need a branch.
         return jax.lax.scan(warm_up, learner, length=config.num_warmups)[0]
 
-    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
-        learner, losses = learn(store(*collect(learner)))
-        return dataclasses.replace(learner, update=learner.update + 1), losses
-
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
+    def update(settings: Config, learner: Learner) -> tuple[Learner, Losses]:
+        return learn(settings, store(*collect(learner)))
 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
@@ -288,8 +269,7 @@ def make_train(
             total += params.log_temperature * (entropy - target_entropy)
         return total, Losses(actor_loss, critic_loss / 2, mean(value), entropy, temperature)
 
-    def learn(learner: Learner) -> tuple[Learner, Losses]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
+    def learn(settings: Config, learner: Learner) -> tuple[Learner, Losses]:
         rate = settings.learning_rate * (1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates))
 
         def descend(fitted: tuple[Weights, Any, Any], key: jax.Array) -> tuple[tuple[Weights, Any, Any], Losses]:
@@ -309,7 +289,7 @@ def make_train(
         learner = dataclasses.replace(learner, params=params, target=target, optimizer=state)
         return learner, jax.tree.map(jnp.mean, losses)
 
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update)
 
 
 def make_policy(

@@ -100,16 +100,11 @@ def train(
             for environments with branches and loops, such as Box2D and mazes.
 
     Raises:
-        ValueError: if another run, of this or another process, writes to the folder, also with ``resume``; if the
-            folder holds a run and ``resume`` is not set; if that run has another config, naming the field, or
-            checkpoints of another format, or its environment lives outside JAX; for ``film_every`` without a folder or
-            a picture; for ``sequential`` with devices that share the lanes of a seed; for an environment that the
-            learner cannot learn; and for numbers out of range.
-        FloatingPointError: while training, if a loss or a weight is NaN or infinite after an iteration, naming the
-            seed. The folder keeps the iterations before it.
-        OSError: while training, if a file cannot be written, for example because the disk is full. The folder keeps
-            its last checkpoint. With ``"orbax"`` the error may come one iteration later.
-        ImportError: for ``"orbax"``, if Orbax is not installed.
+        ValueError: if another run writes to the folder; if the folder holds a run and ``resume`` is not set, or a run
+            with another config, with checkpoints of another format, or of an environment outside JAX.
+        FloatingPointError: while training, for a loss or a weight that is not finite, naming the seed.
+        OSError: while training, if a file cannot be written. The folder keeps its last checkpoint. With ``"orbax"`` the
+            error may come one iteration later.
     """
     check_integer("train", "num_seeds", num_seeds, 1)
     check_integer("train", "seed", seed, 0)

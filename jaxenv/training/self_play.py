@@ -152,27 +152,22 @@ def make_train(
         learner = ppo.make_stages(config, start, lanes).init(key, hyperparameters)
         return Learner(**vars(learner), league=repeated(learner.params, config.league))
 
-    def update(learner: Learner, _: None) -> tuple[Learner, Losses]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
+    def update(settings: Config, learner: Learner) -> tuple[Learner, Losses]:
         collected, rows, last_observation = player.collect(learner, against(env, learner.league))
         batch, _ = player.advantages(settings, learner.memory, collected, rows, last_observation)
         learner, losses = player.optimise(settings, collected, batch)
-        return dataclasses.replace(learner, update=learner.update + 1, league=with_member(learner)), losses
+        return dataclasses.replace(learner, league=with_member(learner, learner.update + 1)), losses
 
-    def with_member(learner: Learner) -> Any:
+    def with_member(learner: Learner, update: jax.Array) -> Any:
         """Puts the new weights at place 0 of the league, and at intervals in the place of the oldest snapshot."""
-        number = learner.update // np.int32(config.snapshot_interval)
+        number = update // np.int32(config.snapshot_interval)
         place = 1 + number % np.int32(max(config.league - 1, 1))
-        is_due = learner.update % np.int32(config.snapshot_interval) == 0
+        is_due = update % np.int32(config.snapshot_interval) == 0
         slots = jnp.arange(config.league, dtype=jnp.int32)
         renewed = (slots == 0) | (is_due & (slots == place))
         return tree.where(renewed, repeated(learner.params, config.league), learner.league)
 
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        learner, losses = jax.lax.scan(update, learner, length=config.num_updates // config.num_evaluations)
-        return evaluation.evaluate(lanes, eval_env, make_policy, learner, jax.tree.map(jnp.mean, losses))
-
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update)
 
 
 def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 256) -> jax.Array:

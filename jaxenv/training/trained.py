@@ -58,8 +58,6 @@ class Trained:
             **options: options of `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default
                 they and the wrappers come from the run.
 
-        Raises:
-            ValueError: for arguments that `jaxenv.load` refuses.
         """
         if own := options.keys() & {"wrappers", "mode"}:
             raise ValueError(f"make_env: {sorted(own)[0]} is fixed by the run, leave it out")
@@ -91,11 +89,7 @@ class Trained:
         return memory
 
     def make_memory(self, num_envs: int = 1) -> Any:
-        """Makes the ``initial_memory`` of both policies for ``num_envs`` lanes: weights, statistics, memory per lane.
-
-        Raises:
-            ValueError: for a ``num_envs`` that is not an integer of at least 1.
-        """
+        """Makes the ``initial_memory`` of both policies for some lanes: weights, statistics, memory per lane."""
         check_integer("make_memory", "num_envs", num_envs, 1)
 
         def for_all_lanes(x: Any) -> Any:  # every lane starts with equal memory
@@ -145,10 +139,8 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
         `jaxenv.record`, and ``make_env(num_envs)``.
 
     Raises:
-        ValueError: if there is no such folder, if it holds no run or no checkpoint yet, if another version of jaxenv
-            wrote the run in an incompatible form, for a seed that the run does not have, or if the id of the
+        ValueError: if the folder holds no checkpoint of this version, if the run has no such seed, or if the id of the
             environment is ``"module:ID"`` and the module is neither imported nor one of ``modules``.
-        ImportError: if the libraries of the learner, or of the format of the checkpoint, are not installed.
 
     >>> import jax, jaxenv
     >>> trained = jaxenv.training.load("runs/cart_pole")  # doctest: +SKIP

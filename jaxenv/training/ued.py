@@ -175,7 +175,7 @@ def make_train(
     _check_levels(config, env)
     _warn_of_long_episodes(owner, config, env)
     if config.curriculum == "paired":
-        return paired.make_train(config, env, eval_env)
+        return paired.make_train(config, _builder(config), env, eval_env)
     lanes = DeviceLanes(config, mesh)
     student = ppo.make_stages(config, env, lanes)
     buffer = data.LevelBuffer(config.capacity, config.prioritization, config.temperature, config.staleness)
@@ -189,8 +189,7 @@ def make_train(
         empty = buffer.init(levels, no_return)
         return Learner(**vars(learner), buffer=empty, levels=levels, source=jnp.int32(NEW))
 
-    def update(learner: Learner, _: None) -> tuple[Learner, tuple[ppo.Losses, jax.Array, Any]]:
-        settings = tree.rebuild(config, **learner.hyperparameters)
+    def update(settings: Config, learner: Learner) -> tuple[Learner, tuple[ppo.Losses, jax.Array, Any]]:
         if config.curriculum == "sfl":
             learner, place, max_return, is_replayed = choose_learnable(learner)
         else:
@@ -206,17 +205,15 @@ def make_train(
             learner = score(collected, rows.timestep, estimates, place, max_return)
         learns = (learner.source == REPLAYED) | (config.curriculum == "plr")
         learner, losses = jax.lax.cond(learns, lambda x: student.optimise(settings, x, batch), unchanged, learner)
-        return dataclasses.replace(learner, update=learner.update + 1), (losses, learns, sums)
+        return learner, (losses, learns, sums)
 
-    def iteration(learner: Learner) -> tuple[Learner, Curve]:
-        length = config.num_updates // config.num_evaluations
-        learner, (losses, learns, sums) = jax.lax.scan(update, learner, length=length)
+    def summary(learner: Learner, of_updates: Any) -> Losses:
+        losses, learns, (replayed, returns, count) = of_updates
         number = jnp.maximum(jnp.sum(learns), 1).astype(jnp.float32)
         losses, state = jax.tree.map(lambda x: x.sum() / number, losses), learner.buffer
-        replayed, returns, count = sums
         size = state.size.astype(jnp.float32)
         scores = jnp.where(jnp.isfinite(state.scores), state.scores, 0)
-        recorded = Losses(
+        return Losses(
             **vars(losses),
             buffer_fill=size / np.float32(config.capacity),
             score_mean=jnp.sum(scores) / jnp.maximum(size, 1),
@@ -224,7 +221,6 @@ def make_train(
             replayed=jnp.mean(replayed),
             replayed_return=jnp.sum(returns) / jnp.maximum(jnp.sum(count), 1).astype(jnp.float32),
         )
-        return evaluation.evaluate(lanes, eval_env, make_policy, learner, recorded)
 
     # === 1. Choose the levels of an update ============================================================================
 
@@ -314,7 +310,19 @@ def make_train(
         zero = jnp.zeros((), jnp.float32)
         return learner, ppo.Losses(policy_loss=zero, value_loss=zero, entropy=zero, kl=zero, clip_fraction=zero)
 
-    return lanes.train(env, Learner, Curve, init, iteration)
+    return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update, summary)
+
+
+def _builder(config: Config) -> Config:
+    """Returns the settings of the adversary of ``"paired"``: plain PPO, with as many updates."""
+    return dataclasses.replace(
+        config,
+        curriculum="dr",
+        num_steps=config.num_editor_steps,
+        total_steps=config.num_updates * config.num_envs * config.num_editor_steps,
+        torso="auto",
+        squash=False,
+    )
 
 
 def _warn_of_long_episodes(owner: str, config: Config, env: jaxenv.Environment) -> None:
@@ -341,7 +349,7 @@ def _check_levels(config: Config, env: jaxenv.Environment) -> None:
 
     def make(key: jax.Array) -> Any:
         if config.curriculum == "paired":
-            state, _ = paired.editor_of(config, env).reset(key)
+            state, _ = paired.editor_of(env, config.num_editor_steps).reset(key)
             return env.reset(key, level=state.task.level)
         levels = jaxenv.sample_level(env, key)
         return jaxenv.mutate_level(env, levels, key) if config.curriculum == "accel" else levels

@@ -153,6 +153,50 @@ def test_categorical_never_draws_an_index_of_weight_0():
     assert (np.take_along_axis(weights, values[:, None], 1)[:, 0] > 0)[weights.any(axis=1)].all()
 
 
+@pytest.mark.parametrize("count", [16, 17, 65, 300])
+def test_categorical_draws_among_many_in_proportion_to_masked_logits(count):
+    rng = np.random.default_rng(count)
+    logits, mask = rng.normal(size=count).astype(np.float32) * 3, rng.random(count) < 0.6
+    mask[-1], logits[-1] = True, logits.max()  # in the last block, which is not full
+    values = draw(lambda s: random.categorical(s, logits=jnp.where(mask, logits, -1e9)))
+    counts, weights = np.bincount(values, minlength=count), np.where(mask, np.exp(np.float64(logits)), 0)
+    expected = N * weights / weights.sum()
+    often = expected > 20
+    assert not counts[~mask].any()
+    assert often[-1]
+    assert chi_square(
+        np.append(counts[often], counts[~often].sum() + 20), np.append(expected[often], expected[~often].sum() + 20)
+    ) < 5  # fmt: skip
+
+
+@pytest.mark.parametrize("word", [0, 2**31, 2**32 - 1])
+def test_categorical_never_draws_a_masked_one_of_65_at_extreme_words(monkeypatch, word):
+    monkeypatch.setattr(random, "bits", lambda stream, shape=(): jnp.full(stream.shape, word, jnp.uint32))
+    rng = np.random.default_rng(0)
+    legal = rng.random((500, 65)) < rng.choice([0.03, 0.5], (500, 1))
+    legal[np.arange(500), rng.integers(0, 65, 500)] = True
+    logits = np.where(legal, rng.normal(size=legal.shape) * 10, -1e9).astype(np.float32)
+    index = np.asarray(jax.jit(lambda s, x: random.categorical(s, logits=x))(lanes(500), logits))
+    assert np.take_along_axis(legal, index[:, None], 1).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 17])
+def test_argmax_is_that_of_numpy(count):
+    rng = np.random.default_rng(count)
+    x = rng.integers(-3, 3, (400, 3, count)).astype(np.float32)  # with ties
+    x[rng.random(x.shape) < 0.1] = -np.inf
+    x[rng.random(x.shape) < 0.05] = np.nan
+    found = jax.jit(random.argmax)(x)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, np.argmax(x, axis=-1))
+
+
+@pytest.mark.parametrize(("x", "got"), [(1.0, r"\(\)"), (np.zeros((3, 0)), r"\(3, 0\)")])
+def test_argmax_refuses_a_row_without_numbers(x, got):
+    with pytest.raises(ValueError, match=rf"random\.argmax: x .*got shape {got}"):
+        random.argmax(x)
+
+
 @pytest.mark.parametrize("word", [0, 2**32 - 1])
 @pytest.mark.parametrize("weights", [[0, 0, 1, 0], [0.1, 0, 0.2, 0], [1e-30, 1, 0, 0], [0, 1e30, 1, 0]])
 def test_categorical_draws_a_positive_weight_at_extreme_words(monkeypatch, word, weights):

@@ -90,6 +90,22 @@ def test_bytes_are_scaled_to_one():
     np.testing.assert_allclose(of_bytes, of_floats, atol=1e-5)
 
 
+# --- weights ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (8, 3), (5, 5)])
+def test_orthogonal_weights_are_orthogonal_scaled_and_drawn_uniformly(shape):
+    keys = jax.random.split(jax.random.key(0), 400)
+    weights = np.asarray(jax.jit(jax.vmap(lambda key: networks.orthogonal(2.0)(key, shape)))(keys))
+    assert (weights.shape, weights.dtype) == ((400, *shape), np.float32)
+    short = weights if shape[0] <= shape[1] else weights.swapaxes(1, 2)
+    products = short @ short.swapaxes(1, 2)
+    np.testing.assert_allclose(products, np.broadcast_to(4 * np.eye(min(shape)), products.shape), atol=1e-5)
+    # Each entry has mean 0 and variance 4 / max(shape). Without a choice of signs the first one is never positive.
+    assert np.abs(weights.mean(axis=0)).max() < 5 * 2 / np.sqrt(max(shape) * 400)
+    np.testing.assert_allclose(weights.var(axis=0), 4 / max(shape), rtol=0.4)
+
+
 # --- the GRU ---------------------------------------------------------------------------------------------------------
 
 
