@@ -221,7 +221,8 @@ class _Program:
 
         blocks, rest = divmod(num_steps, _BLOCK)
         carry = (*start, loop.memory), measured
-        carry, _ = jax.lax.scan(lambda carry, _: (block(carry, _BLOCK), None), carry, length=blocks)
+        if blocks:
+            carry, _ = jax.lax.scan(lambda carry, _: (block(carry, _BLOCK), None), carry, length=blocks)
         carry, measured = block(carry, rest) if rest else carry
         totals = self._totals(measured)
         cumulative = merge_totals(cumulative, totals)
