@@ -69,7 +69,8 @@ def lines_of(lowered: Any) -> int:
 
     @functools.cache
     def count(name: str) -> int:
-        return bodies[name].count("\n") + sum(count(callee) for callee in re.findall(r"call @([\w.]+)\(", bodies[name]))
+        called = re.findall(r"""(?<!custom_)call @("[^"]*"|[\w.]+)\(""", bodies[name])
+        return bodies[name].count("\n") + sum(count(callee) for callee in called)
 
     return count("main")
 

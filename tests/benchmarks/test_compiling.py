@@ -34,9 +34,23 @@ def test_a_rollout_is_not_much_longer_than_recorded(id):
     assert lines(compiling.rollouts_of(id)["jaxenv"]) <= MORE * recorded("rollout", id)
 
 
+@pytest.mark.parametrize("learner", ["ppo", "dqn", "sac"])
+def test_a_learner_is_not_much_longer_than_recorded(learner):
+    id, makers = compiling.learners_of(learner, None)
+    assert lines(makers["jaxenv"]) <= MORE * recorded(learner, id)
+
+
 def test_unrolled_steps_are_more_lines():
     program = compiling.rollout_of_id("CartPole-v1", 8, 100).program
     assert lines(lambda: lambda key: program(key, steps_per_iteration=4)) > MORE * lines(lambda: program)
+
+
+def test_a_function_counts_in_the_place_of_every_call_and_a_library_call_is_one_line():
+    twice = jax.jit(lambda x: x @ x + 1)
+    once = compiling.lines_of(jax.jit(lambda x: twice(x)).lower(jax.numpy.eye(3)))
+    both = compiling.lines_of(jax.jit(lambda x: twice(twice(x))).lower(jax.numpy.eye(3)))
+    assert both - once >= 4
+    assert compiling.lines_of(jax.jit(jax.numpy.linalg.qr).lower(jax.numpy.eye(3))) > 0
 
 
 def test_all_sides_are_compiled_and_a_missing_one_is_a_note(monkeypatch):
