@@ -85,7 +85,7 @@ NAMES = ("agent", "experiment")
 def stack(id: str, num_episodes: int, **changes: Any) -> bsuite_logs.Log:
     """Makes the environment of a setting, one lane, with its log.
 
-    It has the task of ``jaxenv.load("bsuite:ID")``, but the environment's name, and scales are leaves, so that settings
+    It has the task of ``jaxenv.make("bsuite:ID")``, but the environment's name, and scales are leaves, so that settings
     that differ only in numbers have the same structure.
     """
     found, setting = suite.experiment(id)

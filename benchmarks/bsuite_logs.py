@@ -59,7 +59,7 @@ class Log(Wrapper):
         num_episodes: the length of a run. Later episodes are not logged.
 
     >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = Log(jaxenv.load("bsuite:catch/0"), num_episodes=2)
+    >>> env = Log(jaxenv.make("bsuite:catch/0"), num_episodes=2)
     >>> state, _ = env.reset(jax.random.key(0))
     >>> for _ in range(19):
     ...     state, _ = env.step(state, jnp.zeros(1, jnp.int32))

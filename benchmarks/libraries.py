@@ -258,7 +258,7 @@ def library(id: str, num_envs: int, num_steps: int, options: dict[str, Any], sto
 def compare(id: str, options: dict[str, Any], num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
     """Runs all sides of one id, interleaved; the ratios are the other sides' speeds divided by the library's."""
     theirs, _, own = id.partition(":")
-    env = jaxenv.load(id, num_envs=num_envs, **options)
+    env = jaxenv.make(id, num_envs=num_envs, **options)
     contestants = [ours.rollout("jaxenv", env, num_steps), library(id, num_envs, num_steps, options)]
     notes = []
     if id in NATIVE:

@@ -23,7 +23,7 @@ SIDES = ("first", "second")
 
 def played(run: Any, simulations: int, games: int, side: Any) -> dict[str, Any]:
     """Plays games from one side, all at once, and returns a row of the result file."""
-    game = jaxenv.load(run.config.env_id, games, **dict(run.config.env_options), autoreset=None)
+    game = jaxenv.make(run.config.env_id, games, **dict(run.config.env_options), autoreset=None)
     shown = StateInInfo(game)
     env = AutoReset(Opponent(shown, interop.mcts_policy(shown, simulations), side))
 

@@ -167,7 +167,7 @@ def default_num_steps(id: str, num_envs: int, loop: str = "sums") -> int:
 
 @functools.cache
 def _mean_length(id: str) -> float:
-    env = jaxenv.load(id, num_envs=64)
+    env = jaxenv.make(id, num_envs=64)
     policy, longest = jaxenv.rollout.random_policy(env), 5000
     play = jax.jit(lambda key: jaxenv.evaluate(env, policy, key, max_steps=longest))
     evaluation = play(jax.random.key(0))

@@ -58,7 +58,7 @@ def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dic
     options = {"autoreset": None} if hasattr(module, "single") else {}
     for id in tried:
         try:
-            env = jaxenv.load(f"{suite}:{id}", num_envs=2, **options)
+            env = jaxenv.make(f"{suite}:{id}", num_envs=2, **options)
             state, _ = jax.eval_shape(env.reset, jax.random.key(0))
             jax.eval_shape(env.step, state, jaxenv.specs.zeros(env.action_spec(), (2,)))
         except Exception as error:  # all errors of other libraries belong in the table

@@ -88,7 +88,7 @@ def simulate_devices(number: int) -> None:
 
 
 def settings_of(args: argparse.Namespace, lanes: bool = False) -> dict[str, Any]:
-    """Returns the assignments of an environment, and its time limit if given, as keywords of `jaxenv.load`.
+    """Returns the assignments of an environment, and its time limit if given, as keywords of `jaxenv.make`.
 
     ``num_envs`` is refused unless the command lets it choose the ``lanes``.
     """

@@ -15,7 +15,7 @@ from jaxenv._util.checks import Range
 from jaxenv.core import registry
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core.registry import EnvSpec
-from jaxenv.wrappers.stack._make import load
+from jaxenv.wrappers.stack._make import make
 
 # Families in the order of listings: the package under ``jaxenv.envs`` and its title.
 FAMILIES = {
@@ -69,7 +69,7 @@ def spec_sheet(id: str) -> SpecSheet:
     suite, _, name = id.partition(":")
     if registry.suite_of(id):
         text = importlib.import_module(registry.SUITES[suite]).docstring(name)
-        declared = ((d.path, d) for d in declared_leaves(load(id).unwrapped))
+        declared = ((d.path, d) for d in declared_leaves(make(id).unwrapped))
         params = [_argument(path[7:], d) for path, d in declared if path.startswith("params.")]
         return SpecSheet(id, suite, _joined(text.split("\n\n")[0]), (), tuple(params), ())
     spec = registry.spec(id)

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     with contextlib.suppress(RuntimeError):  # a backend is already running; sharding_invariant then reports it
         jax.config.update("jax_num_cpu_devices", 4)
     names = select_properties(args.properties or None)
-    envs = [jaxenv.load(id) for id in (jaxenv.ids() if args.all else [args.id])]
+    envs = [jaxenv.make(id) for id in (jaxenv.ids() if args.all else [args.id])]
     if args.id:
         _require_libraries(args.parser, envs[0])
     reports: list[Report] = []

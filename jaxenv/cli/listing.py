@@ -24,7 +24,7 @@ from jaxenv.cli._spec_sheet import families, family, plain, summary
 from jaxenv.core import registry
 from jaxenv.core._describe import state_bytes
 from jaxenv.core.registry import SUITES, import_module, suite_of
-from jaxenv.wrappers.stack._make import load
+from jaxenv.wrappers.stack._make import make
 
 # Words that choose environments by the kind of their action and observation.
 KINDS = ("discrete", "continuous", "image", "vector")
@@ -164,7 +164,7 @@ def bytes_per_lane(id: str) -> int | None:
     ``None`` if a library or a file that the environment needs is missing.
     """
     try:
-        return state_bytes(load(id))[0]
+        return state_bytes(make(id))[0]
     except (ImportError, ValueError):
         return None
 

@@ -32,7 +32,7 @@ def add(command: Parser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Plays until the user quits."""
     if args.against is None:
-        env = jaxenv.load(args.id, **settings_of(args))
+        env = jaxenv.make(args.id, **settings_of(args))
     else:
         trained = load_policy(args.against, args.policy_seed, args.modules)
         if args.id != trained.config.env_id:

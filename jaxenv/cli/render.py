@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         option = "--module" if args.modules else "--policy-seed"
         raise ValueError(f"argument {option}: it is for the folder of a run, got {args.id}")
     else:
-        env = jaxenv.load(args.id, args.num_envs, **settings)
+        env = jaxenv.make(args.id, args.num_envs, **settings)
     played |= {"num_steps": args.num_steps, "size": args.size, "fps": args.fps}
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

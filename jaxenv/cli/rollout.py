@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
             jaxenv.spec(args.id).make(args.num_envs, **params)
         # Left out unless given, since the suites outside JAX have none.
         strategy = {} if args.reset_strategy is None else {"reset_strategy": args.reset_strategy}
-        env = jaxenv.load(args.id, args.num_envs, autoreset=args.autoreset, **strategy, **settings)
+        env = jaxenv.make(args.id, args.num_envs, autoreset=args.autoreset, **strategy, **settings)
         rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed), devices=args.devices)
     except TypeError as error:
         # An argument of the wrong type may fail only when it is used.

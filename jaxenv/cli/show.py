@@ -41,7 +41,7 @@ def add(command: Parser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the text, or a JSON object."""
-    env, sheet = jaxenv.load(args.id, **settings_of(args, lanes=True)), spec_sheet(args.id)
+    env, sheet = jaxenv.make(args.id, **settings_of(args, lanes=True)), spec_sheet(args.id)
     if args.json:
         print(json.dumps(as_data(sheet, env), indent=2))
         return

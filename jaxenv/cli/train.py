@@ -167,7 +167,7 @@ def configured(args: argparse.Namespace) -> tuple[str, Any, str]:
     """Returns the name of the learner, its config, and a description of where the settings come from."""
     wrappers = [_wrappers(x, args.parser) for n, _, x in (t.partition("=") for t in args.set) if n == "wrappers" and x]
     options = settings_of(args)
-    env = jaxenv.load(args.id, wrappers=wrappers[-1] if wrappers else (), **options)
+    env = jaxenv.make(args.id, wrappers=wrappers[-1] if wrappers else (), **options)
     with_preset = [] if args.no_preset else [name for name, by_id in presets.PRESETS.items() if args.id in by_id]
     algorithm = args.algo or next(iter(with_preset), None) or _algorithms.suited(env.action_spec())
     cls = _algorithms.module("train", algorithm).Config

@@ -36,7 +36,7 @@ class Multitask(Environment):
     The lanes of a batch run one program, so every step runs all tasks in all lanes and keeps one result per lane: time
     and memory are the sums over all tasks. Tasks that a lane does not play stand still. Tasks that differ only in
     params do not need this class, since params may have one value per lane. ``env_info["task_id"]`` (int32 ``[B]``)
-    reports the task of each row, and ``task_names`` names it. ``jaxenv.load`` makes the complete stack from ids.
+    reports the task of each row, and ``task_names`` names it. ``jaxenv.make`` makes the complete stack from ids.
 
     Wrappers and time limits of single tasks go inside, ``AutoReset`` goes outside. ``with_params`` applies to every
     task.

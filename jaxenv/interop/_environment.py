@@ -10,15 +10,15 @@ from jaxenv.core import registry
 from jaxenv.core.entries import check_agents_lead, marks_of_agents
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.tree import Tree
-from jaxenv.wrappers.stack._make import load
+from jaxenv.wrappers.stack._make import make
 
 
 def environment_of(owner: str, env_or_id: Any, num_envs: int | None, options: dict[str, Any]) -> Environment:
-    """Loads the environment of one or several ids with options of `jaxenv.load`, or returns the given one."""
+    """Loads the environment of one or several ids with options of `jaxenv.make`, or returns the given one."""
     if not isinstance(env_or_id, Environment):
         if not isinstance(env_or_id, str | list | tuple) and not hasattr(env_or_id, "entry_point"):
             check_environment(owner, env_or_id)
-        return load(env_or_id, 1 if num_envs is None else num_envs, **options)
+        return make(env_or_id, 1 if num_envs is None else num_envs, **options)
     if options:
         raise ValueError(f"{owner}: options belong to an id, but env is {env_or_id}, got {', '.join(options)}")
     if num_envs is not None and num_envs != env_or_id.num_envs:

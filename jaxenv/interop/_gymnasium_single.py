@@ -27,7 +27,7 @@ def to_gymnasium(
     Args:
         env_or_id: an environment of one lane and one reward, made with ``autoreset=None``, or an id.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
-        **options: of `jaxenv.load`.
+        **options: of `jaxenv.make`.
 
     >>> env = to_gymnasium("CartPole-v1")
     >>> observation, info = env.reset(seed=0)

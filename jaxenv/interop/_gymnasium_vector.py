@@ -43,7 +43,7 @@ def to_gymnasium_vector(
         arrays: ``"numpy"``: writable NumPy arrays, rewards float64, as Gymnasium's own vector environments return.
             ``"jax"``: arrays of JAX, which other libraries read through DLPack without a copy; rewards are float32.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
-        **options: of `jaxenv.load`. ``autoreset`` may also be Gymnasium's ``AutoresetMode``; ``None`` is ``DISABLED``.
+        **options: of `jaxenv.make`. ``autoreset`` may also be Gymnasium's ``AutoresetMode``; ``None`` is ``DISABLED``.
 
     >>> envs = to_gymnasium_vector("CartPole-v1", num_envs=3)
     >>> observations, infos = envs.reset(seed=0)

@@ -34,7 +34,7 @@ def host(
         seed: seed of the first episodes: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane.
         fields: names of the TimeStep's fields to return, all by default; the others hold ``()``. Each array that is
             returned costs about a microsecond.
-        **options: of `jaxenv.load`.
+        **options: of `jaxenv.make`.
 
     >>> import numpy as np
     >>> env = host("CartPole-v1", num_envs=4, seed=0)

@@ -29,7 +29,7 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     Args:
         env: an id, or an environment of one agent, not in mode ``"same_step"``. One without ``AutoReset`` gets it.
         seed: seed of the episodes: the key is ``jax.random.key(seed)``.
-        **options: of `jaxenv.load`.
+        **options: of `jaxenv.make`.
 
     >>> env = to_dm_env("CartPole-v1", seed=3)
     >>> env.reset().first(), env.step(1).reward

@@ -86,7 +86,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
         env: an id, or an environment without ``AutoReset`` that has one agent and one reward.
         api: ``"1.x"``: ``step`` returns ``(obs, state, reward, terminated, truncated, info)``, as gymnax 1.0 does.
             ``"0.x"``: ``(obs, state, reward, done, info)``, as earlier versions and the trainers written for them.
-        **options: of `jaxenv.load`, also under the names of ``default_params``.
+        **options: of `jaxenv.make`, also under the names of ``default_params``.
 
     >>> import jax
     >>> env = to_gymnax("CartPole-v1")
@@ -342,7 +342,7 @@ def _check_param(declared: Declared, value: Any) -> None:
 
 
 def _with_our_names(id: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Translates options that have gymnax's names to options of `jaxenv.load`."""
+    """Translates options that have gymnax's names to options of `jaxenv.make`."""
     ours = {theirs: name for name, theirs in CONSTANT_NAMES.get(id, {}).items()}
     if twice := [name for name in options if ours.get(name) in options]:
         raise ValueError(f"to_gymnax: {twice[0]} and {ours[twice[0]]} are the same, give one of them")

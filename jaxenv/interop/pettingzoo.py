@@ -35,7 +35,7 @@ def to_pettingzoo(
     Args:
         env_or_id: an environment of one lane and several agents, made with ``autoreset=None``, or an id.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
-        **options: of `jaxenv.load`.
+        **options: of `jaxenv.make`.
     """
     check_render_mode(_OWNER, render_mode)
     lanes = "an environment of PettingZoo is one lane"

@@ -42,7 +42,7 @@ def to_stable_baselines3(
         num_envs: number of lanes of an id, 1 by default.
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels: one per lane by ``get_images``, all in one by
             ``render``.
-        **options: of `jaxenv.load`.
+        **options: of `jaxenv.make`.
     """
     lanes_vec_env = joined(LanesVecEnv)
     refuse_outside_jax(_OWNER, env_or_id)

@@ -1,4 +1,4 @@
-"""Environments of other libraries, one module per library, made by prefix: ``jaxenv.load("gymnax:Catch-bsuite")``.
+"""Environments of other libraries, one module per library, made by prefix: ``jaxenv.make("gymnax:Catch-bsuite")``.
 
 A suite runs the library's own starts, transitions, observations and rewards, written for one lane, under ``jax.vmap``
 and without its wrappers. This library adds time limits, restarts and discounts. A module has ``load``, ``ids``,

@@ -1,4 +1,4 @@
-"""Brax's environments as batched environments: ``jaxenv.load("brax:ant", num_envs=8)``.
+"""Brax's environments as batched environments: ``jaxenv.make("brax:ant", num_envs=8)``.
 
 The time limit is 1000 steps. Brax's wrappers would restart every episode of a lane in the same state.
 """

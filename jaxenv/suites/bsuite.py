@@ -1,4 +1,4 @@
-"""bsuite's experiments by their ids, on this library's own environments: ``jaxenv.load("bsuite:catch/3", num_envs=8)``.
+"""bsuite's experiments by their ids, on this library's own environments: ``jaxenv.make("bsuite:catch/3", num_envs=8)``.
 
 The 468 settings of ``bsuite.sweep.SWEEP``, with their noise and their scales of rewards. Nothing has to be installed.
 ``tests/suites/test_bsuite.py`` compares all settings with bsuite's.

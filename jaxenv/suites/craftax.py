@@ -1,4 +1,4 @@
-"""Craftax's environments as batched environments: ``jaxenv.load("craftax:Craftax-Symbolic-v1", num_envs=8)``.
+"""Craftax's environments as batched environments: ``jaxenv.make("craftax:Craftax-Symbolic-v1", num_envs=8)``.
 
 Craftax itself reports its time limit as a termination, and its auto-reset hides the last observation.
 """

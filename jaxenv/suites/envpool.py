@@ -1,4 +1,4 @@
-"""EnvPool's environments as batched environments: ``jaxenv.load("envpool:Pong-v5", num_envs=8)``.
+"""EnvPool's environments as batched environments: ``jaxenv.make("envpool:Pong-v5", num_envs=8)``.
 
 They run outside JAX, in a pool of C++ threads that steps all lanes together. Under ``jit`` a step is one ordered
 ``io_callback`` for the whole batch.

@@ -1,4 +1,4 @@
-"""Gymnasium's environments as batched environments: ``jaxenv.load("gymnasium:LunarLander-v3", num_envs=8)``.
+"""Gymnasium's environments as batched environments: ``jaxenv.make("gymnasium:LunarLander-v3", num_envs=8)``.
 
 They run outside JAX, on Gymnasium's own vector environments: ``AsyncVectorEnv`` with shared memory, one process per
 lane, or ``SyncVectorEnv`` in this process. Under ``jit`` a step is one ordered ``io_callback`` for the whole batch.
@@ -108,7 +108,7 @@ def load_object(
     context: Literal["forkserver", "spawn", "fork"] = "forkserver",
     **kwargs: Any,
 ) -> Environment:
-    """Builds the stack of an environment that the program made itself; `jaxenv.load` calls it.
+    """Builds the stack of an environment that the program made itself; `jaxenv.make` calls it.
 
     ``env`` is a ``gymnasium.Env``, a ``dm_env.Environment``, or a ``ParallelEnv`` or ``AECEnv`` of PettingZoo, which is
     one lane of this process, or a function without arguments that makes one for each lane, which must travel by pickle

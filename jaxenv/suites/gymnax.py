@@ -1,4 +1,4 @@
-"""gymnax's environments as batched environments: ``jaxenv.load("gymnax:Asterix-MinAtar", num_envs=8)``.
+"""gymnax's environments as batched environments: ``jaxenv.make("gymnax:Asterix-MinAtar", num_envs=8)``.
 
 It runs gymnax's ``reset_env`` and ``step_env``. gymnax's ``step`` resets at every step, hides the last observation, and
 reports some ends as both terminated and truncated. State that outlives episodes in bsuite is carried over.

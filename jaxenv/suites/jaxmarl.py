@@ -1,4 +1,4 @@
-"""JaxMARL's environments as batched games of several agents: ``jaxenv.load("jaxmarl:overcooked", num_envs=8)``.
+"""JaxMARL's environments as batched games of several agents: ``jaxenv.make("jaxmarl:overcooked", num_envs=8)``.
 
 JaxMARL has a dict entry for each agent; here the agents are an axis, ``[B, A]``. It has one flag for all ends of an
 episode, and restarts inside of its step.

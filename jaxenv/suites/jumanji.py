@@ -1,4 +1,4 @@
-"""Jumanji's environments as batched environments: ``jaxenv.load("jumanji:Snake-v1", num_envs=8)``.
+"""Jumanji's environments as batched environments: ``jaxenv.make("jumanji:Snake-v1", num_envs=8)``.
 
 Jumanji itself reports most time limits as terminations, and its auto-reset wrappers hide the last observation.
 """

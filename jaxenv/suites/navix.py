@@ -1,4 +1,4 @@
-"""NAVIX's environments as batched environments: ``jaxenv.load("navix:Navix-DoorKey-8x8-v0", num_envs=8)``."""
+"""NAVIX's environments as batched environments: ``jaxenv.make("navix:Navix-DoorKey-8x8-v0", num_envs=8)``."""
 
 import inspect
 from collections.abc import Mapping

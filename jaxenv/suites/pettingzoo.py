@@ -1,4 +1,4 @@
-"""PettingZoo's games as batched games of several agents: ``jaxenv.load("pettingzoo:classic/connect_four-v3")``.
+"""PettingZoo's games as batched games of several agents: ``jaxenv.make("pettingzoo:classic/connect_four-v3")``.
 
 They run outside JAX, like those of `jaxenv.suites.gymnasium`: one process per lane, or all in this process. A game that
 PettingZoo registers as a ``ParallelEnv`` has agents that act at once, the others are games of turns.

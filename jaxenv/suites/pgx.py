@@ -1,4 +1,4 @@
-"""Pgx's games as batched environments: ``jaxenv.load("pgx:connect_four", num_envs=8)``.
+"""Pgx's games as batched environments: ``jaxenv.make("pgx:connect_four", num_envs=8)``.
 
 A game of several players is a game of turns: every step is the move of the player whose turn it is. With an
 ``opponent`` it has one agent, player 0, and the others move inside of its step: at random, or by a given policy.

@@ -1,4 +1,4 @@
-"""MuJoCo Playground's environments as batched environments: ``jaxenv.load("playground:CartpoleBalance", num_envs=8)``.
+"""MuJoCo Playground's environments as batched environments: ``jaxenv.make("playground:CartpoleBalance", num_envs=8)``.
 
 Physics is MJX. Nothing is downloaded.
 """

@@ -1,4 +1,4 @@
-"""XLand-MiniGrid's environments as batched environments: ``jaxenv.load("xminigrid:MiniGrid-DoorKey-8x8", num_envs=8)``.
+"""XLand-MiniGrid's environments as batched environments: ``jaxenv.make("xminigrid:MiniGrid-DoorKey-8x8", num_envs=8)``.
 
 Rulesets are params: one for all lanes, or one per lane.
 """

@@ -99,7 +99,7 @@ class Config(RunConfig):
             return Opponent(shown, side="drawn") if mode == "eval" and env.turns else shown
 
         given = {"wrappers": (*self.wrappers, with_state), "mode": mode, **dict(self.env_options), **options}
-        return jaxenv.load(self.env_id, num_envs, **given)
+        return jaxenv.make(self.env_id, num_envs, **given)
 
 
 @tree.struct

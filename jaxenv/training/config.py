@@ -14,7 +14,7 @@ from jaxenv._util.checks import check_text, described
 from jaxenv._util.names import did_you_mean, unknown_keyword
 from jaxenv.core._declared import Declared, check_number, check_static
 from jaxenv.core.environment import Environment
-from jaxenv.wrappers.stack._make import load
+from jaxenv.wrappers.stack._make import make
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,10 +26,10 @@ class RunConfig:
     changes a default keeps the declaration.
 
     Attributes:
-        env_id: an id for `jaxenv.load`.
-        env_options: further arguments of `jaxenv.load`, a mapping such as ``{"size": 20}`` or pairs of name and value:
+        env_id: an id for `jaxenv.make`.
+        env_options: further arguments of `jaxenv.make`, a mapping such as ``{"size": 20}`` or pairs of name and value:
             params and options of the environment, ``max_episode_steps``.
-        wrappers: the wrappers for `jaxenv.load`, innermost first: names, or pairs of a name and its options.
+        wrappers: the wrappers for `jaxenv.make`, innermost first: names, or pairs of a name and its options.
             Evaluations leave out those for training alone (``"NormalizeReward"``, ``"RandomFirstEpisodeLength"``), as
             ``make(mode="eval")`` does.
         normalize_observation: normalise observations by the running mean and variance of the run.
@@ -101,15 +101,15 @@ class RunConfig:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
 
     def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
-        """Makes the config's stack, ``jaxenv.load(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
+        """Makes the config's stack, ``jaxenv.make(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
             num_envs: the number of lanes; by default those of one game.
             mode: ``"train"`` or ``"eval"``.
-            **options: further arguments of `jaxenv.load`; they replace ``env_options``.
+            **options: further arguments of `jaxenv.make`; they replace ``env_options``.
         """
         given = {"wrappers": self.wrappers, "mode": mode, **dict(self.env_options), **options}
-        return load(self.env_id, num_envs, **given)
+        return make(self.env_id, num_envs, **given)
 
     @property
     def learner(self) -> str:

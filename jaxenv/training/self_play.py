@@ -80,7 +80,7 @@ class Config(ppo.Config):
             return Opponent(env, side="drawn") if mode == "eval" else Opponent(env, **league(self, env))
 
         given = {"wrappers": (*self.wrappers, with_opponent), "mode": mode, **dict(self.env_options), **options}
-        return jaxenv.load(self.env_id, num_envs, **given)
+        return jaxenv.make(self.env_id, num_envs, **given)
 
 
 def league(config: Config, game: Environment) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
     """
     check_config(config, Config)
     check_integer("cross_play", "num_games", num_games, 1)
-    env = jaxenv.load(config.env_id, num_games, **dict(config.env_options), wrappers=config.wrappers, autoreset=None)
+    env = jaxenv.make(config.env_id, num_games, **dict(config.env_options), wrappers=config.wrappers, autoreset=None)
     policy, network = opponent(config, env)
     random.check_one("cross_play", key)
     shapes = jax.eval_shape(network, key, Opponent(env).start_shapes()[1])

@@ -55,7 +55,7 @@ class Trained:
 
         Args:
             num_envs: the number of lanes; by default those of one game.
-            **options: options of `jaxenv.load`: params of the physics, ``max_episode_steps`` and others. By default
+            **options: options of `jaxenv.make`: params of the physics, ``max_episode_steps`` and others. By default
                 they and the wrappers come from the run.
 
         """

@@ -129,7 +129,7 @@ def test_experiments_without_all_of_their_settings_are_not_scored(tmp_path):
 @pytest.mark.parametrize("name", suite.EXPERIMENTS)
 def test_what_is_trained_is_the_task_of_the_id(name):
     for id in (f"{name}/0", f"{name}/{len(suite.EXPERIMENTS[name].settings) - 1}"):
-        ours, theirs = bsuite.stack(id, 1), jaxenv.load(f"bsuite:{id}")
+        ours, theirs = bsuite.stack(id, 1), jaxenv.make(f"bsuite:{id}")
         tasks = [dataclasses.replace(env.unwrapped, name="") for env in (ours, theirs)]
         assert jax.tree.structure(tasks[0]) == jax.tree.structure(tasks[1]), id
         assert jax.tree.leaves(tasks[0]) == jax.tree.leaves(tasks[1]), id

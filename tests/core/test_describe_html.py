@@ -76,7 +76,7 @@ def test_limits_that_differ_by_lane_and_traced_params_are_shown():
 
 @pytest.mark.parametrize("id", ["Catch-bsuite", pytest.param("gymnax:Catch-bsuite", marks=pytest.mark.thorough)])
 def test_an_environment_without_params_or_with_a_large_observation_has_a_page(id):
-    env = jaxenv.load(id, 2)
+    env = jaxenv.make(id, 2)
     shown = words(env)
     assert shown[0] == env.name
     assert "observation" in shown

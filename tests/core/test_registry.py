@@ -275,7 +275,7 @@ def test_an_id_of_another_library_is_answered_with_its_suite(id, hint):
 
 
 def test_dm_control_and_a_seed_are_answered_with_what_takes_their_place():
-    with pytest.raises(ValueError, match=r"'dm_control'.*playground:, or jaxenv.load\(function\)"):
-        jaxenv.load("dm_control:cartpole")
+    with pytest.raises(ValueError, match=r"'dm_control'.*playground:, or jaxenv.make\(function\)"):
+        jaxenv.make("dm_control:cartpole")
     with pytest.raises(ValueError, match=r"unknown keyword 'seed', use env.reset\(jax.random.key\(seed\)\)"):
         jaxenv.make("CartPole-v1", seed=3)

@@ -351,7 +351,7 @@ WRONG_SHAPE = r"to_gymnax: params.gravity must be one number, got shape \(3,\): 
 def test_several_tasks_have_no_params_but_the_limit():
     for env in (
         to_gymnax(["CartPole-v0", "CartPole-v1"]),
-        to_gymnax(jaxenv.load(["CartPole-v0", "CartPole-v1"], autoreset=None)),
+        to_gymnax(jaxenv.make(["CartPole-v0", "CartPole-v1"], autoreset=None)),
     ):
         params = env.default_params
         assert [field.name for field in dataclasses.fields(params)] == ["max_steps_in_episode"]

@@ -19,7 +19,7 @@ IDS = (
 
 
 def load(id, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"gymnax:{id}", num_envs, **kwargs)
+    return jaxenv.make(f"gymnax:{id}", num_envs, **kwargs)
 
 
 @jax.jit

@@ -17,7 +17,7 @@ LANES = 4
 
 
 def load(name, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"brax:{name}", num_envs, **kwargs)
+    return jaxenv.make(f"brax:{name}", num_envs, **kwargs)
 
 
 def test_episodes_equal_those_of_brax():

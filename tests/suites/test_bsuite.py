@@ -36,7 +36,7 @@ def test_ids_settings_episodes_and_tags_equal_bsuite():
 @pytest.mark.parametrize("id", [id for id in FIRST_OF_EACH if not id.startswith("mnist")])
 def test_specs_and_lengths_of_episodes_equal_bsuite(id):
     """Shapes, numbers of actions, and how long an episode of the first action lasts."""
-    theirs, env = bsuite.load_from_id(id), jaxenv.load(f"bsuite:{id}", num_envs=2)
+    theirs, env = bsuite.load_from_id(id), jaxenv.make(f"bsuite:{id}", num_envs=2)
     assert env.observation_spec().shape == theirs.observation_spec().shape
     assert env.action_spec().num_values == theirs.action_spec().num_values
     timestep, length = theirs.reset(), 0
@@ -56,7 +56,7 @@ def test_specs_and_lengths_of_episodes_equal_bsuite(id):
 
 def rewards(id: str, num_envs: int, num_steps: int, **kwargs) -> tuple[np.ndarray, np.ndarray]:
     """Rewards ``[T, B]`` of random actions, and whether the row is FIRST."""
-    env = jaxenv.load(id, num_envs, **kwargs)
+    env = jaxenv.make(id, num_envs, **kwargs)
     step, (state, timestep) = jax.jit(env.step), env.reset(jax.random.key(1))
     rng, rows = np.random.default_rng(0), []
     for _ in range(num_steps):
@@ -87,7 +87,7 @@ def test_evaluation_uses_the_rewards_of_the_task():
 
 
 def test_counters_count_the_rewards_of_the_task():
-    env = jaxenv.load("bsuite:catch_noise/19", num_envs=64)
+    env = jaxenv.make("bsuite:catch_noise/19", num_envs=64)
     state, timestep = env.reset(jax.random.key(0))
     for _ in range(9):
         state, timestep = env.step(state, np.zeros(64, np.int32))
@@ -95,7 +95,7 @@ def test_counters_count_the_rewards_of_the_task():
 
 
 def test_wrappers_of_the_caller_stand_around_those_of_the_setting():
-    env = jaxenv.load("bsuite:bandit_scale/3", wrappers=["SignReward"])
+    env = jaxenv.make("bsuite:bandit_scale/3", wrappers=["SignReward"])
     names = [type(level).__name__ for level in layers(env)]
     assert names.index("SignReward") < names.index("TransformReward")
 
@@ -114,4 +114,4 @@ def test_wrappers_of_the_caller_stand_around_those_of_the_setting():
 )
 def test_bad_ids_and_options_are_refused(id, options, message):
     with pytest.raises(ValueError, match=message):
-        jaxenv.load(f"bsuite:{id}", **options)
+        jaxenv.make(f"bsuite:{id}", **options)

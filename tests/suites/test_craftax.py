@@ -24,7 +24,7 @@ STATIC = {"map_size": (32, 32), "max_zombies": 12}
 
 
 def load(id=CLASSIC, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"craftax:{id}", num_envs, **STATIC, **kwargs)
+    return jaxenv.make(f"craftax:{id}", num_envs, **STATIC, **kwargs)
 
 
 def test_episodes_equal_those_of_craftax_with_its_limit_as_truncation():

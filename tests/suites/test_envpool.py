@@ -29,10 +29,10 @@ FAILED = (HostEnvironmentError, jax.errors.JaxRuntimeError)
 
 @pytest.fixture
 def load(loaded):
-    """``jaxenv.load`` for the suite; what it loads is closed after the test."""
+    """``jaxenv.make`` for the suite; what it loads is closed after the test."""
 
     def load(name, num_envs=LANES, **kwargs):
-        loaded.append(jaxenv.load(f"envpool:{name}", num_envs, **kwargs))
+        loaded.append(jaxenv.make(f"envpool:{name}", num_envs, **kwargs))
         return loaded[-1]
 
     return load
@@ -272,7 +272,7 @@ def test_the_interpreter_exits_with_a_running_pool(tmp_path):
     script.write_text(
         textwrap.dedent("""
         import jax, jaxenv
-        env = jaxenv.load("envpool:CartPole-v1", num_envs=2)
+        env = jaxenv.make("envpool:CartPole-v1", num_envs=2)
         policy = jaxenv.rollout.random_policy(env)
         state, first = jax.jit(env.reset)(jax.random.key(0))
         rows = jax.jit(lambda s, f: jaxenv.unroll(env, policy, s, f, 5)[1])(state, first)

@@ -38,10 +38,10 @@ FAILED = (HostEnvironmentError, jax.errors.JaxRuntimeError)
 
 @pytest.fixture
 def load(loaded):
-    """``jaxenv.load`` for the suite; what it loads is closed after the test."""
+    """``jaxenv.make`` for the suite; what it loads is closed after the test."""
 
     def load(name, num_envs=LANES, vectorization="sync", **kwargs):
-        loaded.append(jaxenv.load(f"gymnasium:{name}", num_envs, vectorization=vectorization, **kwargs))
+        loaded.append(jaxenv.make(f"gymnasium:{name}", num_envs, vectorization=vectorization, **kwargs))
         return loaded[-1]
 
     return load
@@ -373,11 +373,11 @@ def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_pat
         import jax, jaxenv
 
         if __name__ == "__main__":
-            with jaxenv.load("gymnasium:CartPole-v1", num_envs=1) as env:
+            with jaxenv.make("gymnasium:CartPole-v1", num_envs=1) as env:
                 env.reset(jax.random.key(0))
                 inside = multiprocessing.active_children()
             assert len(inside) == 1 and not multiprocessing.active_children()
-            env = jaxenv.load("gymnasium:CartPole-v1", num_envs=1)
+            env = jaxenv.make("gymnasium:CartPole-v1", num_envs=1)
             state, _ = jax.jit(env.reset)(jax.random.key(0))
             print(*[worker.pid for worker in multiprocessing.active_children()])
         """)
@@ -451,7 +451,7 @@ if __name__ == "__main__":
     import jax, jaxenv
     from jaxenv.suites import _gymnasium_lanes as lanes
     {settings}
-    with jaxenv.load("gymnasium:{id}", num_envs=2, timeout={timeout}, context="spawn") as env:
+    with jaxenv.make("gymnasium:{id}", num_envs=2, timeout={timeout}, context="spawn") as env:
         try:
             env.reset(jax.random.key(0))
             print("started")
@@ -480,7 +480,7 @@ def test_the_time_of_a_step_does_not_count_the_import_of_the_script(
 def test_a_script_without_a_guard_is_told_that_its_workers_died_while_importing_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        'import jax, jaxenv\nenv = jaxenv.load("gymnasium:CartPole-v1", num_envs=1, context="spawn")\n'
+        'import jax, jaxenv\nenv = jaxenv.make("gymnasium:CartPole-v1", num_envs=1, context="spawn")\n'
         "env.reset(jax.random.key(0))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)

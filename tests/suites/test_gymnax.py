@@ -355,7 +355,7 @@ def test_x64_mode_does_not_change_dtypes(id):
 
 
 def test_a_gymnax_environment_and_the_native_one_can_share_a_batch():
-    env = jaxenv.load(["Pendulum-v1", "gymnax:Pendulum-v1"], 2, task=np.array([0, 1]))
+    env = jaxenv.make(["Pendulum-v1", "gymnax:Pendulum-v1"], 2, task=np.array([0, 1]))
     assert env.task_names == ("Pendulum-v1", "gymnax:Pendulum-v1")
     assert [type(task.unwrapped).__name__ for task in env.unwrapped.envs] == ["Pendulum", "GymnaxEnvironment"]
     assert env.time_step_spec().env_info.keys() == {"abnormal", "task_id", "time_limit_reached"}

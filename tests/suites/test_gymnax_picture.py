@@ -14,7 +14,7 @@ def _gymnax():
 
 
 def test_a_picture_shows_the_state_of_its_lane():
-    env = jaxenv.load("gymnax:FourRooms-misc", num_envs=2, wrappers=[("PixelObservation", {"size": (26, 39)})])
+    env = jaxenv.make("gymnax:FourRooms-misc", num_envs=2, wrappers=[("PixelObservation", {"size": (26, 39)})])
     step = jax.jit(env.step)
     state, _ = env.reset(jax.random.key(0))
     for _ in range(4):  # the lanes go in different directions
@@ -30,7 +30,7 @@ def test_a_picture_shows_the_state_of_its_lane():
 
 
 def test_an_environment_that_gymnax_does_not_draw_is_refused():
-    env = jaxenv.load("gymnax:DeepSea-bsuite")
+    env = jaxenv.make("gymnax:DeepSea-bsuite")
     state = jax.eval_shape(lambda: env.reset(jax.random.key(0))[0])
     with pytest.raises(ValueError, match=r"^render: gymnax:DeepSea-bsuite has no picture.* Acrobot-v1"):
         jax.eval_shape(env.render, state)

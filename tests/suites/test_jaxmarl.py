@@ -22,7 +22,7 @@ LANES = 5
 
 
 def load(id, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"jaxmarl:{id}", num_envs, **kwargs)
+    return jaxenv.make(f"jaxmarl:{id}", num_envs, **kwargs)
 
 
 def never(before, after, actions):

@@ -24,7 +24,7 @@ LANES = 6
 
 
 def load(id, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"jumanji:{id}", num_envs, **kwargs)
+    return jaxenv.make(f"jumanji:{id}", num_envs, **kwargs)
 
 
 def own_step(id):

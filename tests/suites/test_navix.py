@@ -20,7 +20,7 @@ LANES = 6
 
 
 def load(id, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"navix:{id}", num_envs, **kwargs)
+    return jaxenv.make(f"navix:{id}", num_envs, **kwargs)
 
 
 def own_step(id, **kwargs):

@@ -69,7 +69,7 @@ def play(env, actions, lanes):
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_a_function_makes_lanes_in_lock_step_with_the_original(lanes):
     actions = [1, 0, 1, 1, 1, 1, -1, 1, 1, 1, 1, 1, 1]
-    with jaxenv.load(Walk, lanes, max_episode_steps=7) as env:
+    with jaxenv.make(Walk, lanes, max_episode_steps=7) as env:
         rows = play(env, actions, lanes)
         seeds = [int(x) for x in env.unwrapped.engine._env.np_random_seed]
     assert len(set(seeds)) == lanes
@@ -90,12 +90,12 @@ def test_a_function_makes_lanes_in_lock_step_with_the_original(lanes):
 
 
 def test_an_object_is_one_lane():
-    with jaxenv.load(Walk()) as env:
+    with jaxenv.make(Walk()) as env:
         assert len(play(env, [1, 1], 1)) == 3
     with pytest.raises(ValueError, match=r"Walk: num_envs .*got 2"):
-        jaxenv.load(Walk(), 2)
+        jaxenv.make(Walk(), 2)
     with pytest.raises(ValueError, match="Walk: vectorization must be 'sync'"):
-        jaxenv.load(Walk(), vectorization="async")
+        jaxenv.make(Walk(), vectorization="async")
 
 
 def test_an_object_is_not_copied_and_is_closed_once():
@@ -106,7 +106,7 @@ def test_an_object_is_not_copied_and_is_closed_once():
             self.closed += 1
 
     counted = Counted()
-    with jaxenv.load(counted) as env:
+    with jaxenv.make(counted) as env:
         with pytest.raises(TypeError, match="an environment object cannot be copied"):
             copy.deepcopy(env)
         env.reset(jax.random.key(0))
@@ -116,7 +116,7 @@ def test_an_object_is_not_copied_and_is_closed_once():
 
 def test_an_unknown_option_is_refused_by_name():
     with pytest.raises(ValueError, match=r"load: Walk: unknown keyword 'max_steps', did you mean 'max_episode_steps'"):
-        jaxenv.load(Walk, max_steps=3)
+        jaxenv.make(Walk, max_steps=3)
 
 
 def test_an_object_shows_its_own_pictures():
@@ -126,18 +126,18 @@ def test_an_object_shows_its_own_pictures():
         def render(self):
             return np.full((2, 4, 3), np.arange(4, dtype=np.uint8)[:, None])
 
-    with jaxenv.load(Drawn()) as env:
+    with jaxenv.make(Drawn()) as env:
         picture = env.render(env.reset(jax.random.key(0))[0], (10, 8))
     np.testing.assert_array_equal(picture[0, :, :, 0], [[0, 0, 1, 1, 2, 2, 3, 3]] * 10)
-    with jaxenv.load(Walk()) as env, pytest.raises(ValueError, match="render needs pictures"):
+    with jaxenv.make(Walk()) as env, pytest.raises(ValueError, match="render needs pictures"):
         env.render(env.reset(jax.random.key(0))[0], (10, 8))
 
 
 def test_a_function_for_processes_must_be_picklable():
     lock = __import__("threading").Lock()
     with pytest.raises(ValueError, match=r"the function .*'async'"):
-        jaxenv.load(lambda: lock and Walk(), 2, vectorization="async")
-    with jaxenv.load(lambda: Walk(), 2, vectorization="async") as env:
+        jaxenv.make(lambda: lock and Walk(), 2, vectorization="async")
+    with jaxenv.make(lambda: Walk(), 2, vectorization="async") as env:
         assert len(play(env, [1, 1], 2)) == 3
 
 
@@ -145,7 +145,7 @@ def test_a_function_for_processes_must_be_picklable():
 @pytest.mark.parametrize("whole", [True, False])
 def test_dm_env_maps_step_types_discounts_and_specs_one_to_one(discount, terminated, whole):
     made = Corridor(3, discount) if whole else (lambda: Corridor(3, discount))
-    with jaxenv.load(made) as env:
+    with jaxenv.make(made) as env:
         assert env.observation_spec()["count"] == specs.Bounded((), np.int32, 0, 9)
         assert env.observation_spec()["image"] == specs.Array((2, 3), np.float32)
         assert env.action_spec().num_values == 4
@@ -158,17 +158,17 @@ def test_dm_env_maps_step_types_discounts_and_specs_one_to_one(discount, termina
 
 
 def test_other_discounts_of_dm_env_are_refused():
-    with jaxenv.load(Corridor(3, middle=0.9)) as env, pytest.raises(RuntimeError, match="discount must be 1, or 0"):
+    with jaxenv.make(Corridor(3, middle=0.9)) as env, pytest.raises(RuntimeError, match="discount must be 1, or 0"):
         play(env, [1], 1)
 
 
 def test_a_function_must_return_an_environment():
     with pytest.raises(ValueError, match=r"must return .*got 3"):
-        jaxenv.load(lambda: 3)
+        jaxenv.make(lambda: 3)
 
 
 def test_an_environment_without_an_id_is_evaluated():
     for limit, longest in ((None, 99), (5, 5)):
-        with jaxenv.load(Walk, num_envs=2, max_episode_steps=limit) as env:
+        with jaxenv.make(Walk, num_envs=2, max_episode_steps=limit) as env:
             found = jaxenv.evaluate(env, lambda row, stream: np.ones(2, np.int32), jax.random.key(0), 4)
         assert ((found.lengths > 0) & (found.lengths <= longest)).all()

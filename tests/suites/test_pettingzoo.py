@@ -25,11 +25,11 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 @pytest.fixture
 def load(loaded):
-    """``jaxenv.load`` for the suite; what it loads is closed after the test."""
+    """``jaxenv.make`` for the suite; what it loads is closed after the test."""
 
     def load(game, num_envs=LANES, vectorization="sync", **kwargs):
         game = f"pettingzoo:{game}" if isinstance(game, str) else game
-        loaded.append(jaxenv.load(game, num_envs, vectorization=vectorization, **kwargs))
+        loaded.append(jaxenv.make(game, num_envs, vectorization=vectorization, **kwargs))
         return loaded[-1]
 
     return load

@@ -19,7 +19,7 @@ LANES = 6
 
 
 def load(id, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"pgx:{id}", num_envs, **kwargs)
+    return jaxenv.make(f"pgx:{id}", num_envs, **kwargs)
 
 
 def play(env, num_steps):

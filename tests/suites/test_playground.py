@@ -51,7 +51,7 @@ mujoco_playground.dm_control_suite.register_environment("JaxenvWalk", Walk, conf
 
 
 def load(name, num_envs=LANES, **kwargs):
-    return jaxenv.load(f"playground:{name}", num_envs, **kwargs)
+    return jaxenv.make(f"playground:{name}", num_envs, **kwargs)
 
 
 @pytest.mark.parametrize(("name", "num_steps"), [("PendulumSwingup", 12), ("JaxenvWalk", 30)])

@@ -25,7 +25,7 @@ LIBRARIES = {"brax": "brax.envs", "craftax": "craftax.craftax_env", "playground"
 def test_a_missing_package_is_named_with_the_command_that_installs_it(suite, monkeypatch):
     monkeypatch.setitem(sys.modules, LIBRARIES.get(suite, suite), None)
     with pytest.raises(ImportError, match=rf'{suite} is not installed.* ".*\[{suite}\]"'):
-        jaxenv.load(f"{suite}:Any-v0")
+        jaxenv.make(f"{suite}:Any-v0")
 
 
 @pytest.mark.parametrize("suite", FOREIGN)
@@ -42,7 +42,7 @@ def test_a_module_has_the_functions_that_the_command_line_calls(suite):
 @pytest.mark.parametrize("suite", FOREIGN)
 def test_every_suite_has_a_page_and_an_extra(suite):
     page = (ROOT / "docs" / "suites" / f"{suite}.md").read_text()
-    assert f'jaxenv.load("{suite}:' in page
+    assert f'jaxenv.make("{suite}:' in page
     extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), flags=re.MULTILINE)
     assert suite in extras
 

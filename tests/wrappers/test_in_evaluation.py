@@ -210,7 +210,7 @@ def seven(num_envs):
 def test_wrappers_of_one_task_and_of_several_follow_the_same_rule(ids):
     jaxenv.register("SevenSteps-v0", seven, max_episode_steps=9)
     given = [("RandomFirstEpisodeLength", {"maximum": 3}), ("ActionRepeat", {"num": 2}), "NonTerminating"]
-    env = jaxenv.load(ids, 3, wrappers=given, mode="eval")
+    env = jaxenv.make(ids, 3, wrappers=given, mode="eval")
     evaluated = jaxenv.evaluate(env, jaxenv.rollout.random_policy(env), jax.random.key(0))
     assert evaluated.lengths.tolist() == [4, 4, 4]  # 7 steps, two at a time
     assert evaluated.terminated.all()

@@ -41,7 +41,7 @@ def to_data(env: Environment) -> dict[str, Any]:
     if spec is None or spec.environment is not type(task):
         kind = type(task).__name__
         rule = f"{env.name!r} must be the registered id of its class, {kind}"
-        raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.load instead")
+        raise ValueError(f"to_data: {rule}: store the arguments of jaxenv.make instead")
     if given_places(env) is not None:
         raise ValueError(f"to_data: {env} starts in given levels: store env without them, and the levels by data.save")
     registered = spec.make(env.num_envs)

@@ -47,7 +47,7 @@ def test_the_picture_follows_the_state(lake):
 
 
 def test_an_environment_without_a_picture_shows_its_observation():
-    game = Game(jaxenv.load("gymnax:DeepSea-bsuite"))
+    game = Game(jaxenv.make("gymnax:DeepSea-bsuite"))
     assert not game.has_picture
     assert game.observation().count(" ") >= 3
 

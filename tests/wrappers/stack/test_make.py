@@ -214,7 +214,7 @@ def test_load_refuses_an_unknown_suite_and_lists_the_known_ones(id):
         ValueError,
         match=rf"no suite and.* '{id.rpartition(':')[0]}' on Python's path; .* the suites are .*gymnax",
     ):
-        jaxenv.load(id)
+        jaxenv.make(id)
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_modules_that_do_not_register_the_id_or_cannot_be_imported_are_errors(ho
     with pytest.raises(ModuleNotFoundError, match="a_library_that_is_missing"):
         jaxenv.make("needy_tasks:x")
     with pytest.raises(ValueError, match=r"no suite and.* 'gymna'.*'gymnax'"):
-        jaxenv.load("gymna:Catch-bsuite")
+        jaxenv.make("gymna:Catch-bsuite")
 
 
 # --- names that are not known ----------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_load_calls_the_suite_named_by_the_prefix(monkeypatch):
     monkeypatch.setattr(registry, "SUITES", {"toys": "toys_module"})
     real = importlib.import_module
     monkeypatch.setattr(importlib, "import_module", lambda n: Suite if n == "toys_module" else real(n))
-    assert jaxenv.load("toys:module:Name-v0", 4, speed=2) == "environment"
+    assert jaxenv.make("toys:module:Name-v0", 4, speed=2) == "environment"
     assert asked == [("module:Name-v0", 4, {"speed": 2})]
 
 
@@ -331,7 +331,7 @@ def test_make_accepts_a_spec_that_is_not_registered():
 
 def test_load_of_several_ids_makes_a_task_of_each_with_its_own_limit():
     jaxenv.register("Long-v0", Chain, max_episode_steps=9, terminal_limit=True, kwargs={"length": 4})
-    env = jaxenv.load(["Chain-v0", "Long-v0"], 2, task=np.array([0, 1]), autoreset="same_step")
+    env = jaxenv.make(["Chain-v0", "Long-v0"], 2, task=np.array([0, 1]), autoreset="same_step")
     assert names(env) == ["AutoReset", "Multitask"]
     limits = [find(task, TimeLimit) for task in env.unwrapped.envs]
     assert [(limit.duration, limit.terminal) for limit in limits] == [(7, False), (9, True)]
@@ -344,15 +344,15 @@ def test_load_of_several_ids_makes_a_task_of_each_with_its_own_limit():
 
 def test_a_task_without_a_limit_gets_one_that_is_never_reached_among_tasks_with_limits():
     jaxenv.register("Endless-v0", Chain, kwargs={"length": 4})
-    tasks = jaxenv.load(["Endless-v0", "Chain-v0"]).unwrapped.envs
+    tasks = jaxenv.make(["Endless-v0", "Chain-v0"]).unwrapped.envs
     assert [find(task, TimeLimit).duration for task in tasks] == [2**31 - 1, 7]
-    alone = jaxenv.load(["Endless-v0", "Endless-v0"])
+    alone = jaxenv.make(["Endless-v0", "Endless-v0"])
     assert [find(task, TimeLimit) for task in alone.unwrapped.envs] == [None, None]
     assert alone.task_names == ("0", "1")
 
 
 def test_wrappers_of_several_tasks_go_around_them_except_those_inside_the_limit():
-    env = jaxenv.load(
+    env = jaxenv.make(
         ["Chain-v0", "Chain-v0"], 2, wrappers=[Remember, Repeat, Double, Mean], mode="eval", agent_chooses=True
     )
     assert names(env) == ["Mean", "AutoReset", "Multitask"]
@@ -362,7 +362,7 @@ def test_wrappers_of_several_tasks_go_around_them_except_those_inside_the_limit(
 
 
 def test_several_tasks_are_guarded_once_each():
-    env = jaxenv.load(["Pendulum-v1", "Pendulum-v1"], 2, gravity=[1.0, 2.0])
+    env = jaxenv.make(["Pendulum-v1", "Pendulum-v1"], 2, gravity=[1.0, 2.0])
     assert names(env) == ["AutoReset", "Multitask"]
     for task in env.unwrapped.envs:
         assert names(task) == ["TimeLimit", "ClipAction", "GuardNonFinite", "Pendulum"]
@@ -387,7 +387,7 @@ def test_several_tasks_are_guarded_once_each():
 )
 def test_tasks_that_do_not_fit_together_are_refused(ids, kwargs, message):
     with pytest.raises(ValueError, match=message):
-        jaxenv.load(ids, 2, **kwargs)
+        jaxenv.make(ids, 2, **kwargs)
 
 
 # --- devices ---------------------------------------------------------------------------------------------------------
