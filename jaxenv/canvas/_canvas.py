@@ -1,15 +1,14 @@
 """The canvas: a batch of pictures, with methods that paint shapes on it."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import jax.core
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util import xla
 from jaxenv._util.checks import Range
 from jaxenv.canvas import _font, _shapes, _tiles, _xp
 from jaxenv.canvas._palette import PAPER
@@ -33,11 +32,12 @@ class Canvas:
 
     Attributes:
         lanes: the number of lanes B.
-        planes: red, green and blue from 0 to 1, rows from the top: float32 ``[B, H, W]`` each, or ``[1, H, W]`` while
+        ground: red, green and blue from 0 to 1, rows from the top: float32 ``[B, H, W]`` each, or ``[1, H, W]`` while
             all lanes are equal.
         x: float32 ``[1, 1, W]``, after `zoom` ``[B, 1, W]``, the world coordinates of the centres of the pixels.
         y: float32 ``[1, H, 1]``, after `zoom` ``[B, H, 1]``.
         scale: pixels per unit of the world; after `zoom` float32 ``[B, 1, 1]``.
+        cells: kinds and painted cells of `tiles` on a known ground, which are looked up when the pixels are asked for.
 
     >>> from jaxenv.canvas import RED
     >>> canvas = Canvas.blank(4, 64).view((-1, 1), (-1, 1)).disc(jnp.arange(4.0) / 4, 0.0, 0.5, RED)
@@ -46,22 +46,17 @@ class Canvas:
     """
 
     lanes: int = tree.static()
-    planes: tuple[Any, Any, Any]
+    ground: tuple[Any, Any, Any]
     x: Any
     y: Any
     scale: Any
+    cells: tuple[Any, ...] = ()
 
     # --- creation, view, image ---------------------------------------------------------------------------------------
 
     @classmethod
     def blank(cls, lanes: int, size: int | tuple[int, int], colour: Colour = PAPER) -> "Canvas":
-        """Returns pictures of one colour.
-
-        Args:
-            lanes: the number of lanes B.
-            size: height and width in pixels, or one number for both.
-            colour: the colour of the ground.
-        """
+        """Returns pictures of one colour; ``size`` is height and width in pixels, or one number for both."""
         height, width = size if isinstance(size, tuple | list) else (size, size)
         empty = (np.zeros((1, height, width), np.float32),) * 3
         x, y = np.zeros((1, 1, width), np.float32), np.zeros((1, height, 1), np.float32)
@@ -70,7 +65,17 @@ class Canvas:
     @property
     def size(self) -> tuple[int, int]:
         """Height and width in pixels."""
-        return self.planes[0].shape[1:]
+        return self.ground[0].shape[1:]
+
+    @property
+    def planes(self) -> tuple[Any, Any, Any]:
+        """Red, green and blue from 0 to 1: float32 ``[B, H, W]`` each, or ``[1, H, W]`` while all lanes are equal."""
+        planes = self.ground
+        for kinds, sheet in self.cells:
+            words = _tiles.computed_once(_tiles.lookup(kinds, sheet, *self.size, np.uint32(0)))
+            *light, opacity = _tiles.unpacked(words)
+            planes = tuple(p * (1 - opacity) + c for p, c in zip(planes, light, strict=True))
+        return planes
 
     @property
     def pixels(self) -> jax.Array:
@@ -82,7 +87,7 @@ class Canvas:
         channels = _channels(colour)
         self._check_lanes(channels[0])
         planes = (_xp.library(c).broadcast_to(c, (len(c), *self.size)) for c in channels)
-        return tree.rebuild(self, planes=tuple(planes))
+        return self._on(planes)
 
     def view(self, x: tuple[float, float], y: tuple[float, float], margin: float = 0.0) -> "Canvas":
         """Chooses the part of the world that fills the picture.
@@ -113,11 +118,12 @@ class Canvas:
 
     def image(self) -> jax.Array:
         """Returns the pictures as uint8 ``[B, H, W, 3]``."""
-        red, green, blue = (_xp.round(p.clip(0, 1) * np.float32(255)).astype(np.uint32) for p in self.planes)
         # One word per pixel, because XLA:CPU would recompute a pixel for each of its bytes.
-        words = red | green << np.uint32(8) | blue << np.uint32(16)
-        words = jnp.broadcast_to(words, (self.lanes, *self.size))
-        words = _computed_once(words)
+        if self.cells and (mosaic := _tiles.mosaic(self.cells, self.ground)) is not None:
+            words = _tiles.lookup(mosaic[0], _packed(mosaic[1]), *self.size, _packed(self.ground))
+        else:
+            words = _packed(self.planes)
+        words = _tiles.computed_once(jnp.broadcast_to(words, (self.lanes, *self.size)))
         return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
     def zoom(self, factor: Number) -> "Canvas":
@@ -287,27 +293,25 @@ class Canvas:
         Range(low=0, high=len(painters) - 1).check("tiles", "kinds", kinds, np.ndim(kinds))
         side = _tiles.side("tiles", *self.size, *kinds.shape[1:])
         grounds = (Canvas.blank(1, side, np.full(3, light, np.float32)).view((0, 1), (0, 1)) for light in (0, 1))
-        words = _computed_once(_tiles.pixels(kinds, _tiles.sheet(painters, *grounds), side, *self.size))
-        *light, opacity = ((words >> i & np.uint32(255)).astype(np.float32) / np.float32(255) for i in (0, 8, 16, 24))
-        planes = tuple(p * (1 - opacity) + c for p, c in zip(self.planes, light, strict=True))
-        return tree.rebuild(self, planes=planes)
+        painted = tree.rebuild(self, cells=(*self.cells, (kinds, _tiles.sheet(painters, *grounds))))
+        later = self.cells or isinstance(kinds, jax.Array)
+        return painted if later and _tiles.is_ground(self.ground) else self._on(painted.planes)
 
     def picture(self, pixels: jax.Array) -> "Canvas":
         """Paints an image of large square pixels in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
 
-        Raises:
-            ValueError: if it has more rows or columns than the picture, or another shape or dtype.
+        Raises a ``ValueError`` for more rows or columns than the picture has, or another shape or dtype.
         """
         if not (np.ndim(pixels) == 3 or (np.ndim(pixels) == 4 and pixels.shape[-1] == 3)) or pixels.dtype != np.uint8:
             got = f"{getattr(pixels, 'dtype', type(pixels).__name__)}{list(np.shape(pixels))}"
             raise ValueError(f"picture: pixels must be uint8 [B, R, C, 3] or [B, R, C], got {got}")
         self._check_lanes(pixels)
         side = _tiles.side("picture", *self.size, *pixels.shape[1:3])
-        shown, _, inside = _tiles.enlarged(pixels, side, *self.size)
+        shown, inside = _tiles.enlarged(pixels, side, *self.size)
         shown = shown.astype(np.float32) / np.float32(255)
         colours = [shown] * 3 if shown.ndim == 3 else [shown[..., i] for i in range(3)]
         planes = tuple(_xp.where(inside, c, p) for c, p in zip(colours, self.planes, strict=True))
-        return tree.rebuild(self, planes=planes)
+        return self._on(planes)
 
     # --- text --------------------------------------------------------------------------------------------------------
 
@@ -346,14 +350,14 @@ class Canvas:
         value = jnp.asarray(value, jnp.int32)
         across, up = self.x - np.float32(x), self.y - np.float32(y)
         covered = _font.number(value, digits, across, up, height, self.scale, align)
-        return self._cover(_computed_once(covered), colour, alpha)
+        return self._cover(_tiles.computed_once(covered), colour, alpha)
 
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     def where(self, mask: jax.Array, other: "Canvas") -> "Canvas":
         """Returns this canvas in the lanes of ``mask``, bool ``[B]``, and ``other`` in the rest."""
         planes = tuple(jnp.where(mask[:, None, None], p, q) for p, q in zip(self.planes, other.planes, strict=True))
-        return tree.rebuild(self, planes=planes)
+        return self._on(planes)
 
     # --- painting ----------------------------------------------------------------------------------------------------
 
@@ -370,6 +374,10 @@ class Canvas:
         """Paints where the signed distance to a shape, in units of the world, is negative."""
         return self._cover((0.5 - distance * self.scale).clip(0, 1), colour, alpha)
 
+    def _on(self, planes: Iterable[Any]) -> "Canvas":
+        """Returns a canvas with these planes as the ground."""
+        return tree.rebuild(self, ground=tuple(planes), cells=())
+
     def _check_lanes(self, *arrays: Any) -> None:
         """Raises a ``ValueError`` unless each array leads with the lanes, or with 1 for all lanes."""
         for array in arrays:
@@ -382,7 +390,7 @@ class Canvas:
         opacity, channels = covered * _number(alpha), _channels(colour)
         self._check_lanes(opacity, channels[0])
         planes = tuple(p * (1 - opacity) + opacity * c for p, c in zip(self.planes, channels, strict=True))
-        return tree.rebuild(self, planes=planes)
+        return self._on(planes)
 
 
 def _check_points(owner: str, points: Any, least: int) -> None:
@@ -398,9 +406,10 @@ def check_size(owner: str, size: Any) -> tuple[int, int]:
     return int(both[0]), int(both[1])
 
 
-def _computed_once(pixels: Any) -> Any:
-    """Computes an array apart from the kernels that read it, because table lookups are not vectorised."""
-    return xla.computed_once(pixels) if isinstance(pixels, jax.core.Tracer) else pixels
+def _packed(planes: Iterable[Any]) -> Any:
+    """Returns words with the bytes red, green, blue and 0, uint32."""
+    red, green, blue = (_xp.round(p.clip(0, 1) * np.float32(255)).astype(np.uint32) for p in planes)
+    return red | green << np.uint32(8) | blue << np.uint32(16)
 
 
 def _number(value: Number) -> Any:

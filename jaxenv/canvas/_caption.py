@@ -9,15 +9,10 @@ from jaxenv.canvas import _font
 
 
 def write(image: np.ndarray, text: str, x: int, y: int, height: int, colour: np.ndarray) -> None:
-    """Writes a line of text into an image, uint8 ``[H, W, 3]``, in place; text that does not fit is cut off.
+    """Writes a line of text, ``height`` pixels high, into an image, uint8 ``[H, W, 3]``, in place.
 
-    Args:
-        image: the image.
-        text: the characters of `Canvas.text`.
-        x: the column of its start.
-        y: the row of the upper end of its letters.
-        height: the height of a letter in pixels.
-        colour: float32 ``[3]`` from 0 to 1.
+    It has the characters of `Canvas.text`, its upper left corner in column x and row y, and a colour, float32 ``[3]``
+    from 0 to 1. What does not fit is cut off.
     """
     for i, character in enumerate(text):
         top, left = y - 1, x + round(i * _font.ADVANCE * height) - 1

@@ -47,12 +47,8 @@ def experience_html(experience: Any) -> str:
 def _rows(title: str, timestep: Any, shown: Any) -> str:
     step_type, discount = (getattr(timestep, name, ()) for name in ("step_type", "discount"))
     shape = np.shape(step_type) if hasattr(step_type, "shape") else None
-    axes = (
-        ""
-        if shape is None
-        else {0: "one row", 1: "[B] = ", 2: "[T, B] = "}.get(len(shape), "") + str(list(shape) or "")
-    )
-    facts, lanes = [axes], ""
+    names = {0: "one row", 1: "[B] = ", 2: "[T, B] = "}
+    facts, lanes = ["" if shape is None else names.get(len(shape), "") + str(list(shape) or "")], ""
     if _readable(step_type) and _readable(discount) and shape == np.shape(discount):
         last, terminated = np.asarray(step_type) == 2, np.asarray(discount) == 0
         facts += [f"{np.sum(last & terminated)} terminated", f"{np.sum(last & ~terminated)} truncated"]

@@ -103,3 +103,48 @@ def test_what_is_known_while_tracing_looks_like_what_is_not():
     assert np.abs(known.astype(int) - computed.astype(int)).max() <= 1
     constants = jax.make_jaxpr(lambda: _scene(Canvas.blank(2, 32), 1.0).image())()
     assert not {"sqrt", "cos", "select_n"} & {equation.primitive.name for equation in constants.eqns}
+
+
+def _cells(kinds, ground=PAPER):
+    """Three grids on each other, as a grid world has."""
+    canvas = (
+        Canvas.blank(2, (23, 34), BLACK)
+        .fill(ground)
+        .tiles(np.zeros((1, 3, 4), np.int32), [lambda c: c.disc(0, 0, 1, BLUE)])
+    )
+    for paint in (lambda c: c.box(0.4, 0.5, 0.5, 0.3, GOLD), lambda c: c.fill(RED).disc(0.5, 0.4, 0.3, WHITE)):
+        canvas = canvas.tiles(kinds, [None, paint, lambda c: c.disc(0.3, 0.3, 0.3, WHITE, alpha=0.5)])
+        kinds = (kinds[:, ::-1] + 1) % 3
+    return canvas
+
+
+_KINDS = np.random.default_rng(0).integers(0, 3, (2, 3, 4), dtype=np.int32)
+_PER_LANE = np.array([[0.2, 0.4, 0.9], [0.7, 0.1, 0.3]], np.float32)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("ground", [PAPER, _PER_LANE])
+@pytest.mark.parametrize("most", [2**18, 600])
+def test_grids_on_each_other_are_looked_up_as_they_are_painted(monkeypatch, ground, most):
+    monkeypatch.setattr("jaxenv.canvas._tiles._MOST_WORDS", most)
+    painted = _cells(_KINDS, ground).image()
+    looked_up = jax.jit(lambda kinds: _cells(kinds, ground).image())(_KINDS)
+    np.testing.assert_array_equal(looked_up, painted)
+    assert len(np.unique(painted.reshape(-1, 3), axis=0)) > 10
+
+
+@pytest.mark.compiled
+def test_a_canvas_of_grids_passes_a_function_that_is_compiled_apart():
+    across = jax.jit(lambda canvas: canvas.image())(jax.jit(_cells)(_KINDS))
+    np.testing.assert_array_equal(across, _cells(_KINDS).image())
+
+
+def test_a_shape_over_cells_mixes_with_them():
+    mixed = _cells(jnp.asarray(_KINDS)).box(17, 11, 99, 99, BLACK, alpha=0.5).pixels
+    np.testing.assert_allclose(mixed, (np.asarray(_cells(_KINDS).pixels) + BLACK) / 2, atol=1e-6)
+
+
+def test_grids_on_a_known_ground_take_one_lookup():
+    text = jax.make_jaxpr(lambda kinds: _cells(kinds).image())(_KINDS)
+    tables = [e for e in text.eqns if e.primitive.name == "gather" and e.invars[0].aval.dtype == np.uint32]
+    assert sum(equation.invars[0].aval.ndim == 1 for equation in tables) <= 1

@@ -110,7 +110,7 @@ class Hex(Task):
         board = jnp.pad(stones, ((0, 0), (1, 1), (1, 1))) + _EDGES[None]
         shown = board.reshape(-1, (SIZE + 2) ** 2)[:, cell]
         planes = (sum(jnp.where(shown == i, kind.planes[c], 0) for i, kind in enumerate(kinds)) for c in range(3))
-        return tree.rebuild(canvas, planes=tuple(planes))
+        return tree.rebuild(canvas, ground=tuple(planes))
 
 
 def _placed(state: State, action: jax.Array) -> tuple[Cells, Cells, Cells, jax.Array]:
