@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from jaxenv import random, tree
+from jaxenv import random, specs, tree
 from jaxenv._util.checks import Range, check_array, check_arrays, check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import Wrapper, layers
@@ -85,13 +85,13 @@ class Config(ppo.Config):
 
 def league(config: Config, game: Environment) -> dict[str, Any]:
     """Returns the arguments of `Opponent` for a league of untrained networks."""
-    policy, network = opponent(config, game)
-    weights = network(jax.random.key(0), tree.zeros(Opponent(game).start_shapes()[1]))
+    policy, initial = opponent(config, game)
+    weights = initial(jax.random.key(0))
     return {"policy": policy, "side": "drawn", "weights": repeated(weights, config.league), "league": config.league}
 
 
 def opponent(config: Config, game: Environment) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Returns the exploring policy ``(timestep, stream, weights)`` of a network, and a function that initialises it."""
+    """Returns the exploring policy ``(timestep, stream, weights)`` of a network, and its initial weights for a key."""
     pi, network, read, legal = ppo.model(config, Opponent(game))
     heads: Callable[..., Any] = network.apply
 
@@ -99,7 +99,7 @@ def opponent(config: Config, game: Environment) -> tuple[Callable[..., Any], Cal
         inputs, _, _ = heads(weights, read(timestep.observation))
         return pi.to_action(pi.sample(distributions.masked(inputs, legal(timestep)), stream))
 
-    return policy, lambda key, timestep: network.init(key, read(timestep.observation))
+    return policy, lambda key: network.init(key, read(specs.zeros(game.observation_spec(), (1,))))
 
 
 def repeated(weights: Any, count: int) -> Any:
@@ -185,9 +185,9 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
     check_config(config, Config)
     check_integer("cross_play", "num_games", num_games, 1)
     env = jaxenv.make(config.env_id, num_games, **dict(config.env_options), wrappers=config.wrappers, autoreset=None)
-    policy, network = opponent(config, env)
+    policy, initial = opponent(config, env)
     random.check_one("cross_play", key)
-    shapes = jax.eval_shape(network, key, Opponent(env).start_shapes()[1])
+    shapes = jax.eval_shape(initial, key)
     check_arrays("cross_play", "weights", weights)
     if (fault := mismatch(shapes, weights, "weights")) is not None:
         raise ValueError(f"cross_play: {fault}, as the networks of this config have them")
