@@ -156,13 +156,13 @@ def make_train(
         collected, rows, last_observation = player.collect(learner, against(env, learner.league))
         batch, _ = player.advantages(settings, learner.memory, collected, rows, last_observation)
         learner, losses = player.optimise(settings, collected, batch)
-        return dataclasses.replace(learner, league=with_member(learner, learner.update + 1)), losses
+        return dataclasses.replace(learner, league=with_member(learner)), losses
 
-    def with_member(learner: Learner, update: jax.Array) -> Any:
+    def with_member(learner: Learner) -> Any:
         """Puts the new weights at place 0 of the league, and at intervals in the place of the oldest snapshot."""
-        number = update // np.int32(config.snapshot_interval)
+        number = learner.update // np.int32(config.snapshot_interval)
         place = 1 + number % np.int32(max(config.league - 1, 1))
-        is_due = update % np.int32(config.snapshot_interval) == 0
+        is_due = learner.update % np.int32(config.snapshot_interval) == 0
         slots = jnp.arange(config.league, dtype=jnp.int32)
         renewed = (slots == 0) | (is_due & (slots == place))
         return tree.where(renewed, repeated(learner.params, config.league), learner.league)
