@@ -95,7 +95,7 @@ class Composed(Task):
     ([6.5], [-0.5])
     """
 
-    env: Task
+    env: Any  # a `Task`, which `EnvSpec.make` is typed to return as an `Environment`
     observations: Any = tree.static(default=None)
     actions: Any = tree.static(default=None)
     rewards: Any = tree.static(default=None)

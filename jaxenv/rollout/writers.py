@@ -12,7 +12,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, SupportsFloat, SupportsInt, TextIO
+from typing import Any, Self, SupportsFloat, SupportsInt, TextIO
 
 from jaxenv._util import files, source
 from jaxenv._util.checks import check_bool, check_folder, check_names, check_path, described
@@ -27,7 +27,7 @@ class Writer:
     def close(self) -> None:
         """Closes files and runs that the writer has opened; nothing by default."""
 
-    def __enter__(self) -> "Writer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:

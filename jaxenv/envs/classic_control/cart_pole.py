@@ -77,7 +77,7 @@ class CartPole(Task):
     def initial(self, stream: random.Stream) -> State:
         return State(*random.separate_uniforms(stream, 4, -self.params.start_range, self.params.start_range))
 
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         reach = self.params.start_range
         return (-reach,) * 4, (reach,) * 4
 
