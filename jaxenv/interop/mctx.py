@@ -68,7 +68,7 @@ class SearchModel:
         outputs = {"prior_logits": logits, "value": value, "embedding": (state, _player(self.env, row))}
         return _mctx().RootFnOutput(**outputs)
 
-    def recurrent_fn(self, params: Any, key: jax.Array, action: jax.Array, embedding: Any) -> tuple[Any, Any]:
+    def recurrent_fn(self, params: Any, key: Any, action: Any, embedding: Any) -> tuple[Any, Any]:
         """Steps all lanes once, the ``recurrent_fn`` of mctx."""
         step_key, predict_key = jax.random.split(key)
         state, player = embedding
