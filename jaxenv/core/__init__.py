@@ -1,7 +1,6 @@
-"""The toolkit for authors: base classes of environments and wrappers, and the building blocks of their code.
+"""What authors import: base classes of environments and wrappers, and the building blocks of their code.
 
-Every environment and wrapper of this library uses only these names, `jaxenv.specs`, `jaxenv.tree`, `jaxenv.random` and
-`jaxenv.canvas`.
+`jaxenv.specs`, `jaxenv.tree`, `jaxenv.random` and `jaxenv.canvas` are the other rooms that an author needs.
 """
 
 from jaxenv._util.checks import Range as Range

@@ -123,8 +123,6 @@ def check_static(owner: str, field: dataclasses.Field[Any], value: Any) -> Any:
     if optional and value is None:
         return value
     limits: Range = field.metadata.get("range", Range())
-    if optional and value is None:
-        return value
     if limits and field.type == tuple[int, ...]:
         if not (isinstance(value, tuple) and all(map(is_integer, value))):
             raise ValueError(f"{owner}: {field.name} must be a tuple of integers, got {value!r}")

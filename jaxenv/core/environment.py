@@ -54,7 +54,7 @@ class Environment(WithFacts, abc.ABC):
             env_id: int32 ``[B]``, the global numbers of the lanes, distinct and at least 0; ``0 .. B-1`` by default.
                 Shards pass their own.
             level: the levels in which the first episodes start, leaves ``[B, ...]``, as `jaxenv.sample_level` returns
-                them; later episodes start in new levels. `with_level` gives the levels of all episodes.
+                them; later episodes start in those of `with_level`, if it was called, else in new ones.
             from_state: states of this stack in which the first episodes start, in place of ``level``. The episode is
                 a new one: its clock, time limit, statistics and stacked frames start afresh.
 
@@ -287,8 +287,6 @@ class Environment(WithFacts, abc.ABC):
 
     def close(self) -> None:
         """Frees resources outside JAX. It does nothing by default; suites that run processes override it."""
-        if self.unwrapped is not self:
-            self.unwrapped.close()
 
     def __enter__(self) -> Self:
         return self

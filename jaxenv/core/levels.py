@@ -92,9 +92,13 @@ def with_level(self: E, level: Tree) -> E:  # noqa: D417, self is no argument
             the levels while lanes play.
 
     Raises:
-        ValueError: for levels of another task, structure, shape or dtype, or that the task refuses.
+        ValueError: for levels of another task, structure, shape or dtype, or that the task refuses; and for a layer
+            that chooses the states in which episodes start.
     """
-    return starting_at(self, _checks.place_of_levels("with_level", self, level))
+    given = starting_at(self, _checks.place_of_levels("with_level", self, level))
+    for layer in layers(given):
+        layer.check()
+    return given
 
 
 def given_places(env: Environment) -> InPlaces | None:

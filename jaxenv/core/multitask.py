@@ -117,6 +117,9 @@ class Multitask(Environment):
             alternates=all(facts.alternates for facts in inner),
             reset_strategy="compact" if "compact" in restarts else restarts[0],  # that of the most expensive restarts
             observes_state=all(facts.observes_state for facts in inner),
+            agents_lead=all(facts.agents_lead for facts in inner),
+            repeats=any(facts.repeats for facts in inner),
+            compiles_itself=all(facts.compiles_itself for facts in inner),
         )
 
     @property

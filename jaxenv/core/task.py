@@ -104,6 +104,7 @@ class Task(Environment):
 
     # --- what an author declares: class variables, or properties where they depend on options ------------------------
 
+    # In a task these three replace the properties of `Environment`, which say their meaning.
     agent_names: ClassVar[tuple[str, ...]] = ("agent",)
     turns: ClassVar[bool] = False
     alternates: ClassVar[bool] = True

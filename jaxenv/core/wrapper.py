@@ -23,16 +23,15 @@ from jaxenv.tree import Tree
 #   "hides_ends": that hides ends of `env`.
 # "sees_ends": it acts at the ends of episodes, and no wrapper that moves them may stand outside it.
 # "batch": it has state of the whole batch, and stands outside `AutoReset`.
-Place = Literal["anywhere", "task", "several_steps", "hides_ends", "sees_ends", "batch"]
+Position = Literal["anywhere", "task", "several_steps", "hides_ends", "sees_ends", "batch"]
 
 
 class Wrapper(Environment):
     """An environment around another one, ``env``; it forwards everything by default. Arrays lead with lanes ``[B]``.
 
     A wrapper declares the TimeStep fields that it ``owns`` and may rewrite. All other fields pass through
-    bit-identical, and outer layers rely on this. ``AutoReset``, for example, observes a restarted state directly if no
-    wrapper owns the observation. ``jaxenv.wrappers`` has bases for wrappers that map one field and for wrappers with
-    state.
+    bit-identical, and outer layers rely on this. ``jaxenv.wrappers`` has bases for wrappers that map one field and for
+    wrappers with state.
     """
 
     env: Environment
@@ -41,7 +40,7 @@ class Wrapper(Environment):
     # The owned fields among observation and reward whose new values still fit the specs of `env`.
     keeps_specs: ClassVar[frozenset[str]] = frozenset()
     # Where the wrapper stands in the order that `jaxenv.stack` states.
-    place: ClassVar[Place] = "anywhere"
+    place: ClassVar[Position] = "anywhere"
     # The wrapper in `make(mode="eval")`: "kept", "left_out", or arguments that replace the given ones. `None`: left out
     # if it owns the reward alone, frozen if it has state of the whole batch, otherwise kept.
     in_evaluation: ClassVar[Literal["kept", "left_out"] | Mapping[str, Any] | None] = None
@@ -55,7 +54,7 @@ class Wrapper(Environment):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        declared.check_wrapper_class(cls, Wrapper, get_args(Place))
+        declared.check_wrapper_class(cls, Wrapper, get_args(Position))
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuses arguments without an environment, as in ``wrappers=[FrameStack(num=4)]``."""
@@ -138,6 +137,9 @@ class Wrapper(Environment):
     def params(self) -> Any:
         """The params of the task, each one number for all lanes or one per lane ``[B]``."""
         return self.env.params
+
+    def close(self) -> None:
+        self.env.close()
 
     def _map_task(self, change: Callable[[Any], Any]) -> Self:
         return tree.rebuild(self, env=self.env._map_task(change))

@@ -318,6 +318,14 @@ def test_levels_that_do_not_fit_are_refused(level, message):
         env.reset(KEY, level=level)
 
 
+@pytest.mark.parametrize("id", ["FrozenLake-v1", "AMaze-13x13-v0"])
+def test_levels_and_a_layer_that_chooses_states_exclude_each_other(id):
+    env = jaxenv.make(id, 2, wrappers=[("LevelReplay", {"of": "state"})])
+    level = jaxenv.sample_level(env, jax.random.key(0))
+    with pytest.raises(ValueError, match=r"LevelReplay: env must not start in levels .*leave out with_level"):
+        env.with_level(level)
+
+
 def test_level_and_state_exclude_each_other():
     env = ToGoal(num_envs=LANES)
     state, _ = env.reset(KEY)

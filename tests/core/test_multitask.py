@@ -12,7 +12,7 @@ import jaxenv
 from jaxenv import Multitask, specs
 from jaxenv.canvas import GREY, ORANGE
 from jaxenv.testing import Chain, Counting, checked
-from jaxenv.wrappers import AutoReset, DelayObservation, Discount, TimeLimit, TransformReward
+from jaxenv.wrappers import ActionRepeat, AutoReset, DelayObservation, Discount, TimeLimit, TransformReward
 from tests.games import Nim
 from tests.rows import unrolled
 
@@ -185,6 +185,13 @@ def test_facts_of_a_game_and_of_restarts_are_those_of_all_tasks(order):
     assert not pair(short, DelayObservation(short)).observes_state
     assert not pair(Nim(), Again()).alternates
     assert pair(short, Costly(np.array([2]), num_envs=3)).reset_strategy == "compact"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_step_is_several_steps_if_it_is_in_any_task(order):
+    once, twice = (ActionRepeat(task, num) for task, num in zip(tasks(), (1, 2), strict=True))
+    assert not once.facts.repeats
+    assert Multitask([once, twice][::order]).facts.repeats
 
 
 def test_all_tasks_are_closed():

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import Wrapper, specs
+from jaxenv import Wrapper, specs, tree
 from jaxenv.testing import Chain, Counting
-from jaxenv.wrappers import AutoReset, FrameStack, LaneWrapper, RewardWrapper, TimeLimit
+from jaxenv.wrappers import AutoReset, FrameStack, LaneWrapper, ObservationWrapper, RewardWrapper, TimeLimit
 from tests.core.bases.toys import Return, RewardMean
 
 
@@ -65,6 +65,44 @@ def test_with_params_and_close_reach_through_wrappers():
         assert env.unwrapped.closed == []
     assert env.unwrapped.closed == [True]
     assert jaxenv.make("CartPole-v1").with_params(gravity=1.0).unwrapped.params.gravity == 1
+
+
+def test_every_layer_is_closed_that_holds_something():
+    closed = []
+
+    class Holds(Wrapper):
+        def close(self):
+            closed.append(type(self.env).__name__)
+            super().close()
+
+    with TimeLimit(Holds(Holds(Chain())), 5):
+        assert not closed
+    assert closed == ["Holds", "Chain"]
+
+
+@pytest.mark.parametrize("base", [Wrapper, ObservationWrapper])
+def test_a_field_that_would_hide_a_fact_of_the_stack_is_refused(base):
+    with pytest.raises(TypeError, match=r"Loud: a field 'turns' would hide env.turns"):
+
+        class Loud(base):
+            turns: int = tree.static(default=3)
+
+            def observation(self, observation):
+                return observation
+
+    class Told(base):
+        turns: int = tree.static(default=3)
+
+        def facts_of(self, inner):
+            return dataclasses.replace(super().facts_of(inner), turns=self.turns == 3)
+
+        def observation(self, observation):
+            return observation
+
+    class Still(Told):
+        louder: int = tree.static(default=1)
+
+    assert Still(Chain()).facts.turns
 
 
 def test_params_are_those_of_the_task_through_wrappers():

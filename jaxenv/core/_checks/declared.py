@@ -42,8 +42,14 @@ def check_wrapper_class(cls: Any, base: Any, places: tuple[str, ...]) -> None:
             hint = did_you_mean(str(name), _FIELDS, otherwise=f"the fields are {', '.join(_FIELDS)}")
             raise TypeError(f"{cls.__name__}: owns must name fields of a TimeStep, got {name!r}, {hint}")
     fields = [field for field in dataclasses.fields(cls) if field.name != "env"]
-    hidden = {field.name for field in fields} & {field.name for field in dataclasses.fields(Facts)}
-    if hidden and cls.facts_of is base.facts_of:
+    inherited = {
+        field.name
+        for parent in cls.__bases__
+        if dataclasses.is_dataclass(parent)
+        for field in dataclasses.fields(parent)
+    }
+    hidden = {field.name for field in fields} & {field.name for field in dataclasses.fields(Facts)} - inherited
+    if hidden and "facts_of" not in vars(cls):
         rule = f"a field {min(hidden)!r} would hide env.{min(hidden)} of the whole stack, give it another name"
         raise TypeError(f"{cls.__name__}: {rule}")
     if cls.place not in places:

@@ -240,7 +240,7 @@ def check_num_places(owner: str, env: Any, place: Place, lanes: int) -> None:
 
 
 def place_of_levels(call: str, env: Any, level: Tree) -> Place:
-    """Returns starts in ``level``, for all lanes; raises a ``ValueError`` if it is not a level of ``env``."""
+    """Returns the place of ``level``, for all lanes; raises a ``ValueError`` if it is not a level of ``env``."""
     expected = level_shapes(env)
     check_arrays(call, "level", level)
     if (fault := mismatch(expected, level, "level")) is not None:
@@ -269,7 +269,7 @@ def level_shapes(env: Any) -> Tree:
 
 
 def place_of_states(call: str, env: Any, state: Tree) -> Place:
-    """Returns starts in the states of ``env``, for all lanes; raises a ``ValueError`` for states of another stack."""
+    """Returns the place of states of ``env``, for all lanes; raises a ``ValueError`` for states of another stack."""
     if (fault := start_fault(env, state)) is not None:
         raise ValueError(f"{call}: from_state: {fault}")
     return Place(tree.detach(env.levels().of_state(state)), in_state=True)
