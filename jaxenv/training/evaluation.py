@@ -187,7 +187,7 @@ def train(
 
 
 def longest_episode(env: Environment) -> int | None:
-    """Returns the longest time limit of the lanes in steps; ``None`` if there is none, or it is traced."""
+    """Returns the longest time limit of the lanes in steps; ``None`` without a limit, or if it is traced."""
     longest = env._longest_episode
     if not is_known_array(longest) or (steps := int(np.max(longest))) == INT32_MAX:
         return None

@@ -180,7 +180,7 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
         num_games: games of each pair.
 
     Raises:
-        ValueError: for weights that are not N sets of those of the config's network.
+        ValueError: unless the weights are N sets of weights of the config's network.
     """
     check_config(config, Config)
     check_integer("cross_play", "num_games", num_games, 1)

@@ -65,7 +65,7 @@ def check_drawn(task: Any, drawn: Any) -> None:
 
 
 def check_leading(task: Any, method: str, outputs: Tree, batch: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless every array leads with the lanes."""
+    """Raises a ``ValueError`` unless the leading axis of every array is the lanes."""
     for path, x in jax.tree_util.tree_leaves_with_path(outputs):
         if jnp.shape(x)[:1] != batch:
             raise ValueError(
