@@ -15,6 +15,7 @@ from jaxenv.core.wrapper import layers
 from jaxenv.data import transformers
 from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig, check_config
+from jaxenv.training.lanes import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, PerLane, Train
 from jaxenv.tree._structure import mismatch
 from jaxenv.wrappers import BatchWrapper, stack
@@ -47,30 +48,6 @@ class Learner:
     hyperparameters: dict[str, jax.Array]
     key: jax.Array
     update: jax.Array
-
-
-@tree.struct
-class Curve:
-    """The evaluations of a run, ``[num_evaluations]`` each.
-
-    Attributes:
-        steps: int32, the number of rows of all lanes so far.
-        train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
-            of the training stack.
-        losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
-        returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes; NaN where one was cut off.
-        lengths: int32, same shape; -1 where the episode was cut off.
-        terminated: bool, same shape, whether the task ended the episode.
-        finished: bool, same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
-    """
-
-    steps: jax.Array
-    train: dict[str, Any]
-    losses: Any
-    returns: PerLane[jax.Array]
-    lengths: PerLane[jax.Array]
-    terminated: PerLane[jax.Array]
-    finished: PerLane[jax.Array]
 
 
 def environments(

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxenv import random
+from jaxenv import random, tree
 from jaxenv._util.checks import check_kind
 from jaxenv.core._checks.given import check_devices
 from jaxenv.core.bases.batch_wrapper import summed_over
@@ -30,6 +30,30 @@ AXIS = "lanes"
 PerLane = Annotated[T, P(AXIS)]
 _PAGES: Any = P(None, AXIS)  # [C / 16, B, 16, ...]
 LaneBuffer = Annotated[Any, ReplayState(rows=_PAGES, position=P(), origin=P(), sampling=P(AXIS))]
+
+
+@tree.struct
+class Curve:
+    """The evaluations of a run, ``[num_evaluations]`` each.
+
+    Attributes:
+        steps: int32, the number of rows of all lanes so far.
+        train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
+            of the training stack.
+        losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
+        returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes; NaN where one was cut off.
+        lengths: int32, same shape; -1 where the episode was cut off.
+        terminated: bool, same shape, whether the task ended the episode.
+        finished: bool, same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
+    """
+
+    steps: jax.Array
+    train: dict[str, Any]
+    losses: Any
+    returns: PerLane[jax.Array]
+    lengths: PerLane[jax.Array]
+    terminated: PerLane[jax.Array]
+    finished: PerLane[jax.Array]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,9 +81,9 @@ class Train(Generic[L]):
 
     config: RunConfig
     init: Callable[..., L]
-    iteration: Callable[[L], tuple[L, Any]]
+    iteration: Callable[[L], tuple[L, Curve]]
 
-    def __call__(self, key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> tuple[L, Any]:
+    def __call__(self, key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> tuple[L, Curve]:
         """Trains; returns the final learner and the `Curve`.
 
         Args:
