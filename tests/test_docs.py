@@ -49,7 +49,7 @@ SHOWN_ONLY = {
     "suites/playground.md": (1, "Playground is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "suites/xminigrid.md": (2, "XLand-MiniGrid is not in the extra `test`: tests/suites/test_pages.py runs it"),
     "guides/interop.md": (
-        7,
+        6,
         "torch, stable-baselines3, Brax and JaxMARL are not in the extra `test`: see tests/clients",
     ),
 }
