@@ -1,7 +1,6 @@
 """The environment under test in another Python process, with another seed of ``hash`` and on a CPU."""
 
 import dataclasses
-import functools
 import hashlib
 import io
 import os
@@ -25,8 +24,11 @@ from jaxenv.tree._typed_keys import is_key
 _TIMEOUT = 120  # seconds
 # Settings that affect tracing.
 _SETTINGS = (
-    *("jax_enable_x64", "jax_default_prng_impl", "jax_threefry_partitionable"),
-    *("jax_numpy_dtype_promotion", "jax_numpy_rank_promotion"),
+    "jax_enable_x64",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
 )
 
 
@@ -71,9 +73,11 @@ def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) ->
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", "from jaxenv.testing import _other_process; _other_process.answer()"]
-    run = functools.partial(subprocess.run, env=environment, input=pickle.dumps(request), timeout=_TIMEOUT)
     try:
-        process = run(command, capture_output=True)
+        process = subprocess.run(
+            command, env=environment, input=pickle.dumps(request), capture_output=True, timeout=_TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
         return Reply(not_run=f"another process took longer than {_TIMEOUT} s to import and trace it")
     except OSError as error:
         return Reply(not_run=f"another process cannot be started: {error}")

@@ -165,7 +165,7 @@ def orthogonal(scale: float) -> Any:
     def draw(key: jax.Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> jax.Array:
         # As flax's, in half of its time to compile: normal numbers of jax.random are a loop over rounds.
         q, r = jnp.linalg.qr(random.normal(random.stream(key), (max(shape), min(shape))))
-        q = scale * q * jnp.sign(jnp.diagonal(r))  # uniform over all orthogonal matrices
+        q = scale * q * jnp.sign(jnp.diagonal(r))[None]  # uniform over all orthogonal matrices
         return (q if shape[0] > shape[1] else q.T).astype(dtype)
 
     return lambda key, shape, dtype=jnp.float32: in_sequence(lambda key: draw(key, shape, dtype))(key)

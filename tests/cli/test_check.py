@@ -29,7 +29,7 @@ def test_a_failed_check_is_exit_code_1(capsys, monkeypatch):
         def transition(self, state, action, stream):
             raise RuntimeError("lost")
 
-    monkeypatch.setattr(jaxenv, "load", lambda id: LosesItsLanes(name=id))
+    monkeypatch.setattr(jaxenv, "make", lambda id: LosesItsLanes(name=id))
     assert cli.main(["check", "Lost-v0", "--properties", "same_tree", "leading_lanes"]) == 1
     out, _ = capsys.readouterr()
     assert "<Lost-v0>: 0 passed, 1 failed, 1 not applicable" in out

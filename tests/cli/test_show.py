@@ -57,11 +57,11 @@ def test_the_learners_for_levels_and_for_games_of_turns_are_named(capsys, id, le
 
 
 def test_long_descriptions_are_indented_below_their_first_line(capsys):
-    lines = printed(capsys, "CartPole-v1").splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("  sutton_barto_reward"))
+    lines = printed(capsys, "Pong-misc").splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("  use_ai_policy"))
     column = lines[first].index("whether")
     assert lines[first + 1][:column].isspace()
-    assert lines[first + 1][column:].startswith("of 1")
+    assert lines[first + 1][column:] == "moves"
 
 
 def test_show_prints_the_picture_on_demand(capsys):
