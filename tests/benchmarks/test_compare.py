@@ -86,7 +86,12 @@ def test_compare_writes_every_metric(tmp_path):
     path = tmp_path / "changes.json"
     compared(tmp_path, "--json", str(path), jaxenv=("steps_per_second", 0.8))
     rows = json.loads(path.read_text())["rows"]
-    assert [(row["contestant"], row["regression"]) for row in rows] == [("jaxenv", True), ("gymnax", False)]
+    found = [(row["contestant"], row["metric"], row["regression"]) for row in rows]
+    assert found == [
+        ("jaxenv", "steps_per_second", True),
+        ("jaxenv", "total", False),
+        ("gymnax", "steps_per_second", False),
+    ]
     assert rows[0]["worse"] == pytest.approx(1.25)
 
 
