@@ -22,7 +22,9 @@ BLOCKS = dict(re.findall(r"```console\n\$ jaxenv (.*)\n([\s\S]*?)```", PAGE.read
 )
 def test_a_command_prints_what_the_page_shows(capsys, command):
     assert cli.main(command.split()) == 0
-    assert capsys.readouterr().out == BLOCKS[command]
+    # A line of dots stands for lines that the page leaves out.
+    shown = "(.*\n)+".join(map(re.escape, BLOCKS[command].split("...\n")))
+    assert re.fullmatch(shown, capsys.readouterr().out)
 
 
 def test_the_page_names_every_command():
