@@ -153,7 +153,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
 
 def options(parser: command.Parser) -> None:
     """Adds the options."""
-    parser.add_ids(JAXMARL, command.one_of(PEERS), "tasks to run, by default those of JaxMARL")
+    parser.add_ids(JAXMARL, command.one_of(PEERS), "tasks to run, by default all that JaxMARL also has")
     help = "; ".join(f"{name} {ours.LOOPS[name]}" for name in LOOPS)
     parser.add_argument("--loops", nargs="+", choices=LOOPS, default=list(LOOPS), help=f"of a rollout: {help}")
     parser.add_sizes(num_envs=[2048], num_steps=256)

@@ -1,6 +1,6 @@
 """Loops as a user writes them, with nothing set: `unroll` and `fold`, and ``jax.lax.scan`` around ``env.step``.
 
-The scan is that of purejaxrl, on both sides: it splits one key before every step, draws the actions with JAX's random
+Both sides run purejaxrl's scan: it splits one key before every step, draws the actions with JAX's random
 numbers and stores rewards and ends. The policy is uniform or a linear layer.
 """
 

@@ -137,7 +137,7 @@ def check(parser: command.Parser, args: argparse.Namespace) -> None:
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Surveys the suites; with ``--update`` checks of the same version are added to those of the file."""
+    """Surveys the suites; with ``--update`` the file keeps its checks of the same version."""
     updated = args.update and args.json.is_file()
     old = {row["suite"]: row for row in json.loads(args.json.read_text())["rows"]} if updated else {}
     for suite in args.suites:

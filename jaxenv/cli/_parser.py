@@ -21,8 +21,8 @@ class Help(argparse.ArgumentDefaultsHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser that reports errors in one line, without the usage.
 
-    ``module`` is that of a command, imported when the parser first parses. Its docstring is the description, and after
-    a blank line the epilog; ``add(parser)`` adds the arguments, and ``run(args)`` runs the command.
+    ``module`` defines a command and is imported when the parser first parses. Its docstring is the description, and
+    after a blank line the epilog; ``add(parser)`` adds the arguments, and ``run(args)`` runs the command.
     """
 
     def __init__(self, module: str | None = None, **kwargs: Any) -> None:

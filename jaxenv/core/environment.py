@@ -54,7 +54,7 @@ class Environment(WithFacts, abc.ABC):
             env_id: int32 ``[B]``, the global numbers of the lanes, distinct and at least 0; ``0 .. B-1`` by default.
                 Shards pass their own.
             level: the levels in which the first episodes start, leaves ``[B, ...]``, as `jaxenv.sample_level` returns
-                them; later episodes start in those of `with_level`, if it was called, else in new ones.
+                them; later episodes start in the levels of `with_level`, or in new ones without it.
             from_state: states of this stack in which the first episodes start, in place of ``level``. The episode is
                 a new one: its clock, time limit, statistics and stacked frames start afresh.
 

@@ -159,7 +159,7 @@ def read(folder: pathlib.Path, like: T, partial: bool) -> tuple[T, dict[str, Any
 
 
 def index_of(owner: str, folder: pathlib.Path) -> dict[str, Any]:
-    """Returns the index of the newest checkpoint of a folder; its entry ``parts`` lists those of each array."""
+    """Returns the index of the newest checkpoint of a folder; its entry ``parts`` lists the parts of each array."""
     return _from_newest(owner, folder, lambda step: _read_index(owner, step))
 
 

@@ -1,7 +1,7 @@
 """Adapters that export environments of this library to trainers and tools of other libraries.
 
 Each function has a separate module, which imports the other library on first use; without it an ``ImportError`` names
-the command that installs it. Functions take an environment or an id. ``options`` are those of `jaxenv.make` for an id.
+the command that installs it. Functions take an environment, or an id with options of `jaxenv.make`.
 Adapters of one lane for a trainer's ``vmap`` take environments without ``AutoReset``, without state of the whole batch
 and without params per lane. What a library cannot express, such as a vector reward or a spec without a space, is a
 ``ValueError``.

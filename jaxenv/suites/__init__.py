@@ -11,8 +11,8 @@ and without its wrappers. This library adds time limits, restarts and discounts.
 - ``_host``, ``_engine`` and ``_host_stack``: the environment, its engine and its stack outside JAX.
 
 ``load(name, num_envs, **kwargs)`` builds an environment with its stack of wrappers as `jaxenv.make` does. ``name`` is
-an id of the library, ``num_envs`` the number of lanes that ``reset(key)`` makes, by default those of one game. Keywords
-are those of `jaxenv.make` and arguments of the library's constructor. An ``ImportError`` says how to install the
+an id of the library, ``num_envs`` the number of lanes that ``reset(key)`` makes, by default one game. Keywords
+are options of `jaxenv.make` and arguments of the library's constructor. An ``ImportError`` says how to install the
 library; a ``ValueError`` names an unknown id or keyword with the valid ones, or an invalid value.
 
 ``tests/suites/`` compares episodes with each library's own loop; ``docs/suites/`` has the mapping of each.

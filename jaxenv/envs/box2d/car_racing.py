@@ -55,7 +55,7 @@ class CarLevel:
 
     track: Track  # lines are in the order in which they are driven; ``track_through`` makes one from its middle
     angle: jax.Array  # float32 [B], of the first line across the road, in rad
-    colours: Colours  # those of the original unless ``domain_randomize``
+    colours: Colours  # Gymnasium's unless ``domain_randomize``
 
 
 @tree.struct

@@ -40,7 +40,7 @@ class MNISTBandit(Task):
     """Classification of digits as a bandit; the module docstring is the specification."""
 
     path: str = tree.static(
-        default="", doc='the images, see ``_digits.find``; ``""`` for those of scikit-learn; nothing is downloaded'
+        default="", doc='the images, see ``_digits.find``; ``""`` for the digits of scikit-learn; nothing is downloaded'
     )
     fraction: float = tree.static(default=1.0, above=0, high=1, doc="fraction of the images to use, the first ones")
     signed_pixels: bool = tree.static(

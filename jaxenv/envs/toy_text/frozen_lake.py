@@ -156,7 +156,7 @@ def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) 
     """Draws a map with a reachable goal for ``FrozenLake(desc=...)``; equals Gymnasium's map for the same seed.
 
     ``size`` is the number of rows and of columns, at least 2; start and goal are the first and the last tile. A tile is
-    frozen with probability ``p``, else a hole. ``seed`` is that of NumPy's generator; ``None`` draws another map at
+    frozen with probability ``p``, else a hole. ``seed`` seeds NumPy's generator; ``None`` draws another map at
     each call.
     """
     check_integer("generate_random_map", "size", size, 2)
