@@ -30,9 +30,8 @@ from jaxenv.tree import Tree
 class Environment(WithFacts, abc.ABC):
     """A batch of independent lanes, as pure functions over arrays that lead with ``[B]``.
 
-    Environments are frozen dataclasses and pytrees. A numeric leaf (a param, a time limit) is shared by all lanes, or
-    has one more axis ``[B]`` with one value per lane. Called outside of traces, ``reset``, ``step`` and ``render`` run
-    as compiled programs; ``jax.disable_jit()`` runs them operation by operation.
+    Environments are frozen dataclasses and pytrees. Numeric leaves (params, time limits) are shared by all lanes or
+    have one value per lane ``[B]``. ``reset``, ``step`` and ``render`` compile, except under ``jax.disable_jit()``.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -85,16 +84,13 @@ class Environment(WithFacts, abc.ABC):
     def step(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         """Advances every lane by one step.
 
-        Discrete actions out of range are refused where the call is eager and the host can read them: NumPy arrays, and
-        JAX's on a CPU. Compiled code clips them.
-
         Returns:
-            State and TimeStep of the same structure, shapes and dtypes as ``reset`` returned, as ``jax.lax.scan``
-            requires.
+            State and TimeStep of the same structure, shapes and dtypes as ``reset`` returned, for ``jax.lax.scan``.
 
         Raises:
             ValueError: at trace time, if the action's structure, shape, batch size or kind of dtype is not the spec's,
-                or if ``state`` is not a state of this stack; and for discrete actions out of range, as said above.
+                or if ``state`` is not a state of this stack; and for discrete actions out of range, where the call is
+                eager and the host can read them: NumPy arrays, and JAX's on a CPU. Compiled code clips them.
         """
         with _checks.explained("step", self, state, action=action):
             return _calls.next_step(self, state, action)

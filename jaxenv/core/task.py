@@ -208,8 +208,7 @@ class Task(Environment):
         out = self.transition(state.task, _actions.clip_discrete(spec, action), clock.stream())
         task = returned.checked_state(self, state.task, out.state)
         returned.check_transition(self, out, clock.step.shape)
-        abnormal = out.env_info.get("abnormal")
-        if abnormal is not None:
+        if (abnormal := out.env_info.get("abnormal")) is not None:
             task = tree.where(abnormal, state.task, task)
         timestep = TimeStep(
             step_type=jnp.where(out.terminated, np.int32(StepType.LAST), np.int32(StepType.MID)),
@@ -225,8 +224,7 @@ class Task(Environment):
         return xla.unshare(tree.vary_like(clock.env_id, (TaskState(clock, task), timestep)))
 
     def _observation(self, task: Tree, clock: Clock) -> Tree:
-        num_lanes = clock.env_id.shape[0]
-        return returned.cast_observation(self, self.observation_spec(), self.observe(task), num_lanes)
+        return returned.cast_observation(self, self.observation_spec(), self.observe(task), clock.env_id.shape[0])
 
     def _env_info(self, of_transition: dict[str, Tree], task: Tree) -> dict[str, Tree]:
         of_state = tree.strong(self.state_info(task))
