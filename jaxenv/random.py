@@ -200,7 +200,7 @@ def _two_words(key: jax.Array) -> KeyWords:
 
 
 def reseed(state: Any, key: jax.Array) -> Any:
-    """Returns the state with other random numbers to come, those of ``key``; everything else stays.
+    """Returns the state with other random numbers to come, drawn from ``key``; everything else stays.
 
     A planner that steps a copy of a state otherwise sees the random numbers that the environment is going to draw.
 

@@ -69,7 +69,7 @@ def sharded_like(reference: jax.Array, values: T) -> T:
     """Shards the lanes of constants like ``reference``; the identity without a mesh of explicit axes.
 
     Such axes (``jax.make_mesh`` since JAX 0.9) are part of an array's type. ``jax.vmap`` (JAX 0.10) refuses arguments
-    with different ones, and a constant has none.
+    with different ones, and a constant has no such axes.
     """
     kind: Any = jax.typeof(reference)
     axes = kind.sharding.spec[:1]

@@ -70,7 +70,7 @@ class _Film:
 
     @property
     def shown(self) -> list[Frame]:
-        """Returns the frames in order, without those of steps after the end of the episode."""
+        """Returns the frames in order, without the frames of steps after the end of the episode."""
         return [self.frames[step] for step in sorted(self.frames) if self.end is None or step <= self.end]
 
     @property
@@ -110,7 +110,7 @@ class Recorder:
                 self._finish(key)
 
     def flush(self, unfinished: bool = False) -> None:
-        """Waits until every ended film is written; with ``unfinished`` also writes the others as far as they go."""
+        """Waits until every ended film is written; with ``unfinished`` also writes the unfinished ones."""
         jax.effects_barrier()
         with self._lock:
             for key in [k for k, film in self._open.items() if unfinished or film.has_no_gap]:

@@ -76,7 +76,7 @@ def described_layers(env: Environment) -> list[Layer]:
 
 
 def params(env: Environment) -> list[Param]:
-    """Returns the params of the physics; for a `Multitask` those of every task."""
+    """Returns the params of the physics; for a `Multitask` the params of every task."""
     declared = [d for d in declared_leaves(env.unwrapped) if "params." in d.path]
     names = [".".join(part for part in d.path.split(".") if part not in ("env", "params")) for d in declared]
     return [

@@ -41,7 +41,7 @@ class Sum:
         return self.add(sum_axis0(x))
 
     def mean(self, count: jax.Array) -> jax.Array:
-        """Returns the mean of ``count`` terms, uint32 ``[B]`` or with more axes; 0 where there are none."""
+        """Returns the mean of ``count`` terms, uint32 ``[B]`` or with more axes; 0 where ``count`` is 0."""
         total = self.value - self.error
         return total / tree.expand(jnp.maximum(count, np.uint32(1)).astype(jnp.float32), total.ndim)
 

@@ -58,7 +58,7 @@ class Composed(Task):
     States, random streams and params come from the dynamics. A group of elements replaces one side of the dynamics; an
     omitted group leaves it unchanged. Functions of a step take ``(state, action, out)``: the dynamics' state before the
     step, the action that the dynamics executed, and the resulting `Transition`, with the ``state`` after the step,
-    ``reward``, ``terminated`` and ``env_info``. All arrays lead with the lanes ``[B]``. The name of an entry of that
+    ``reward``, ``terminated`` and ``env_info``. All arrays have a leading axis ``[B]``. The name of an entry of that
     ``env_info`` may replace such a function.
 
     ``env_info["rewards"]`` holds the weighted terms by name, float32 ``[B]``; the reward is their sum.
@@ -136,7 +136,7 @@ class Composed(Task):
     def elements(self) -> tuple[Element, ...]:
         """The elements by group, in alphabetical order within a group.
 
-        A group that is omitted has none. Its side of the dynamics is not an element, except for the dynamics' own
+        An omitted group has no elements. Its side of the dynamics is not an element, except for the dynamics' own
         termination, which ``"terminations.env"`` includes.
         """
         found = []

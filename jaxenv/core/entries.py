@@ -19,7 +19,7 @@ FLAGS = frozenset({"abnormal", "agent_terminated", "time_limit_reached"})
 
 
 def marks_of_agents(env: Environment, env_info: dict[str, Tree]) -> dict[str, Tree]:
-    """Marks the arrays of ``env_info`` that lead with lanes and agents ``[B, A]``; the others lead with the lanes.
+    """Marks the arrays of ``env_info`` that have axes ``[B, A]`` of lanes and agents; the others have ``[B]``.
 
     These are the entries of a task whose agents act at once, and those that wrappers declare in ``agent_entries``.
     """
@@ -40,7 +40,7 @@ def _agent_paths(env: Environment) -> frozenset[str]:
 
 
 def check_agents_lead(owner: str, env: Environment) -> None:
-    """Raises a ``ValueError`` unless observations and rewards of agents that act at once lead with the agents."""
+    """Raises a ``ValueError`` unless observations and rewards of agents that act at once have an axis of agents."""
     for name, spec in (("observation", env.observation_spec()), ("reward", env.reward_spec())):
         wrong = [one for one in jax.tree.leaves(spec) if one.shape[:1] != (env.num_agents,)]
         if wrong or (name == "observation" and not env.facts.agents_lead):
@@ -54,7 +54,7 @@ def combined_info(env: Environment, before: dict[str, Tree], after: dict[str, Tr
 
     Flags of the contract (``abnormal``, ``agent_terminated``, ``time_limit_reached``) are set if a step sets them.
     Entries that the task or a wrapper declares in ``summed_entries`` add up; flags among them are set if a step sets
-    them. All other entries are those of the last step.
+    them. All other entries come from the last step.
     """
     combined = (FLAGS | _summed(env)) & after.keys()
     return {**after, **jax.tree.map(_sum, *({name: info[name] for name in combined} for info in (before, after)))}

@@ -216,7 +216,7 @@ class Environment(WithFacts, abc.ABC):
 
         Raises:
             ValueError: at trace time, if ``index`` is not ``[K]`` integers; where the lanes of a game are agents, for
-                known numbers that are not those of whole games in order.
+                known numbers that do not cover whole games in order.
         """
         _checks.check_index(self, index)
         games = _checks.games_of(self)

@@ -13,7 +13,7 @@ ResetStrategy: TypeAlias = Literal["select", "cond", "compact"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Facts:
-    """The facts of a stack. A task states them; each layer around it maps those of the layer inside.
+    """The facts of a stack. A task states them; each layer around it maps the facts of the layer inside.
 
     `Environment` has a property for each fact that users read, with its meaning.
     """
@@ -89,7 +89,7 @@ class WithFacts(Module):
     def turns(self) -> bool:
         """Whether the agents move in turns: ``env_info["player"]`` (int32 ``[B]``) says whose move the row shows.
 
-        Observation and action are then those of the agent to move, and have no axis of agents.
+        Observation and action then belong to the agent to move, and have no axis of agents.
         """
         return self.facts.turns
 
@@ -102,13 +102,13 @@ class WithFacts(Module):
     def lanes_per_game(self) -> int:
         """The number of lanes, one after another, that play one game; 1 unless agents are lanes, as `AgentsAsLanes`.
 
-        Levels, states to start in, params and limits are those of games then, not of lanes.
+        Levels, states to start in, params and limits then have one value per game, not per lane.
         """
         return self.facts.lanes_per_game
 
     @property
     def autoreset(self) -> AutoResetMode:
-        """The mode of the ``AutoReset`` in this stack, ``None`` if there is none."""
+        """The mode of the ``AutoReset`` in this stack, or ``None``."""
         return self.facts.autoreset
 
     @property

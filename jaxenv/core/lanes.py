@@ -117,7 +117,7 @@ def step_where(
 
 
 def partition_specs(values: Tree, axis_name: str = "lanes") -> Tree:
-    """Returns the partition spec of every leaf: leaves that lead with the lanes are sharded, shared leaves replicated.
+    """Returns the partition spec of every leaf: leaves with an axis of lanes are sharded, shared leaves replicated.
 
     In an `Environment` the values per lane are sharded, in any other tree all leaves outside of `jaxenv.tree.Shared`,
     which marks for example the statistics of ``NormalizeObservation``. A trajectory ``[T, B]`` without statistics needs

@@ -1,4 +1,4 @@
-"""Levels: what an episode starts in, as data that leads with the lanes ``[B]``."""
+"""Levels: what an episode starts in, as data with a leading axis ``[B]``."""
 
 from typing import Any, ClassVar, TypeVar
 

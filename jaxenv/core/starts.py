@@ -81,7 +81,7 @@ class Starts:
 
 
 def next_episodes(clock: Clock) -> Starts:
-    """Returns the starts of the episodes after those of the clock, in new levels."""
+    """Returns the starts of the episodes after the clock's, in new levels."""
     return Starts(clock.key, clock.env_id, clock.episode + 1)
 
 

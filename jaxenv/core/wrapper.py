@@ -81,7 +81,7 @@ class Wrapper(Environment):
         return clock.stream("wrapper", f"{name}/{ordinal}/{purpose}")
 
     def facts_of(self, inner: Facts) -> Facts:
-        """Returns the facts of the stack, given those of ``env``. Override it to change one."""
+        """Returns the facts of the stack, given the facts of ``env``. Override it to change one."""
         return dataclasses.replace(inner, observes_state=inner.observes_state and "observation" not in self.owns)
 
     @final

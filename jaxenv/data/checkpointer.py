@@ -164,7 +164,7 @@ def index_of(owner: str, folder: pathlib.Path) -> dict[str, Any]:
 
 
 def newest_step(folder: pathlib.Path) -> int | None:
-    """Returns the number of the newest complete checkpoint of a folder, ``None`` if there is none."""
+    """Returns the number of the newest complete checkpoint of a folder, or ``None``."""
     if not folder.is_dir():
         return None
     ocp = _orbax("restore")

@@ -1,7 +1,7 @@
 """A buffer of levels, ranked by how much there is to learn in them, as pure functions.
 
 Prioritised level replay: Jiang et al. (2021), arXiv:2010.03934, and robust PLR (2021), arXiv:2110.02439. A level is
-data: any tree of arrays that lead with the levels. docs/guides/levels.md describes the use.
+data: any tree of arrays with a leading axis of levels. docs/guides/levels.md describes the use.
 """
 
 import dataclasses
@@ -84,7 +84,7 @@ class LevelBuffer:
                 leaves ``[K, ...]``. Levels are compared without their notes.
 
         Raises:
-            ValueError: for a tree without leaves, or leaves that do not all lead with the same number of levels.
+            ValueError: for a tree without leaves, or leaves with different numbers of levels.
         """
         leaves = _leading(levels, notes)
         num_levels = {jnp.shape(leaf)[:1] for _, leaf in leaves}

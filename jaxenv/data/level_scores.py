@@ -17,8 +17,8 @@ function                          score of a level                              
 `learnability`                    ``p * (1 - p)``, where p is the fraction of solved episodes arXiv:2408.15099
 ================================= =========================================================== =========================
 
-Means are over the steps of an episode, then over the episodes. `max_return` and `mean_return` are those of a lane's
-complete episodes.
+Means are over the steps of an episode, then over the episodes. `max_return` and `mean_return` refer to a
+lane's complete episodes.
 """
 
 from typing import Any, NamedTuple

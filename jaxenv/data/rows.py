@@ -137,7 +137,7 @@ def from_episode(
         policy_info: leaves ``[T, B, ...]``; zeros on the LAST row.
 
     Raises:
-        ValueError: for an episode without a step, a leaf that does not lead with the same steps and lanes, or NaN
+        ValueError: for an episode without a step, a leaf with other leading axes of steps and lanes, or NaN
             outside of traces.
 
     >>> rows = from_episode(np.array([[7], [8], [9]]), np.array([[1], [2]]), np.array([[0.5], [1.5]]))
@@ -208,7 +208,7 @@ def minibatches(
 
     Args:
         key: one typed key, or a stream of shape ``()``.
-        batch: any tree of arrays that lead with the same N.
+        batch: any tree of arrays with the same leading axis N.
         num_minibatches: number of minibatches; it must divide N.
         size: smallest size of a minibatch, instead of their number. The result has ``N // size`` minibatches, for
             example 8 of 33 entries for ``size=32`` and N = 264; this number must divide N.

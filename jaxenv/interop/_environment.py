@@ -91,7 +91,7 @@ def _of_agent(spec: specs.Array, number: int) -> specs.Array:
 
 
 def info_of_agent(env: Environment, info: dict[str, Tree], number: int) -> dict[str, Any]:
-    """Returns the ``env_info`` of one agent from a lane's, whose entries lead with the agents or are shared."""
+    """Returns the ``env_info`` of one agent from a lane's, whose entries have an axis of agents or are shared."""
     marks = marks_of_agents(env, info)
     return jax.tree.map(lambda of_agents, x: x[number] if of_agents else x, marks, info)
 

@@ -94,7 +94,7 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         self._is_fixed = True
 
     def reset(self, *, seed: Seeds | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
-        """Starts an episode in every lane, or in those of ``options["reset_mask"]``, bool ``[num_envs]``.
+        """Starts an episode in every lane, or in the lanes of ``options["reset_mask"]``, bool ``[num_envs]``.
 
         The seed is an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
         episodes of the lanes start, so that the first seed determines all of them; the first reset without a seed draws

@@ -58,7 +58,7 @@ def not_one_number(owner: str, name: str, rank: int, value: Any) -> str:
 
 
 def params_of(env: Environment) -> Any:
-    """Returns the params of the task; ``None`` if it has none, or if there are several tasks."""
+    """Returns the params of the task; ``None`` without params, or if there are several tasks."""
     params = getattr(env, "params", None)
     return None if isinstance(params, tuple) else params
 

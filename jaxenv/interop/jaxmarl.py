@@ -46,7 +46,7 @@ def to_jaxmarl(env: Environment | str, **options: Any) -> "JaxmarlEnv":
 
 
 def make(id: str, **options: Any) -> "JaxmarlEnv":
-    """Makes the environment of an id, like ``jaxmarl.make``; the arguments are those of `to_jaxmarl`."""
+    """Makes the environment of an id, like ``jaxmarl.make``; the arguments are as for `to_jaxmarl`."""
     return to_jaxmarl(id, **options)
 
 

@@ -24,7 +24,7 @@ Predict = Callable[[Any, jax.Array, Tree, TimeStep], tuple[jax.Array, jax.Array]
 def to_mctx(env: Environment, predict: Predict, gamma: Any = 1.0) -> "SearchModel":
     """Makes the true model for the policies of mctx, such as ``mctx.gumbel_muzero_policy``.
 
-    Values are those of the player to move: in a game of turns the sign changes where the player does, so the rewards of
+    Values belong to the player to move: in a game of turns the sign changes where the player does, so the rewards of
     both players must sum to 0. An episode that the task ends has value 0 from there; one that a time limit cuts off has
     the predicted value of its last observation. Simulations draw random numbers of their own (`jaxenv.random.reseed`),
     so that no search sees those that are to come. A stochastic step is drawn once for each edge of the tree.

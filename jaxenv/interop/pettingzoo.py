@@ -134,8 +134,9 @@ class JaxenvParallelEnv(_Game):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], ...]:
         """Starts a game: observations and infos by agent.
 
-        The seed is that of ``jax.random.key``. Without it the next game starts, so that the first seed determines all
-        of them; the first reset without a seed draws one. Options are ignored, as in PettingZoo's own environments.
+        The seed is the argument of ``jax.random.key``. Without it the next game starts, so that the first seed
+        determines all of them; the first reset without a seed draws one. Options are ignored, as in PettingZoo's own
+        environments.
         """
         observation, *_, info = self._started(seed)
         return self._observed(observation), {agent: self._info_of(agent, info) for agent in self.agents}
@@ -192,7 +193,7 @@ class JaxenvAECEnv(_Game):
     _base = "pettingzoo", "AECEnv", install_command("pettingzoo")
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Starts a game; the arguments are those of games whose agents act at once."""
+        """Starts a game; the arguments are as for games whose agents act at once."""
         row = self._started(seed)
         self._skip_agent_selection = None
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
@@ -212,7 +213,7 @@ class JaxenvAECEnv(_Game):
         self._accumulate_rewards()  # type: ignore[attr-defined]
 
     def observe(self, agent: str) -> Any:
-        """Returns what an agent sees before its move, or saw last if it is not its turn."""
+        """Returns an agent's observation before its move, or its last one if it is not its turn."""
         seen: Any = sample_of(self._spaces[agent], self._seen[agent])
         if self._has_mask and agent != self._player:
             seen["action_mask"] = np.zeros_like(seen["action_mask"])

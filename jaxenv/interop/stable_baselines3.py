@@ -31,8 +31,8 @@ def to_stable_baselines3(
 ) -> Any:
     """Exports a batch as a ``stable_baselines3.common.vec_env.VecEnv`` whose sub-environments are its lanes.
 
-    A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: those
-    of ``env_info``, ``"TimeLimit.truncated"``, and where an episode ended ``"terminal_observation"`` and, with
+    A step returns arrays of NumPy and one dict per lane, with the entries of stable-baselines3's ``DummyVecEnv``: the
+    entries of ``env_info``, ``"TimeLimit.truncated"``, and where an episode ended ``"terminal_observation"`` and, with
     ``EpisodeStatistics``, ``"episode"``. ``get_attr`` and ``env_method`` reach the environment of a lane,
     ``env.take([lane])``, and the ``action_masks`` that ``MaskablePPO`` of sb3-contrib asks for.
 

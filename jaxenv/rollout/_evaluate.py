@@ -137,7 +137,7 @@ def evaluate(
 
     The first N episodes to end in a batch are the short ones. A quota per lane avoids that bias.
 
-    Where the environment has a time limit, all episodes end. Where it has none, some may be cut off: they are NaN in
+    Where the environment has a time limit, all episodes end. Without one, some may be cut off: they are NaN in
     ``returns``, and outside of ``jit`` a warning counts them.
 
     Inside ``jax.shard_map`` every shard passes the ``env_id`` of its lanes and plays until these have finished, without
@@ -151,7 +151,7 @@ def evaluate(
         num_episodes: a multiple of the number of lanes B; one per lane by default.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``.
         max_steps: limit on the number of steps per lane, restarts included; an integer of at least 1. By default
-            enough for all episodes of a lane, each up to the time limit, or up to 100,000 steps where there is none.
+            enough for all episodes of a lane, each up to the time limit, or up to 100,000 steps without one.
         env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
             default.
 

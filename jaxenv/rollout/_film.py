@@ -121,7 +121,7 @@ def record(
 
     Pictures are drawn by ``env.render`` inside ``jit``; no display is needed. ``path`` is the file: ``.gif``, ``.mp4``
     (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments, with a row for each lane that is shown. All other
-    arguments are those of `jaxenv.film`. Of more than 50 frames per second a GIF leaves some out and keeps the speed.
+    arguments are as for `jaxenv.film`. Of more than 50 frames per second a GIF leaves some out and keeps the speed.
 
     Returns:
         The path of the file.

@@ -58,7 +58,7 @@ def frames(
 
 
 class Reel:
-    """Plays a policy and draws what a film shows. Further plays, also with other weights, compile nothing.
+    """Plays a policy and draws the frames of a film. Further plays, also with other weights, compile nothing.
 
     Args:
         owner: the name of the calling function, which begins errors.

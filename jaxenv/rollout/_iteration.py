@@ -26,7 +26,7 @@ def steps_per_iteration(
         step: the body of the scan, ``step(carry, None)``; on a GPU it is traced once more.
         carry: the initial carry, arrays or their shapes.
         num_envs: the number of lanes.
-        platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; by default that of ``jax.default_backend()``.
+        platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; ``jax.default_backend()`` by default.
 
     Raises:
         ValueError: if ``platform`` is another one, or ``num_envs`` is not an integer of at least 1.

@@ -76,7 +76,7 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
 
 
 def over_lanes(totals: Totals) -> Totals:
-    """Returns the totals of all lanes, from those of each lane ``[B]``."""
+    """Returns the totals of all lanes, from the totals of each lane ``[B]``."""
     return _pooled(totals, sum_axis0, lambda x: jnp.max(x, axis=0), lambda x: jnp.min(x, axis=0))
 
 

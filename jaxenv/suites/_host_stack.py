@@ -77,7 +77,7 @@ def action_of(make: Callable[[], Any]) -> Tree:
 def stack_around(engine: Engine, num_envs: int | None, options: Options) -> Environment:
     """Builds the stack around an engine, with the wrappers of ``load``.
 
-    ``num_envs`` counts the lanes of the stack, which may be agents; by default it has those of the engine's games.
+    ``num_envs`` counts the lanes of the stack, which may be agents; by default the lanes of the engine's games.
     """
     env: Environment = HostEnvironment(engine, num_envs=engine.num_envs, name=engine.owner)
     actions = jax.tree.leaves(env.action_spec())

@@ -78,7 +78,7 @@ class Game(gymnasium.Env):  # type: ignore[name-defined]
 
 
 class AtOnce(Game):
-    """A ``ParallelEnv``: arrays lead with the agents, padded with zeros where the spaces of agents differ."""
+    """A ``ParallelEnv``: arrays have a leading axis of agents, padded with zeros where the spaces of agents differ."""
 
     def _joint(self, kind: str, own: list[Any]) -> Any:
         first, count = own[0], len(own)

@@ -94,7 +94,7 @@ Stepped: TypeAlias = tuple[Tree, Tree, jax.Array, jax.Array, dict[str, Tree]]
 
 @tree.struct
 class NoParams:
-    """The params of an environment that has none."""
+    """The params of an environment without params."""
 
 
 @tree.struct

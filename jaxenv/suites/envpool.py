@@ -62,8 +62,8 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     """Builds an EnvPool environment of one agent. Every reset starts a pool, of a fixed number of lanes.
 
     ``max_episode_steps`` is EnvPool's time limit, 0 for none; it is refused where EnvPool does not read it. Wrappers
-    stand outside the restarts, and ``autoreset`` is ``"next_step"``. Keywords are also those of ``envpool.make``, such
-    as ``num_threads``, and of the environment.
+    stand outside the restarts, and ``autoreset`` is ``"next_step"``. Keywords of ``envpool.make``, such as
+    ``num_threads``, and of the environment are accepted too.
     """
     owner = f"envpool:{name}"
     check_known("envpool", name, _envpool().list_all_envs())

@@ -41,7 +41,7 @@ def docstring(name: str) -> str:
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
-    """Builds an environment of NAVIX; keywords are also those of ``navix.make``, such as ``observation_fn``.
+    """Builds an environment of NAVIX; keywords of ``navix.make``, such as ``observation_fn``, are accepted.
 
     ``max_steps``, 100 by default, is the time limit unless ``max_episode_steps`` is given.
     """

@@ -1,6 +1,6 @@
 """PettingZoo's games as batched games of several agents: ``jaxenv.make("pettingzoo:classic/connect_four-v3")``.
 
-They run outside JAX, like those of `jaxenv.suites.gymnasium`: one process per lane, or all in this process. A game that
+They run outside JAX, as in `jaxenv.suites.gymnasium`: one process per lane, or all in this process. A game that
 PettingZoo registers as a ``ParallelEnv`` has agents that act at once, the others are games of turns.
 """
 
@@ -20,7 +20,7 @@ from jaxenv.tree import Tree
 
 
 def ids() -> list[str]:
-    """Returns the ids that ``load`` accepts: those of PettingZoo's registries."""
+    """Returns the ids that ``load`` accepts, from PettingZoo's registries."""
     library = _pettingzoo()
     return sorted(library.aec_registry.keys() | library.parallel_registry.keys())
 
@@ -56,8 +56,8 @@ def load(
 ) -> Environment:
     """Builds a game of PettingZoo, such as ``"butterfly/pistonball-v6"``; arguments as for `jaxenv.suites.gymnasium`.
 
-    ``max_episode_steps`` is a time limit around each game, ``None`` or 0 for none but the game's own. Keywords are also
-    those of ``pettingzoo.make``, such as ``max_cycles``, which are those of the game.
+    ``max_episode_steps`` is a time limit around each game, ``None`` or 0 for none but the game's own. Keywords of
+    ``pettingzoo.make``, such as ``max_cycles``, go to the game.
     """
     owner = f"pettingzoo:{name}"
     check_known("pettingzoo", name, ids())

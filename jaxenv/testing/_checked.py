@@ -49,7 +49,7 @@ def checked(env: Environment) -> "Checked":
     traced code (``jax.jit``, ``jax.lax.scan``), apply ``checkify`` to the outermost function, as in the second
     example, and call ``error.throw()``; otherwise JAX refuses to compile it.
 
-    The wrapper owns nothing: rows, specs and state equal those of ``env``. Without ``AutoReset`` the state also holds
+    The wrapper owns nothing: rows, specs and state equal ``env``'s. Without ``AutoReset`` the state also holds
     which lanes ended. A ``ValueError`` has the leaf, the lane, the episode, the step within it (FIRST is step 0; for an
     action, the step at which it was taken), the value and the rule.
 

@@ -31,7 +31,7 @@ def filmed(runs: Iterator[Any], folder: pathlib.Path, config: RunConfig, every: 
 
 
 def best_of(learner: Any, curve: Any, number: int) -> tuple[int, Any, Any]:
-    """Returns steps, weights and statistics of the best seed of evaluation ``number``, given those of all seeds."""
+    """Returns steps, weights and statistics of the best seed of evaluation ``number``, from the values of all seeds."""
     returns = np.where(curve.finished[number], curve.returns[number], np.nan)
     means = [x[~np.isnan(x)].mean() if not np.isnan(x).all() else -np.inf for x in returns]
     best = int(np.argmax(means))

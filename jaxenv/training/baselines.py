@@ -50,7 +50,7 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
         evaluated; they are returned as float32.
 
     Raises:
-        ValueError: if there is none for this id; the message lists the existing ones.
+        ValueError: if this id has no such baseline; the message lists the existing ones.
 
     >>> import jax, jaxenv
     >>> best = jaxenv.training.baseline("CartPole-v1")  # doctest: +SKIP

@@ -43,7 +43,7 @@ class RunConfig:
         num_evaluations: number of evaluations, at equal intervals, the last one at the end.
         num_eval_episodes: whole episodes of each evaluation.
         max_eval_steps: episodes of more steps are cut off and not counted. Where a lane plays several episodes, it is
-            the limit of their mean. ``None`` for the time limit of the environment, and 100,000 where it has none.
+            the limit of their mean. ``None`` for the time limit of the environment, and 100,000 without one.
         eval_explore: evaluate the policy that explores, instead of the one that takes the best action.
     """
 
@@ -104,7 +104,7 @@ class RunConfig:
         """Makes the config's stack, ``jaxenv.make(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
         Args:
-            num_envs: the number of lanes; by default those of one game.
+            num_envs: the number of lanes; by default the lanes of one game.
             mode: ``"train"`` or ``"eval"``.
             **options: further arguments of `jaxenv.make`; they replace ``env_options``.
         """

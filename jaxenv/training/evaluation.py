@@ -145,7 +145,7 @@ def train(
         learner: the class that ``init`` and ``update`` return.
         make_policy: makes the policy to evaluate.
         init: a function of a key and `RunConfig.arrays`.
-        update: a function of the settings, whose hyperparameters are those of the learner, and of the learner. It
+        update: a function of the settings, with the learner's hyperparameters, and of the learner. It
             returns the next learner, whose updates are counted here, and the losses.
         summary: a function of the learner and the losses since the previous evaluation, leaves ``[N, ...]``.
     """

@@ -243,7 +243,7 @@ class GRU(nn.Module):
 class LSTM(nn.Module):
     """A long short-term memory over time (Hochreiter and Schmidhuber, 1997; Gers et al., 2000), restarted by a mask.
 
-    ``memory`` is ``[B, 2 * width]``, output and cell; the other arguments and the result are those of `GRU`.
+    ``memory`` is ``[B, 2 * width]``, output and cell; the other arguments and the result are as for `GRU`.
     """
 
     width: int

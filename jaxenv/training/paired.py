@@ -57,7 +57,7 @@ class Losses(ppo.Losses):
 
 
 def editor_of(env: jaxenv.Environment, num_steps: int) -> jaxenv.Task:
-    """Returns the editor of the task in ``env``; raises a ``ValueError`` if it has none."""
+    """Returns the editor of the task in ``env``; raises a ``ValueError`` if it has no editor."""
     task = env.unwrapped
     if not isinstance(task, jaxenv.Task):
         raise ValueError(f"{task} is not a task and has no editor")

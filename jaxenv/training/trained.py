@@ -54,7 +54,7 @@ class Trained:
         """Makes the environment in which the run was evaluated, with ``num_envs`` lanes.
 
         Args:
-            num_envs: the number of lanes; by default those of one game.
+            num_envs: the number of lanes; by default the lanes of one game.
             **options: options of `jaxenv.make`: params of the physics, ``max_episode_steps`` and others. By default
                 they and the wrappers come from the run.
 

@@ -15,12 +15,12 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
 - ``"paired"``: an adversary builds the levels for two students, and its reward is their regret (Dennis et al., 2020,
   arXiv:2012.02096). It has no buffer; paired.py is its file.
 
-The defaults are those of jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
+The defaults come from jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403.13091): its network, an LSTM, and
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
 highest scores, and new levels that are only scored cost no pass over the loss.
 
-The file reads from top to bottom: the config, the state of a run, `make_train` with the stages that it adds to those of
-`ppo` (choose, restart, score).
+The file reads from top to bottom: the config, the state of a run, `make_train` with the stages that it adds to `ppo`:
+choose, restart, score.
 """
 
 import dataclasses

@@ -78,7 +78,7 @@ def discrete_bounds(spec: Tree) -> tuple[Any, ...]:
 
 
 def are_legal(bounds: tuple[Any, ...], action: Tree) -> bool:
-    """Returns whether no discrete action is out of range, as far as the host can tell without waiting for a device.
+    """Returns whether no discrete action is out of range; checks only what needs no wait for a device.
 
     The host reads NumPy arrays and arrays of JAX's CPU back end. All others are clipped, as in compiled code. This runs
     at every eager step, so it compares only the extremes of an action whose bounds are all equal.

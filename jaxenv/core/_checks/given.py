@@ -59,7 +59,7 @@ class explained:
 
 
 def start_fault(env: Any, *start: Tree) -> str | None:
-    """Returns the rule that a state, or a state and its timestep, break in ``env``; ``None`` if there is none."""
+    """Returns the rule that a state, or a state and its timestep, break in ``env``, or ``None``."""
     try:
         expected = env.start_shapes()
     except Exception:  # the environment itself fails, and its methods raise that error
@@ -180,7 +180,7 @@ def num_games(env: Any, num_lanes: int) -> int:
 
 
 def games_of(env: Any) -> Callable[[Declared], int]:
-    """Returns how many lanes of ``env`` share one value of a leaf: those of a game, if its layer holds games."""
+    """Returns how many lanes of ``env`` share one value of a leaf: one game's, if its layer holds games."""
     sizes = [layer.lanes_per_game for layer in _shapes.chain(env)]
 
     def lanes_per_value(declared: Declared) -> int:
@@ -210,7 +210,7 @@ def check_lanes(env: Any, num_lanes: int) -> None:
 
 
 def check_index(env: Any, index: Any) -> None:
-    """Raises a ``ValueError`` unless ``index`` holds numbers of lanes for ``take``, known ones those of whole games."""
+    """Raises a ``ValueError`` unless ``index`` holds lane numbers for ``take``, of whole games if they are known."""
     if not (is_array(index) and jnp.ndim(index) == 1 and jnp.issubdtype(jnp.result_type(index), jnp.integer)):
         got = f"{jnp.result_type(index)}{list(jnp.shape(index))}" if is_array(index) else repr(index)
         raise ValueError(f"{env}: take: index must be numbers of lanes, integers [K], got {got}")

@@ -89,7 +89,7 @@ def check_specs(task: Any) -> None:
 
 
 def check_transition(task: Any, out: Any, batch: tuple[int, ...]) -> None:
-    """Raises a ``ValueError`` unless reward, end and info lead with the lanes, in their shapes and kinds.
+    """Raises a ``ValueError`` unless reward, end and info have a leading axis of lanes, and their shapes and kinds.
 
     An entry ``abnormal`` of the info must be bool ``[B]``, too.
     """

@@ -30,8 +30,8 @@ class BatchState:
 class BatchWrapper(Wrapper):
     """Carries state of the whole batch, such as a running mean, across episodes.
 
-    Subclasses implement ``init`` and ``after``. The leaves of this state, called statistics here, need not lead with
-    the lanes ``[B]``. ``init_lanes`` adds state per lane.
+    Subclasses implement ``init`` and ``after``. The leaves of this state, called statistics here, need no axis of
+    lanes ``[B]``. ``init_lanes`` adds state per lane.
 
     A batch wrapper goes outside ``AutoReset``. The FIRST rows that ``reset_where`` produces are transformed by the
     current statistics and do not update them.

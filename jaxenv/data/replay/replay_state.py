@@ -51,7 +51,7 @@ class ReplayState:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the `Replay` that made the state, as far as its structure and shapes determine them."""
+        """The arguments of the `Replay` that made the state, where its structure and shapes determine them."""
         num_pages, num_envs, page_size = self._ring_shape[-3:]
         return {
             "capacity": num_pages * page_size,

@@ -94,7 +94,7 @@ class Transformer(abc.ABC):
     def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         """Returns the state before the first row; ``()`` for a transformer without memory.
 
-        Leaves lead with the lanes ``[B]`` and restart with every episode. Leaves in `jaxenv.tree.Shared` belong to the
+        Leaves have a leading axis ``[B]`` and restart with every episode. Leaves in `jaxenv.tree.Shared` belong to the
         whole batch and continue.
 
         Args:
@@ -120,7 +120,7 @@ class Transformer(abc.ABC):
 
     @abc.abstractmethod
     def transform_spec(self, spec: TimeStep) -> TimeStep:
-        """Returns the specs of transformed rows, given those of raw rows (``env.time_step_spec()``)."""
+        """Returns the specs of transformed rows, given the specs of raw rows (``env.time_step_spec()``)."""
 
     def frozen(self) -> Self:
         """Returns the same transformer with constant statistics, whatever state it is given."""

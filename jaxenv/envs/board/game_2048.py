@@ -3,8 +3,9 @@
 Reference: Pgx's ``2048`` 2.6.0 (tests/envs/board/test_2048.py contains games that it played), which follows the rules
 of the original by G. Cirulli.
 
-The tiles move as far as they can. Two equal ones that meet merge, each tile once in a move, those nearest to the side
-first. After each move a tile appears in a random free cell: 4 with ``four_probability``, otherwise 2.
+The tiles slide until another tile or the side stops them. Two equal tiles that meet merge, each tile once in a move,
+the nearest to the side first. After each move a tile appears in a random free cell: 4 with ``four_probability``,
+otherwise 2.
 
 Observation   int8[4, 4]   the exponent of each tile, 1 for 2 to 17 for 131072; 0 for a free cell
 Action        int32        the side: 0 left, 1 up, 2 right, 3 down

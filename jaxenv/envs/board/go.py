@@ -9,10 +9,10 @@ once a single stone that has just captured a single stone (ko). A stone that res
 whoever is to move, ends the game; the player who placed it loses (positional superko).
 
 The area of a player is its stones and the free points that no path of free points connects with a stone of the
-opponent. Black wins if its area exceeds that of white by more than ``komi``; with a whole number a tie is white's.
+opponent. Black wins if its area exceeds white's by more than ``komi``; with a whole number a tie is white's.
 
-Observation   bool[9, 9, 17]  the positions after the last eight moves, the latest first, each as own stones and stones
-              of the opponent, empty before the first move; last whether the player to move is white, equal in all cells
+Observation   bool[9, 9, 17]  the positions after the last eight moves, the latest first, each as stones of the player
+              to move and of the opponent, empty before the first move; last whether that player is white
 Action        int32           0 to 80 places a stone, row by row; 81 passes
 Reward        float32[2]      1 for the winner and -1 for the other player when the game ends, 0 otherwise; an illegal
               move loses

@@ -3,8 +3,8 @@
 Reference: Pgx's ``othello`` 2.6.0 (tests/envs/board/test_othello.py contains games that it played). There a player of
 a game is black or white at random; here player 0 is black, which moves first.
 
-A disc goes to a free cell from which a line of the opponent's discs, straight or diagonal, leads to an own disc. All
-such lines are turned. A player who cannot place a disc passes, by action 64.
+A disc goes to a free cell from which a line of the opponent's discs, straight or diagonal, leads to one of the
+player's. All such lines are turned. A player who cannot place a disc passes, by action 64.
 
 Observation   int8[8, 8]   1 for a disc of the player to move, -1 for one of its opponent, 0 for a free cell
 Action        int32        0 to 63 places a disc, row by row; 64 passes

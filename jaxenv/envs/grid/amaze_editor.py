@@ -9,7 +9,7 @@ Observation   image: float32[N, N, 3], object, colour and state of each cell as 
               step: int32; noise: float32[num_noise] in [0, 1), redrawn at every step
 Action        int32        a cell, x + N * y. Step 1 puts the goal there, step 2 faces the agent in direction
               action % 4, step 3 puts the agent there, or in a uniformly random other cell if the goal is there, and
-              the later ones turn the cell into a wall or back, unless it is that of goal or agent
+              the later ones turn the cell into a wall or back, unless goal or agent is there
 Reward        0
 Starts        with the empty maze
 Terminates    after num_steps steps

@@ -10,7 +10,7 @@ Observation   float32[A, 3 (foods + A)]   row, column and level of each food in 
               itself, then of each other agent in sight; -1, -1, 0 for those out of sight and for food that is loaded.
               Rows and columns count from the first ones in sight
 Action        int32[A]        0 stays, 1 up, 2 down, 3 left, 4 right, 5 loads
-Reward        float32[A]      each agent's own, where it helps to load food: its level times that of the food; with
+Reward        float32[A]      each agent's own, where it helps to load food: its level times the food's; with
                               normalize_reward divided by the sum of the levels of those who load it and by the sum of
                               the levels of all food at the start, so that an episode pays 1 in total; -penalty if the
                               levels of those who load the food do not reach its level

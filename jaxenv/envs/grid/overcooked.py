@@ -5,7 +5,7 @@ Papers: Carroll et al. (2019), "On the Utility of Learning about Humans for Huma
 Rutherford et al. (2023), "JaxMARL: Multi-Agent RL Environments in JAX", arXiv:2311.10090.
 
 Agents        agent_0, agent_1, both in every step: observation, action, reward and env_info lead with them
-Observation   uint8[2, height, width, 26]   the layers of each cell, for each cook its own before those of the other:
+Observation   uint8[2, height, width, 26]   the layers of each cell, for each cook its own before the other's:
               0 the cook, 1 the other cook, 2 to 5 the cook by direction, 6 to 9 the other cook by direction, 10 pot,
               11 free counter, 12 onion pile, 14 plate pile, 15 delivery, 16 onions in a pot that is not cooking (0 to
               3), 18 onions in soup (3), 20 cooking time that remains (0 to 19), 21 soup that is ready, 22 plate, 23

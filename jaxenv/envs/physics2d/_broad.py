@@ -83,7 +83,7 @@ def overlapping(segment: Segment, fat: Box) -> Any:
 
 
 def same_edge(edge: Any, old: Sequence[Contacts]) -> Contacts:
-    """Returns the old contact of each edge; age -1 and count 0 if there is none. Elementwise."""
+    """Returns the old contact of each edge; age -1 and count 0 if it had no contact. Elementwise."""
     found = jax.tree.map(lambda x: x & 0 if jnp.issubdtype(x.dtype, jnp.integer) else x * 0, old[0])
     found = tree.rebuild(found, edge=edge, age=found.age - 1)
     for contact in old:

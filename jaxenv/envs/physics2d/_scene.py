@@ -51,7 +51,7 @@ class Polygons:
 
 
 class Scene:
-    """Bodies and joints with everything derived from them. Every array is float32 and leads with the bodies.
+    """Bodies and joints with everything derived from them. Every array is float32 with a leading axis of bodies.
 
     With ``slots`` at most so many contacts are solved per lane, which costs less where bodies are near many edges and
     touch few of them. ``blocks`` is how many fixed boxes a body can meet in a step, besides the edges: those whose x is

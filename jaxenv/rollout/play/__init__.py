@@ -22,7 +22,7 @@ def play(
 
     Args:
         env: an environment with one lane (``num_envs=1``) whose action is one discrete number, or up to two continuous
-            ones. It is played without a picture if it has none.
+            ones. Without a picture, the observation is shown as text.
         key: the key of ``env.reset``; ``jax.random.key(0)`` by default.
         fps: steps per second, 0 to wait for a key before each step; by default the task's ``play_fps``.
         level: a file of text with the level to play, for tasks whose levels have a text form: FrozenLake, AMaze, and

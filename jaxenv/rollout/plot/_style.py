@@ -35,8 +35,8 @@ def axes_of(
     """Returns the figure to return, and the axes to draw on.
 
     ``owner`` is the name of the calling function, for errors. The panels are ``axis``, axes of matplotlib; or they fill
-    ``figure``; or a new figure of ``size`` inches, with the same ground on light and dark pages. ``options`` are those
-    of ``Figure.subplots``.
+    ``figure``; or a new figure of ``size`` inches, with the same ground on light and dark pages. ``options`` go to
+    ``Figure.subplots``.
 
     Raises:
         ValueError: if ``axis`` or ``figure`` is something else, another number of axes, or both are given.

@@ -61,8 +61,8 @@ class AgentsAsLanes(Wrapper):
         agent_id: add the number of the agent: the observation is then ``{"observation", "agent_id"}`` with
             ``agent_id`` int32 ``[B * A]``, 0 to A - 1.
         global_state: add what a centralised critic reads: the observation is then ``{"observation", "global_state"}``
-            with, for each agent, ``env_info["global_state"]`` of the task, or if it has none the observations of all
-            agents of the game, along the last axis: the agent's own, then those of the agents after it, in a circle.
+            with, for each agent, ``env_info["global_state"]`` of the task, or without that entry the observations
+            of all agents of the game along the last axis: first the agent's own, then the next agents', in a circle.
 
     Raises:
         ValueError: for one agent, for a game of turns, for agents whose actions differ, for a number of lanes that is

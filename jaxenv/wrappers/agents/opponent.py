@@ -49,8 +49,8 @@ class Opponent(Wrapper):
             all of them choose an action at every step. 0 for one opponent.
 
     Raises:
-        ValueError: for an ``env`` that is no such game, weights without a policy or that do not lead with the league,
-            or a league without weights.
+        ValueError: for an ``env`` that is no such game, weights without a policy or without a leading axis of the
+            league, or a league without weights.
 
     >>> import jaxenv
     >>> env = jaxenv.make("ConnectFour-v0", num_envs=2, wrappers=["Opponent"])

@@ -19,7 +19,7 @@ class LevelReplayState:
 
     Attributes:
         inner: the state of the environment inside.
-        next: a `Place`; where agents are lanes it leads with the games, in `jaxenv.tree.Grouped`.
+        next: a `Place`; where agents are lanes it has a leading axis of games, in `jaxenv.tree.Grouped`.
     """
 
     inner: Tree
@@ -43,12 +43,12 @@ class LevelReplayState:
 class LevelReplay(Wrapper):
     """Carries, for each lane of ``[B]``, the level in which its next episodes start, around ``AutoReset``.
 
-    At first every episode starts in a new level. `assign` sets the levels of some lanes: their next episodes, those of
-    `jaxenv.reset_where` included, start in them until `assign` or `release` changes that. The current episodes go on.
+    At first every episode starts in a new level. `assign` sets the levels of some lanes: their next episodes (also
+    after `jaxenv.reset_where`) start in them until `assign` or `release` changes that. The current episodes go on.
     ``reset`` and ``reset_where`` with levels assign them as well. A lane without an assigned level starts in a new one,
     or in its level of ``with_level``. A lane carries one level, and no row holds it: the caller knows what it assigned,
     and ``given`` where. Put this wrapper outermost, where `assign` can be called. Where agents are lanes, levels and
-    masks are those of games.
+    masks are per game.
 
     Args:
         env: an environment whose episodes start in JAX.

@@ -15,11 +15,11 @@ from jaxenv.tree import Tree
 class NormalizeObservation(BatchWrapper):
     """Shows ``(x - mean) / sqrt(variance + epsilon)`` for the float parts of the observation.
 
-    Mean and variance are running statistics of each element over all lanes. Rows, including those of ``reset``, update
+    Mean and variance are running statistics of each element over all lanes. Rows, also from ``reset``, update
     them before they are normalised. Rows of lanes restarted by ``reset_where`` do not, nor do rows with a number that
     is non-finite or above 1e15 in magnitude (float32 sums of its square would overflow), nor does a ``frozen`` wrapper.
     In ``same_step`` mode ``env_info["final_observation"]`` is normalised in the same way and counted on LAST rows only,
-    so that the statistics equal those of ``next_step`` mode. They start from the first batch, without a prior.
+    so that the statistics equal ``next_step`` mode's. They start from the first batch, without a prior.
 
     For each part ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and
     ``variance``, float32 in the shape of the part, and their rounding errors; for other parts of the observation

@@ -31,7 +31,7 @@ class RecordVideo(Wrapper):
     step and return, with the rewards of the environment inside.
 
     A `reset` ends the film of the episode in progress. Evaluate on another environment, without the wrapper or with
-    another folder, since frames are told apart by lane, episode and step. ``make(mode="eval")`` leaves the wrapper out:
+    another folder, since lane, episode and step alone identify a frame. ``make(mode="eval")`` leaves the wrapper out:
     `jaxenv.record` films a policy.
 
     The wrapper has no state and owns no field. In a stack of `jaxenv.make` it stands inside ``AutoReset`` and outside

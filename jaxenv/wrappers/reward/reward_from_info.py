@@ -40,7 +40,7 @@ class RewardFromInfo(RowRewardWrapper):
         spec: float32 spec of one lane's reward, if its bounds are known; they must include 0, the reward of FIRST rows.
 
     Raises:
-        ValueError: if the result does not lead with the lanes, if ``spec`` does not fit it, or if one action takes
+        ValueError: if the result has no leading axis of lanes, if ``spec`` does not fit it, or if one action takes
             several steps and ``fn`` reads an entry that the task does not sum (`Task.summed_entries`).
 
     >>> import jaxenv

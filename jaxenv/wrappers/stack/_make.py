@@ -58,9 +58,9 @@ def make(
             an `EnvSpec` that is not registered; or an environment of Gymnasium, dm_env or PettingZoo, or a function
             that makes one.
         num_envs: number of lanes that ``reset`` makes from one key; a batch of keys makes one lane per key. By default
-            one, or with `AgentsAsLanes` those of one game.
+            one, or with `AgentsAsLanes` the lanes of one game.
         max_episode_steps: ``None`` for the registered limit, 0 for no limit, a number, or int32 ``[num_envs]``, where
-            lanes with 0 have none. The limit counts agent steps. A given limit applies to the stack alone. If the
+            0 means no limit. The limit counts agent steps. A given limit applies to the stack alone. If the
             reward depends on the limit, as in MiniGrid, the registered limit follows from the task's params.
         autoreset: ``"next_step"``, ``"same_step"``, or ``None`` if the caller restarts lanes by ``reset_where``.
         wrappers: innermost first: callables ``env -> env``, such as a wrapper class, names in ``jaxenv.wrappers`` or
@@ -158,9 +158,9 @@ def num_games(spec: EnvSpec, num_envs: int | None, wrappers: Any, given: Mapping
 
     Args:
         spec: the entry of the task.
-        num_envs: the lanes of the stack, ``None`` for those of one lane of the task.
+        num_envs: the lanes of the stack, ``None`` for one lane of the task.
         wrappers: as for `make`.
-        given: params and constructor arguments; those of games have one value per game.
+        given: params and constructor arguments; games have one value per game.
     """
     if num_envs is None:
         return 1
