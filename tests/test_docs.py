@@ -23,6 +23,7 @@ import jaxenv
 from jaxenv import cli
 from jaxenv.core import registry
 from jaxenv.testing import PROPERTIES
+from jaxenv.training import baselines, presets
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -175,6 +176,49 @@ def test_the_table_of_versions_has_every_python_that_the_package_names():
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     named = {line.rpartition(" ")[2] for line in classifiers if re.search(r":: 3\.\d", line)}
     assert set(re.findall(r"^\| (3\.\d+) \|", PAGES["howto/install.md"], re.MULTILINE)) == named
+
+
+def test_the_faq_has_the_oldest_versions_of_python_and_jax():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    python, jax = re.search(r"Python ([\d.]+) or later and JAX ([\d.]+) or later", PAGES["faq.md"]).groups()
+    assert f">={python}" == project["requires-python"]
+    assert f"jax>={jax}" in project["dependencies"]
+
+
+def test_the_table_of_suites_has_the_versions_of_the_extras():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| `(\w+):` \| \[[^]]*\]\(\w+\.md\) ([\d.]+) \|", PAGES["suites/index.md"], re.MULTILINE)
+    assert dict(rows).keys() == registry.SUITES.keys() - {"bsuite"}
+    assert [row for row in rows if not extras[row[0]][0].startswith(">=".join(row))] == []
+
+
+def test_the_page_of_the_command_line_says_which_commands_take_env_and_json(capsys):
+    options = {}
+    for command in cli.COMMANDS.keys() - {"bench"}:
+        assert cli.main([command, "--help"]) == 0
+        options[command] = set(re.findall(r"--(env|json)\b", capsys.readouterr().out))
+    page = PAGES["guides/command-line.md"]
+    with_json = re.search(r"^- (`list`[^.]*) take `--json`", page, re.MULTILINE)[1]
+    assert set(re.findall(r"`(\w+)`", with_json)) == {command for command, has in options.items() if "json" in has}
+    assert "- Commands that build an environment, except `check`, take `--env" in page
+    assert {command for command, has in options.items() if "env" not in has} == {"list", "check"}
+
+
+def test_the_page_of_episodes_names_the_tasks_whose_time_limit_terminates():
+    names = re.search(r"\bIn\s([^.]*)\sthe registered limit terminates", PAGES["concepts/episodes.md"])[1]
+    terminal = [jaxenv.spec(id).environment.__name__ for id in jaxenv.ids() if jaxenv.spec(id).terminal_limit]
+    assert set(re.split(r",\s|\sand\s", names)) == set(terminal)
+
+
+def test_the_library_ships_a_policy_for_every_preset_of_one_agent_but_the_one_that_the_page_names():
+    tuned = {(id, algorithm) for algorithm in ("ppo", "dqn", "sac") for id in presets.PRESETS[algorithm]}
+    missing = {
+        (id, algorithm) for id, algorithm in tuned - set(baselines.baseline_ids()) if jaxenv.make(id).num_agents == 1
+    }
+    assert missing == {("Pendulum-v1", "ppo")}
+    assert "of PPO, DQN and SAC with one agent, except PPO on Pendulum-v1" in " ".join(
+        PAGES["guides/training.md"].split()
+    )
 
 
 def test_the_pages_count_what_there_is():

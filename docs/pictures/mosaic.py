@@ -1,4 +1,4 @@
-"""Draws ``mosaic.png``, every environment at 128 pixels, and ``eight.png``, eight of them at 400.
+"""Draws ``mosaic.png``, fifty kinds of environments at 128 pixels, and ``eight.png``, eight of them at 400.
 
 ``python docs/pictures/mosaic.py`` takes the first from the pictures of the catalogue, which ``catalogue.py`` draws. For
 the second it plays random actions up to the moment of each picture.
@@ -17,6 +17,19 @@ from jaxenv import random
 
 FOLDER = pathlib.Path(__file__).parent
 GAP = 6
+# One id of each kind, several agents included.
+FIFTY = """
+CartPole-v1 Breakout-MinAtar LunarLander-v3 MiniGrid-DoorKey-8x8-v0 ConnectFour-v0
+Taxi-v4 Pendulum-v1 Go-9x9-v0 SimpleTag-mpe CarRacing-v3
+Seaquest-MinAtar 2048-v0 MountainCar-v0 AMaze-13x13-v0 Blackjack-v1
+Overcooked-CrampedRoom-v1 Reacher-misc FrozenLake-v1 BipedalWalkerHardcore-v3 Hex-11x11-v0
+MiniGrid-Dynamic-Obstacles-16x16-v0 Acrobot-v1 SpaceInvaders-MinAtar UmbrellaChain-bsuite Othello-v0
+Foraging-10x10-3p-3f-v3 Swimmer-misc CliffWalking-v1 MiniGrid-MultiRoom-N6-v0 CoinGame-v0
+Freeway-MinAtar CardGame-v0 MiniGrid-LavaCrossingS9N1-v0 PointRobot-misc TicTacToe-v0
+CartPoleSwingup-bsuite MiniGrid-FourRooms-v0 DeepSea-bsuite Asterix-MinAtar SimpleSpread-mpe
+PrisonersDilemma-matrix MiniGrid-KeyCorridorS3R3-v0 Catch-bsuite Pong-misc RiskyBranch-v0
+MiniGrid-ObstructedMaze-2Dlh-v0 MNISTBandit-bsuite GaussianBandit-misc MiniGrid-GoToDoor-8x8-v0 BouncingSquares-v0
+"""
 EIGHT = [
     "CartPole-v1",
     "Seaquest-MinAtar",
@@ -58,5 +71,5 @@ def mosaic(picture: Callable[[str, int], np.ndarray], ids: list[str], size: int,
     Image.fromarray(image).quantize(256, dither=Image.Dither.NONE).save(FOLDER / name, optimize=True)
 
 
-mosaic(small, jaxenv.ids(), 128, 10, "mosaic.png")
+mosaic(small, FIFTY.split(), 128, 10, "mosaic.png")
 mosaic(drawn, EIGHT, 400, 4, "eight.png")

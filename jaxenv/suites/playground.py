@@ -19,7 +19,7 @@ _OF_TRAINERS = {
     "episode_length": "it is the time limit, pass max_episode_steps to load",
     "action_repeat": "pass wrappers=[('ActionRepeat', {'num': ...})] to load",
 }
-# Environments whose starts draw correlated numbers: docs/suites/playground.md says which.
+# Environments whose starts use a key twice, by the beginnings of their names.
 _KEYS_REUSED = ("Cartpole", "Finger")
 
 

@@ -142,7 +142,7 @@ def _require_matches(what: str, spec: Tree, values: Tree, where: np.ndarray) -> 
 
 
 def noop_settings(subject: Subject) -> str:
-    """With the settings in its ``noop_kwargs`` (probability 0, repeat 1), a wrapper is the identity.
+    """With the settings in its ``noop_kwargs``, such as ``num=1``, a wrapper is the identity.
 
     It may still add entries to ``env_info`` and axes of length 1.
     """
