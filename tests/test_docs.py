@@ -8,6 +8,7 @@ The blocks of a page run in order, in one namespace and in an empty folder:
 - ``bash``: every command ``jaxenv ...`` has to have valid options, in running text too.
 """
 
+import ast
 import linecache
 import pathlib
 import re
@@ -17,10 +18,11 @@ import tomllib
 import types
 from typing import NamedTuple
 
+import jax
 import pytest
 
 import jaxenv
-from jaxenv import cli
+from jaxenv import cli, rollout
 from jaxenv.core import registry
 from jaxenv.testing import PROPERTIES
 from jaxenv.training import baselines, presets
@@ -219,6 +221,19 @@ def test_the_library_ships_a_policy_for_every_preset_of_one_agent_but_the_one_th
     assert "of PPO, DQN and SAC with one agent, except PPO on Pendulum-v1" in " ".join(
         PAGES["guides/training.md"].split()
     )
+
+
+def test_the_table_of_metrics_has_every_metric():
+    table = PAGES["guides/rollouts.md"].split("| metric | meaning |")[1].split("\n\n")[0]
+    metrics, env = rollout.Metrics(gamma=0.99), jaxenv.make("CartPole-v1")
+    found = jax.eval_shape(lambda: metrics.compute(metrics.totals(metrics.init(env.reset(jax.random.key(0))[1]))))
+    assert set(re.findall(r"`(\w+)`", table)) - {"env_info"} == found.keys()
+
+
+def test_the_table_of_class_attributes_has_their_defaults():
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", PAGES["guides/writing-environments.md"], re.MULTILINE)
+    assert len(rows) == 5
+    assert [row for row in rows if ast.literal_eval(row[1]) != getattr(jaxenv.Task, row[0])] == []
 
 
 def test_the_pages_count_what_there_is():

@@ -40,7 +40,7 @@ class LevelBuffer:
     It is hashable and holds no array: close over it, or pass it as a static argument. A level is drawn with probability
     ``(1 - staleness) * P_score + staleness * P_stale``. ``P_stale`` is proportional to the time since the level was
     last used. ``P_score`` is proportional to ``rank ** (-1 / temperature)``, where rank 1 has the highest score, or to
-    ``score ** (1 / temperature)``, where negative scores count as 0; while no score is above 0, all levels are alike.
+    ``score ** (1 / temperature)``, where negative scores count as 0. If no score is positive, it is uniform.
 
     Args:
         capacity: N, at most this many levels.
