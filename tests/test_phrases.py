@@ -1,6 +1,7 @@
 """Turns of phrase that pages and public docstrings avoid, each with a replacement."""
 
 import ast
+import json
 import pathlib
 import re
 
@@ -43,9 +44,13 @@ CODE = re.compile(r"^```.*?^```|``?[^`]+``?|\]\([^)]*\)|https?://\S+", re.DOTALL
 
 
 def texts_of(path):
-    """Yields each text of a file after its first line: the page, or the docstrings of the public names."""
+    """Yields each text of a file after its first line: page, notebook, or docstrings of the public names."""
     if path.suffix == ".md":
         yield 1, path.read_text()
+        return
+    if path.suffix == ".ipynb":
+        cells = json.loads(path.read_text())["cells"]
+        yield 1, "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
         return
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) or not ast.get_docstring(node):
@@ -67,7 +72,8 @@ def phrases_of(path):
 
 
 def test_pages_are_written_in_plain_words():
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    folders = "*.md", "docs/**/*.md", "benchmarks/*.md", "tests/*.md", "notebooks/*.ipynb"
+    pages = [page for folder in folders for page in ROOT.glob(folder)]
     assert [line for page in sorted(pages) if page.parent.name != "evidence" for line in phrases_of(page)] == []
 
 
