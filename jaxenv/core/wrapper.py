@@ -49,7 +49,7 @@ class Wrapper(Environment):
     agent_entries: ClassVar[frozenset[str]] = frozenset()
     summed_entries: ClassVar[frozenset[str]] = frozenset()
     opt_outs: ClassVar[Mapping[str, str]] = {}  # as `Task.opt_outs`
-    # Constructor arguments, if any, with which the wrapper changes nothing: probability 0, repeat 1.
+    # Constructor arguments, if any, with which the wrapper changes nothing, such as a probability of 0.
     noop_kwargs: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
