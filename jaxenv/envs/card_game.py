@@ -56,8 +56,6 @@ class CardGame(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _cards.table(canvas)
         for offset in (-0.12, 0.0, 0.12):

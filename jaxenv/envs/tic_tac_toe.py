@@ -105,14 +105,12 @@ class TicTacToe(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(9, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).view((0, 3), (0, 3))
         for at in (1, 2):
             canvas = canvas.line(at, 0.15, at, 2.85, 0.06, GREY).line(0.15, at, 2.85, at, 0.06, GREY)
         # Player 0 has crosses and player 1 rings.
-        canvas = canvas.tiles(state.board.astype(jnp.int32).reshape(-1, 3, 3) + 1, [_cross, None, _ring])
+        canvas = canvas.tiles(state.board.astype(jnp.int32).reshape(-1, 3, 3) + 1, _MARKS)
         lines = state.board[:, _LINES]
         complete = (lines[..., 0] != 0) & jnp.all(lines == lines[..., :1], axis=-1)
         for number, (first, _, last) in enumerate(_LINES.tolist()):
@@ -140,11 +138,8 @@ def _is_full(board: jax.Array) -> jax.Array:
 # --- the picture -----------------------------------------------------------------------------------------------------
 
 _AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
-
-
-def _cross(canvas: Canvas) -> Canvas:
-    return canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT)
-
-
-def _ring(canvas: Canvas) -> Canvas:
-    return canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE)
+_MARKS = (
+    lambda canvas: canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT),
+    None,
+    lambda canvas: canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE),
+)

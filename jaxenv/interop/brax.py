@@ -94,12 +94,10 @@ class BraxEnv(Fixed):
 
     @property
     def backend(self) -> str:
-        """The name of this library."""
         return "jaxenv"
 
     @property
     def unwrapped(self) -> "BraxEnv":
-        """The environment itself."""
         return self
 
     @property
@@ -145,9 +143,6 @@ class BraxEnv(Fixed):
         done = jnp.maximum(state.done, ended)
         info = {**state.info, **dict(zip(_FIRST, first, strict=False))}
         return _brax().State(stepped, obs, reward, done, {**state.metrics, **metrics}, info)
-
-    def __repr__(self) -> str:
-        return f"<BraxEnv{self._env!r}>"
 
     # --- a batch of lanes with its own episodes ----------------------------------------------------------------------
 

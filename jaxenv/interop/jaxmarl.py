@@ -71,15 +71,12 @@ class JaxmarlEnv(Fixed):
 
     @property
     def name(self) -> str:
-        """The id."""
         return self._env.name
 
     def observation_space(self, agent: str) -> Any:
-        """Returns the space of an agent's observations."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """Returns the space of an agent's actions."""
         return self.action_spaces[agent]
 
     def reset(self, key: jax.Array) -> tuple[dict[str, Tree], Tree]:
@@ -125,9 +122,6 @@ class JaxmarlEnv(Fixed):
         if not has_action_mask(self._env):
             return {agent: jnp.ones(spec.num_values, bool) for agent, spec in self._action_specs.items()}
         return self._by_agent(_infos(self._env, self._env.clock(state).env_id, state)["action_mask"])
-
-    def __repr__(self) -> str:
-        return f"<JaxmarlEnv{self._env!r}>"
 
     def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Any]:
         return jnp.int32(0), lane_words(str(self), self._env, key)

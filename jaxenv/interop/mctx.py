@@ -173,7 +173,8 @@ def _stepped(owner: str, env: Environment) -> Environment:
     outside: list[Environment] = []
     for layer in layers(env):
         if isinstance(layer, StateInInfo):
-            if changing := [x for x in outside if _changes_observations(x)]:
+            owners = [x for x in outside if not isinstance(x, AutoReset | Opponent)]
+            if changing := [x for x in owners if "observation" in getattr(x, "owns", ())]:
                 rule = f"StateInInfo must come after {type(changing[-1]).__name__}, which changes observations"
                 raise ValueError(f"{owner}: {rule}, got {env!r}")
             env = layer.env
@@ -189,10 +190,6 @@ def _stepped(owner: str, env: Environment) -> Environment:
     if not (isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()):
         raise ValueError(f"{owner}: the action must be one discrete number, got {spec} of {env!r}")
     return env
-
-
-def _changes_observations(layer: Environment) -> bool:
-    return "observation" in getattr(layer, "owns", ()) and not isinstance(layer, AutoReset | Opponent)
 
 
 def _player(env: Environment, timestep: TimeStep) -> jax.Array:

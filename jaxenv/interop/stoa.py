@@ -15,12 +15,10 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.programs import jitted
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core.environment import Environment
-from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
-from jaxenv.random import KeyWords
+from jaxenv.interop._lanes import begin, check_action, lane_words, one_lane, params_of, typed
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
@@ -89,19 +87,15 @@ class StoaEnv(Fixed):
         return state, _row(timestep)
 
     def observation_space(self, env_params: Any = None) -> Any:
-        """Returns the space of one observation; params never change it."""
         return self._observation_space
 
     def action_space(self, env_params: Any = None) -> Any:
-        """Returns the space of one action; params never change it."""
         return self._action_space
 
     def reward_space(self, env_params: Any = None) -> Any:
-        """Returns the space of the reward, float32."""
         return _spaces().BoundedArraySpace((), np.float32, name="reward")
 
     def discount_space(self, env_params: Any = None) -> Any:
-        """Returns the space of the discount, float32 in [0, 1]."""
         return _spaces().BoundedArraySpace((), np.float32, 0.0, 1.0, name="discount")
 
     def state_space(self, env_params: Any = None) -> Any:
@@ -109,20 +103,14 @@ class StoaEnv(Fixed):
         raise NotImplementedError(f"{self}: states have no space")
 
     def environment_space(self, env_params: Any = None) -> Any:
-        """Raises an error: it would include the space of states."""
         return self.state_space(env_params)
 
     @property
     def unwrapped(self) -> "StoaEnv":
-        """The environment itself."""
         return self
 
     def close(self) -> None:
-        """Frees resources outside JAX."""
         self._env.close()
-
-    def __repr__(self) -> str:
-        return f"<StoaEnv{self._env!r}>"
 
     def _with(self, params: Any) -> Environment:
         if params is None:
@@ -157,10 +145,7 @@ def _spaces() -> ModuleType:
 # for vmap would batch them, which functions with their own rule do not allow.
 
 
-@jitted
-@for_one_lane
-def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> Any:
-    return env.begin(Starts(words, env_id, jnp.zeros_like(env_id)))
+_begin = jitted(begin)
 
 
 @jitted

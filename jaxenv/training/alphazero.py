@@ -7,8 +7,8 @@ search's distribution over actions, the value the outcome of the episode, or lam
 Stochastic tasks are planned with random numbers of their own, so the search does not foresee chance; tasks of one agent
 work as well.
 
-The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the
-network. `mctx` searches.
+The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the network. `mctx`
+searches.
 """
 
 import dataclasses
@@ -150,9 +150,7 @@ def make_train(
 ) -> Train[Learner]:
     """Makes Gumbel AlphaZero as one function of a key, ``train(key)``. `Train` describes the function and arguments.
 
-    Raises:
-        ValueError: for a stack without `StateInInfo`, as ``config.make_env`` makes it, for a task without discrete
-            actions, and as the ``make_train`` of `ppo`.
+    A stack has `StateInInfo`, as ``config.make_env`` makes it, and discrete actions.
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env, turns=True)
     lanes = DeviceLanes(config, mesh)
@@ -188,21 +186,13 @@ def make_train(
     def collect(settings: Config, learner: Learner) -> tuple[Learner, rollout.Experience]:
         def policy(timestep: jaxenv.TimeStep, stream: random.Stream) -> rollout.PolicyStep:
             found = search(settings, learner.params, timestep, stream, explore=True)
-            info = {
-                "observation": read(timestep.observation),
-                "target": found.action_weights,
-                "value": found.search_tree.summary().value,
-            }
+            value, observation = found.search_tree.summary().value, read(timestep.observation)
+            info = {"observation": observation, "target": found.action_weights, "value": value}
             return rollout.PolicyStep(found.action, info=info)
 
-        (env_state, last, _), rows = jaxenv.unroll(
-            lanes.on_device(env),
-            policy,
-            learner.env_state,
-            learner.timestep,
-            config.num_steps,
-            fields=["step_type", "reward", "discount", *fields, "policy_info"],
-        )
+        given = lanes.on_device(env), policy, learner.env_state, learner.timestep, config.num_steps
+        shown = ["step_type", "reward", "discount", *fields, "policy_info"]
+        (env_state, last, _), rows = jaxenv.unroll(*given, fields=shown)
         finished = metrics.update_rows(learner.metrics, of_first(rows.timestep))
         return dataclasses.replace(learner, env_state=env_state, timestep=last, metrics=finished), rows
 

@@ -151,10 +151,7 @@ class RunConfig:
         """Returns the hyperparameters as float32 ``()``, for a learner to carry.
 
         Args:
-            given: values for some of them, numbers or traced arrays; the others come from this config.
-
-        Raises:
-            ValueError: for a name that is not a hyperparameter, a number out of range, or another shape than ``()``.
+            given: values for some of them, numbers or traced arrays of shape ``()``; the others come from this config.
         """
         own, given = self.hyperparameters, {} if given is None else given
         if not isinstance(given, Mapping):

@@ -149,7 +149,7 @@ def make_train(
     q_values: Callable[..., Any] = network.apply
     lanes = DeviceLanes(config, mesh)
     num_envs, batch_size = lanes.per_device("num_envs"), lanes.per_device("batch_size")
-    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
+    view = evaluation.normalizer(config, lanes.axis_name)
     sampling: Any = data.UniformSampling()
     if config.priority_exponent:
         sampling = data.PrioritizedSampling(config.priority_exponent, length=config.n_step + 1)
@@ -184,17 +184,9 @@ def make_train(
     def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
         policy = explore(learner.params, epsilon)
         policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
-        (env_state, last, memory), rows = jaxenv.unroll(
-            lanes.on_device(env), policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
-        )
-        learner = dataclasses.replace(
-            learner,
-            statistics=memory[0] if start else (),
-            env_state=env_state,
-            timestep=last,
-            metrics=metrics.update_rows(learner.metrics, rows.timestep),
-        )
-        info = [f"timestep.env_info.{name}" for name in _STORED_INFO if name in last.env_info]
+        learner, memory, rows = evaluation.unrolled(lanes, env, policy, learner, num_steps, initial_memory=start)
+        learner = dataclasses.replace(learner, statistics=memory[0] if start else ())
+        info = [f"timestep.env_info.{name}" for name in _STORED_INFO if name in learner.timestep.env_info]
         return learner, tree.select_fields(rows, [*_STORED, *info])
 
     # === 2. Learn: gradient steps on transitions from the buffer ======================================================

@@ -165,7 +165,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     pi, network, read, legal = model(config, env)
     heads: Callable[..., Any] = network.apply
     num_envs = lanes.per_device("num_envs")
-    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
+    view = evaluation.normalizer(config, lanes.axis_name)
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         return evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
@@ -193,26 +193,14 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     def collect(learner: Learner, env: jaxenv.Environment) -> tuple[Learner, rollout.Experience, Any]:
         start = network.start(num_envs)
         policy, start = view.wrap_policy(explore(learner.params), learner.timestep, start, state=learner.statistics)
-        (env_state, last, memory), rows = jaxenv.unroll(
-            lanes.on_device(env),
-            policy,
-            learner.env_state,
-            learner.timestep,
-            config.num_steps,
-            initial_memory=start,
-            memory=(start[0], learner.memory) if start else None,
-            fields=["step_type", "reward", "discount", "env_info", "policy_info"],
+        fields = ["step_type", "reward", "discount", "env_info", "policy_info"]
+        given = {"initial_memory": start, "memory": (start[0], learner.memory) if start else None}
+        learner, memory, rows = evaluation.unrolled(
+            lanes, env, policy, learner, config.num_steps, **given, fields=fields
         )
         statistics, memory = memory if start else ((), ())
-        _, seen = view.frozen().transform_timestep(statistics, last)
-        learner = dataclasses.replace(
-            learner,
-            statistics=statistics,
-            memory=memory,
-            env_state=env_state,
-            timestep=last,
-            metrics=metrics.update_rows(learner.metrics, rows.timestep),
-        )
+        _, seen = view.frozen().transform_timestep(statistics, learner.timestep)
+        learner = dataclasses.replace(learner, statistics=statistics, memory=memory)
         return learner, rows, read(seen.observation)
 
     # === 2. Advantages: a time limit bootstraps, a termination does not ===============================================
@@ -231,15 +219,9 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             log_probability = pi.log_probability(inputs, info["sample"])
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
         estimates, valid = (values[:-1], advantage), data.transition_mask(rows.timestep, last)
+        old = values[:-1] if config.clip_value else ()
         batch = _Batch(
-            observation=info["observation"],
-            mask=info["mask"],
-            sample=info["sample"],
-            log_probability=log_probability,
-            advantage=advantage,
-            value=values[:-1] if config.clip_value else (),
-            return_=return_,
-            valid=valid,
+            info["observation"], info["mask"], info["sample"], log_probability, advantage, old, return_, valid
         )
         batch = data.mask_non_finite(batch, valid)
         if config.recurrent:  # whole lanes [B, T, ...], with the memory that they had before the unroll
@@ -414,16 +396,8 @@ def model(
     if config.squash and not isinstance(pi, distributions.TanhNormal):
         raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
     reader, of_critic, read = _readers(config, env.observation_spec())
-    network = ActorCritic(
-        pi.num_inputs,
-        pi.num_log_std,
-        config.hidden,
-        reader,
-        config.recurrent,
-        config.cell,
-        config.activation,
-        of_critic,
-    )
+    memory = config.recurrent, config.cell, config.activation
+    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, reader, *memory, of_critic)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)
 
 

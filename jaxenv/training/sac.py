@@ -156,7 +156,7 @@ def make_train(
     target_entropy = np.float32(-pi.num_log_std if config.target_entropy is None else config.target_entropy)
     lanes = DeviceLanes(config, mesh)
     num_envs, batch_size = lanes.per_device("num_envs"), lanes.per_device("batch_size")
-    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
+    view = evaluation.normalizer(config, lanes.axis_name)
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True)
     seen = data.TransformedReplay(replay, view.frozen())
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
@@ -204,24 +204,12 @@ def make_train(
     def collect(learner: Learner, uniform: bool = False) -> tuple[Learner, rollout.Experience]:
         policy, start = explore(learner, uniform), jnp.zeros_like(learner.noise)
         policy, start = view.wrap_policy(policy, learner.timestep, start, state=learner.statistics)
-        (env_state, timestep, (statistics, noise)), rows = jaxenv.unroll(
-            lanes.on_device(env),
-            policy,
-            learner.env_state,
-            learner.timestep,
-            config.num_steps,
-            initial_memory=start,
-            memory=(start[0], learner.noise),
-            fields=["step_type", "reward", "discount", "observation", "env_info", "policy_info"],
+        fields = ["step_type", "reward", "discount", "observation", "env_info", "policy_info"]
+        memory = {"initial_memory": start, "memory": (start[0], learner.noise)}
+        learner, (statistics, noise), rows = evaluation.unrolled(
+            lanes, env, policy, learner, config.num_steps, **memory, fields=fields
         )
-        learner = dataclasses.replace(
-            learner,
-            statistics=statistics,
-            noise=noise,
-            env_state=env_state,
-            timestep=timestep,
-            metrics=metrics.update_rows(learner.metrics, rows.timestep),
-        )
+        learner = dataclasses.replace(learner, statistics=statistics, noise=noise)
         # Of env_info, the learner reads only which rows are abnormal.
         env_info = {name: x for name, x in rows.timestep.env_info.items() if name == "abnormal"}
         return learner, dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_info=env_info))

@@ -134,9 +134,7 @@ def make_train(
 ) -> Train[Any]:
     """Makes a run as one function of a key, ``train(key)``. `Train` describes the function and the arguments.
 
-    Raises:
-        ValueError: for a stack without the league as `Opponent`, as ``config.make_env`` makes it, and as the
-            ``make_train`` of `ppo`.
+    A stack has the league as `Opponent`, as ``config.make_env`` makes it.
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     game = next((x.env for x in layers(env) if isinstance(x, Opponent) and x.league == config.league), None)
@@ -178,9 +176,6 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
         weights: their weights, arrays ``[N, ...]``, such as ``learner.league``.
         key: a typed key. Sides are drawn, so the matrix is antisymmetric up to chance if rewards of a game sum to 0.
         num_games: games of each pair.
-
-    Raises:
-        ValueError: unless the weights are N sets of weights of the config's network.
     """
     check_config(config, Config)
     check_integer("cross_play", "num_games", num_games, 1)
@@ -214,9 +209,6 @@ def ratings(scores: Any) -> np.ndarray:
     They maximise the likelihood of the Bradley-Terry model, in which a difference of 400 is odds of ten to one (Hunter,
     2004, "MM algorithms for generalized Bradley-Terry models"). A drawn fiftieth of a game against a player of rating 0
     keeps them finite.
-
-    Raises:
-        ValueError: for another shape, and for numbers outside [-1, 1].
     """
     check_array("ratings", "scores", scores)
     scores = np.asarray(scores, np.float64)

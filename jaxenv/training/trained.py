@@ -57,7 +57,6 @@ class Trained:
             num_envs: the number of lanes; by default those of one game.
             **options: options of `jaxenv.make`: params of the physics, ``max_episode_steps`` and others. By default
                 they and the wrappers come from the run.
-
         """
         if own := options.keys() & {"wrappers", "mode"}:
             raise ValueError(f"make_env: {sorted(own)[0]} is fixed by the run, leave it out")
@@ -80,8 +79,7 @@ class Trained:
     def memory(self) -> Any:
         """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics.
 
-        Raises:
-            ValueError: if the policy has a memory per lane (a GRU, or the noise of `sac`): see `make_memory`.
+        A policy with a memory per lane (a GRU, or the noise of `sac`) has none: see `make_memory`.
         """
         memory = self._policies[2]
         if any(not tree.is_shared(x) for x in jax.tree.leaves(memory, is_leaf=tree.is_shared)):

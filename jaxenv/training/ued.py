@@ -161,9 +161,6 @@ def make_train(
 
     Evaluations play the levels of ``eval_env``: held-out ones where it is ``env.with_level(levels)``. One buffer serves
     all lanes, so ``mesh`` must be ``None`` unless the curriculum is ``"dr"``.
-
-    Raises:
-        ValueError: for a mesh, and as the ``make_train`` of `ppo`.
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     owner = f"{config.owner}: curriculum {config.curriculum!r}"
@@ -241,12 +238,8 @@ def make_train(
             return state, sample.levels, sample.place, sample.notes
 
         def others(make_levels: Any) -> Any:
-            return lambda: (
-                learner.buffer,
-                make_levels(),
-                jnp.arange(env.num_envs, dtype=jnp.int32),
-                jnp.asarray(no_return),
-            )
+            numbers = jnp.arange(env.num_envs, dtype=jnp.int32)
+            return lambda: (learner.buffer, make_levels(), numbers, jnp.asarray(no_return))
 
         branches = [others(lambda: jaxenv.sample_level(env, level_key)), replay]
         if config.curriculum == "accel":
@@ -307,8 +300,7 @@ def make_train(
         return dataclasses.replace(learner, buffer=state)
 
     def unchanged(learner: Learner) -> tuple[Learner, ppo.Losses]:
-        zero = jnp.zeros((), jnp.float32)
-        return learner, ppo.Losses(policy_loss=zero, value_loss=zero, entropy=zero, kl=zero, clip_fraction=zero)
+        return learner, ppo.Losses(*[jnp.zeros((), jnp.float32)] * 5)
 
     return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update, summary)
 
@@ -330,11 +322,8 @@ def _warn_of_long_episodes(owner: str, config: Config, env: jaxenv.Environment) 
     limit = evaluation.longest_episode(env)
     if limit is None or limit <= config.num_steps:
         return
-    effect = {
-        "plr": "no level is replayed",
-        "sfl": "no candidate is kept",
-        "paired": "the adversary is not paid",
-    }.get(config.curriculum, "nothing is learned")
+    effects = {"plr": "no level is replayed", "sfl": "no candidate is kept", "paired": "the adversary is not paid"}
+    effect = effects.get(config.curriculum, "nothing is learned")
     rule = f"num_steps must be at least {limit}, the time limit of {env}, got {config.num_steps}"
     reason = f"a level is scored by episodes that end within an update, and where none does, {effect}"
     warnings.warn(f"{owner}: {rule}: {reason}", stacklevel=3)

@@ -76,8 +76,6 @@ class ConnectFour(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_COLUMNS, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         first, line = state.own.where(state.player == 0) | state.other.where(state.player == 1), _EMPTY
         for stones in (state.own, state.other):

@@ -83,8 +83,6 @@ class Game2048(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = self.observe(state).astype(jnp.int32)
         return canvas.fill(NIGHT).tiles(kinds, [_tile(exponent) for exponent in range(_LARGEST + 1)])

@@ -134,8 +134,6 @@ class Go(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_PASS + 1, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(_WOOD).view_cells(SIZE, SIZE)
         for at in np.arange(SIZE) + 0.5:
@@ -144,7 +142,7 @@ class Go(Task):
             canvas = canvas.disc(x, y, 0.11, INK)
         black, white = (stones.at(_NUMBER) for stones in _by_colour(state.own, state.other, state.moves))
         kinds = black.astype(jnp.int32) + 2 * white.astype(jnp.int32)
-        return canvas.tiles(kinds.reshape(-1, SIZE, SIZE), [None, _black, _white])
+        return canvas.tiles(kinds.reshape(-1, SIZE, SIZE), _STONES)
 
 
 def _move(legal: Cells, action: jax.Array) -> tuple[Cells, jax.Array, jax.Array]:
@@ -246,11 +244,8 @@ def _unstacked(sets: Cells) -> list[Cells]:
 # --- the picture -----------------------------------------------------------------------------------------------------
 
 _WOOD = mix(SAND, ORANGE, 0.25)
-
-
-def _black(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.5, 0.44, BLACK)
-
-
-def _white(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.5, 0.44, GREY).disc(0.5, 0.5, 0.41, WHITE)
+_STONES = (
+    None,
+    lambda canvas: canvas.disc(0.5, 0.5, 0.44, BLACK),
+    lambda canvas: canvas.disc(0.5, 0.5, 0.44, GREY).disc(0.5, 0.5, 0.41, WHITE),
+)

@@ -92,8 +92,6 @@ class Hex(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_SWAP + 1, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(GREY).view((-1.6, 16.6), (-10.2, 1.6))
         cell, x, y = _nearest(canvas.x[0], canvas.y[0])

@@ -128,8 +128,6 @@ class CartPoleSwingup(PoleTask):
         low, high = self.column_bounds()
         return specs.Bounded((1, 8), np.float32, np.array([[*low, -1, -1]]), np.array([[*high, 1, 1]]), "observation")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the pole, green while it is upright, and marks the angles and the part of the track that count."""
         p, pole = self.params, state.pole

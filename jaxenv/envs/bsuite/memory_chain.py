@@ -95,7 +95,5 @@ class MemoryChain(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)

@@ -115,8 +115,6 @@ class MNISTBandit(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(10, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         images, _, white = self._data
         shown = take_rows(images.view(np.uint8), jnp.maximum(state.image, 0), mode="promise_in_bounds")

@@ -12,8 +12,6 @@ Terminates    on the goal
 Time limit    10 * size**2: 250, 640 and 2560 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 
@@ -26,12 +24,9 @@ from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, State, cell, ch
 class DoorKey(GridWorld):
     """Two rooms with a locked door between them; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
-    mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    smallest: ClassVar[int] = 5
-    steps_per_cell: ClassVar[int] = 10
+    mission = "use the key to open the door and then get to the goal"
+    smallest = 5
+    steps_per_cell = 10
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

@@ -16,12 +16,13 @@ import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice, in_corner
 
 
 class Empty(GridWorld):
     """An empty room; see the module docstring."""
 
+    reset_strategy = {"default": "select"}
     see_through_walls: bool = tree.static(default=True)
     random_start: bool = tree.static(default=False, doc="whether the agent starts in a random cell")
 
@@ -31,7 +32,7 @@ class Empty(GridWorld):
 
     def _agent(self, stream: random.Stream, size: jax.Array) -> Pose:
         if not self.random_start:
-            return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
+            return in_corner(size)
         word, direction = random.separate_bits(stream, 2)
         width = size - 2
         index = choice(word, width * width - 1)  # cells are numbered row by row, and the goal is the last

@@ -13,8 +13,6 @@ Terminates    when the agent says that it has arrived, with a reward if it is ne
 Time limit    4 * size**2: 100, 144 and 256 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 
@@ -30,15 +28,12 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, distance, place_ag
 class GoToDoor(ObjectWorld):
     """A room with four doors; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
 
-    mission: ClassVar[str] = "go to the door"
-    smallest: ClassVar[int] = 5
-    num_doors: ClassVar[int] = 4
+    mission = "go to the door"
+    smallest = 5
+    num_doors = 4
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

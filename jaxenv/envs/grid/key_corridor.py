@@ -14,8 +14,6 @@ Terminates    when the agent carries the ball
 Time limit    30 * size**2: 270 to 1080 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,10 +36,10 @@ class KeyCorridor(RoomGrid):
     num_rows: int = tree.static(default=1, low=1, high=3, doc="number of rows of rooms")
     observe_mission: bool = tree.static(default=True)
 
-    mission: ClassVar[str] = "pick up the ball"
-    smallest: ClassVar[int] = 3
-    steps_per_cell: ClassVar[int] = 30
-    num_columns: ClassVar[int] = 3
+    mission = "pick up the ball"
+    smallest = 3
+    steps_per_cell = 30
+    num_columns = 3
 
     @property
     def num_doors(self) -> int:

@@ -12,8 +12,6 @@ Terminates    on the goal
 Time limit    10 * size: 190 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 
@@ -28,15 +26,12 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, place_agent, start
 class LockedRoom(ObjectWorld):
     """Six rooms and a hallway; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     max_size: int = tree.static(default=19)
     observe_mission: bool = tree.static(default=True)
 
-    mission: ClassVar[str] = "get the key from the room unlock the door and go to the goal"
-    smallest: ClassVar[int] = 13
-    num_doors: ClassVar[int] = 6
+    mission = "get the key from the room unlock the door and go to the goal"
+    smallest = 13
+    num_doors = 6
 
     def _default_max_steps(self) -> jax.Array:
         return 10 * self.size

@@ -17,7 +17,7 @@ more likely. With ``loops`` above 0, each remaining wall between two rooms is op
 creates alternative paths.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,16 +41,11 @@ class MazeParams(Params):
 class Maze(GridWorld):
     """Mazes of odd size; see the module docstring."""
 
-    # Generating a maze takes as long as tens of steps, so only lanes that restart generate one (measured in
-    # docs/evidence/grid.md). Accelerators were not measured; there, sequential blocks should be slower than all lanes
-    # at once.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     params: MazeParams = MazeParams()
     max_size: int = tree.static(default=13)
 
-    smallest: ClassVar[int] = 5
-    odd: ClassVar[bool] = True
+    smallest = 5
+    odd = True
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

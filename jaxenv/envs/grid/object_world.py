@@ -24,10 +24,10 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Transition, in_one_kernel, in_own_kernels
-from jaxenv.envs.grid import _object_picture, _view, _whole_grid
+from jaxenv.envs.grid import _object_picture, _view
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._objects import BALL, BOX, DOOR, GOAL, GONE, GREY, KEY, Objects, colour, door_state, encode, kind
-from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid._view import Pose, ViewSet
 from jaxenv.envs.grid.grid_world import (
     CARRIED,
     CLOSED,
@@ -109,16 +109,14 @@ class ObjectWorld(GridWorld):
     def _whole_image(self, state: Any) -> jax.Array:
         objects = state.objects
         things = [(objects.cell[:, i], objects.code[:, i]) for i in range(objects.cell.shape[1])]
-        return _whole_grid.encode(state.floor, None, things, state.agent, self.extent)
+        return _view.whole_grid(state.floor, None, things, state.agent, self.extent)
 
-    def _transparent(self, state: State, floor: _view.ViewSet, indices: jax.Array) -> _view.ViewSet:
+    def _transparent(self, state: State, floor: ViewSet, indices: jax.Array) -> ViewSet:
         """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
         if self.num_doors == 0:
             return floor
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
         return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         seen = None
@@ -130,11 +128,7 @@ class ObjectWorld(GridWorld):
 
 
 def _encode_view(
-    floor: tuple[jax.Array, jax.Array],
-    seen: tuple[jax.Array, jax.Array] | None,
-    indices: jax.Array,
-    codes: jax.Array,
-    held: jax.Array,
+    floor: ViewSet, seen: ViewSet | None, indices: jax.Array, codes: jax.Array, held: jax.Array
 ) -> jax.Array:
     """Returns the bytes of the image, uint8 ``[B, 147]``; the agent ``seen`` the cells of this set, all for None.
 

@@ -15,8 +15,6 @@ Terminates    when the agent carries the blue ball
 Time limit    1D: 8 * size**2, 2D: 16 * size**2; 288 and 576 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 
 from jaxenv import random, tree
@@ -48,8 +46,8 @@ class ObstructedMaze1D(TwoRooms):
     key_in_box: bool = tree.static(default=True, doc="whether the key is hidden in a box")
     blocked: bool = tree.static(default=True, doc="whether a ball blocks the door")
 
-    mission: ClassVar[str] = "pick up the blue ball"
-    steps_per_cell: ClassVar[int] = 8
+    mission = "pick up the blue ball"
+    steps_per_cell = 8
 
     def initial(self, stream: random.Stream) -> State:
         state = self.generate(stream, box=True, ball=self.blocked)
@@ -67,11 +65,11 @@ class ObstructedMaze2D(RoomGrid):
 
     key_in_box: bool = tree.static(default=True, doc="whether the keys are hidden in boxes")
 
-    mission: ClassVar[str] = "pick up the blue ball"
-    steps_per_cell: ClassVar[int] = 16
-    num_columns: ClassVar[int] = 3
-    num_rows: ClassVar[int] = 3
-    num_doors: ClassVar[int] = 3
+    mission = "pick up the blue ball"
+    steps_per_cell = 16
+    num_columns = 3
+    num_rows = 3
+    num_doors = 3
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

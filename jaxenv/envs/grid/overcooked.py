@@ -150,8 +150,6 @@ class Overcooked(Task):
     def reward_spec(self) -> specs.Array:
         return specs.Array((2,), np.float32, "reward")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _overcooked_picture.draw(state, parse(self.layout), canvas)
 

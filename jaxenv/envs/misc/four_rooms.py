@@ -125,8 +125,6 @@ class FourRooms(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
         agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)

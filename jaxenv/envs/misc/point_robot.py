@@ -137,8 +137,6 @@ class PointRobot(Task):
         state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
         return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the half-circle of goals, the goal's disc, the agent with its last action, and the elapsed time."""
         p, time = self.params, state.time.astype(jnp.float32)

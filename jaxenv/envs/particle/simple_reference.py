@@ -91,8 +91,6 @@ class SimpleReference(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.int32, 0, 5 * _WORDS - 1, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints landmarks as rings and the agents in the colours of theirs, with their words at the lower edge."""
         p = state.particles

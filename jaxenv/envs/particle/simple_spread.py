@@ -78,8 +78,6 @@ class SimpleSpread(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.agents,), np.int32, 0, 4, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: Particles, canvas: Canvas) -> Canvas:
         n = self.agents
         sizes, colours = [self.params.agent_radius] * n + [0.05] * n, [BLUE] * n + [INK] * n

@@ -139,8 +139,6 @@ class BouncingSquares(Task):
         # Every colour has a nonzero channel, so this selects the cells of the rectangles.
         return jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the rectangles without noise, in the nearest colours of the palette, with arrows for their speeds."""
         size = self.size

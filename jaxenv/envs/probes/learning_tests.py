@@ -92,8 +92,6 @@ class Unittest(Task):
     def action_spec(self) -> Tree:
         return _action_spec(self.action_type)
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""
         canvas, best = canvas.view((0, 1), (0, 1)), self.best_action(state)

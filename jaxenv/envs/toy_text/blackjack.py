@@ -135,8 +135,6 @@ class Blackjack(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)
         canvas = _cards.closed_card(canvas, 5.9, 7.75)

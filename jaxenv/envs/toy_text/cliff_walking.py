@@ -67,8 +67,6 @@ class CliffWalking(Tabular):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
         canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground])

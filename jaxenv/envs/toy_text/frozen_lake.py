@@ -133,8 +133,6 @@ class FrozenLake(Tabular):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         tiles = np.array([list(row) for row in self.rows])
         ice = _sprites.slippery_ice if self.is_slippery else _sprites.ice

@@ -166,8 +166,6 @@ class Taxi(Tabular):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(6, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         cell, passenger, destination = _decode(state.index)
         grid, stops = (5, 5), np.array(_STOPS, np.int32)
