@@ -39,10 +39,8 @@ def one_lane(
     env = single_lane(owner, env, options, restarts, lanes)
     for layer in layers(env):
         if isinstance(layer, BatchWrapper):
-            raise ValueError(
-                f"{owner}: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
-                "use the trainer's own wrapper"
-            )
+            what = "state of the whole batch, which one lane does not have; use the trainer's own wrapper"
+            raise ValueError(f"{owner}: {type(layer).__name__} carries {what}")
     refuse_given_levels(owner, env, "leave out with_level, since the trainer's keys make the lanes")
     for declared in declared_leaves(env):
         if declared.per_lane:
@@ -91,9 +89,8 @@ def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
     """Returns the key words of one lane for one key, typed or legacy."""
     key = typed(key)
     if not is_key(key) or key.ndim:
-        got = (
-            f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else f"{kind(key)}, use jax.random.key(seed)"
-        )
+        several = f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else ""
+        got = several or f"{kind(key)}, use jax.random.key(seed)"
         raise ValueError(f"{owner}: key must be one key, got {got}")
     first, second = env._lane_words(key[None], jnp.zeros(1, jnp.int32))
     return first[0], second[0]

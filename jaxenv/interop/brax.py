@@ -70,10 +70,8 @@ class BraxEnv(Fixed):
         for spec in leaves:
             is_choice = spec.shape == () and spec.dtype.kind in "iu"
             if not (spec.is_bounded and (spec.is_continuous or is_choice)):
-                raise ValueError(
-                    "to_brax: an action must be made of single integers and of floats, all with finite bounds, "
-                    f"got {env.action_spec()}"
-                )
+                rule = "an action must be made of single integers and of floats, all with finite bounds"
+                raise ValueError(f"to_brax: {rule}, got {env.action_spec()}")
         # Policies may be unbounded: distribution_type="normal".
         self._env = NormalizeAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
         self._is_fixed = True

@@ -98,15 +98,12 @@ class Config(RunConfig):
     def check(self) -> None:
         least = self.num_envs * max(self.warmup_rows, self.num_steps, self.n_step + 1)
         if self.buffer_size < least:
-            raise ValueError(
-                f"{self.owner}: buffer_size must be at least {least}, for the warm-up, for num_steps rows and for a "
-                f"window of n_step + 1 rows of each lane, got {self.buffer_size}"
-            )
+            needs = "for the warm-up, for num_steps rows and for a window of n_step + 1 rows of each lane"
+            raise ValueError(f"{self.owner}: buffer_size must be at least {least}, {needs}, got {self.buffer_size}")
         if self.warmup_rows + self.num_steps <= self.n_step:
-            raise ValueError(
-                f"{self.owner}: warmup_steps must be at least {self.num_envs * (self.n_step + 1 - self.num_steps)}, so "
-                f"that the first update has transitions of n_step = {self.n_step} steps, got {self.warmup_steps}"
-            )
+            least = self.num_envs * (self.n_step + 1 - self.num_steps)
+            needs = f"so that the first update has transitions of n_step = {self.n_step} steps"
+            raise ValueError(f"{self.owner}: warmup_steps must be at least {least}, {needs}, got {self.warmup_steps}")
 
 
 @tree.struct
@@ -323,10 +320,9 @@ def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Catego
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec)
     if not isinstance(pi, distributions.Categorical):
-        raise ValueError(
-            f"{config.learner}: the action must be one integer, got {spec}: ppo learns it as it is, and the wrapper "
-            "DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
-        )
+        wrapper = "the wrapper DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
+        how = f"ppo learns it as it is, and {wrapper}"
+        raise ValueError(f"{config.learner}: the action must be one integer, got {spec}: {how}")
     read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
 
     def see(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:

@@ -218,15 +218,12 @@ def learned_policy(
         raise ValueError(f"{name}: {difference}")
     for (path, leaf), given in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(params), strict=True):
         if given.shape[1:] == leaf.shape != given.shape:
-            raise ValueError(
-                f"{name}: params are the weights of {given.shape[0]} seeds: choose one of params and statistics, "
-                "for example by jax.tree.map(lambda x: x[0], learner.params)"
-            )
+            how = "choose one of params and statistics, for example by jax.tree.map(lambda x: x[0], learner.params)"
+            raise ValueError(f"{name}: params are the weights of {given.shape[0]} seeds: {how}")
         if given.shape != leaf.shape:
-            raise ValueError(
-                f"{name}: params.{tree.path_name(path)} must have shape {leaf.shape} for {env} and this config, got "
-                f"{given.shape}: config.make_env(num_envs, 'eval') makes the stack with the config's wrappers"
-            )
+            rule = f"params.{tree.path_name(path)} must have shape {leaf.shape} for {env} and this config"
+            how = "config.make_env(num_envs, 'eval') makes the stack with the config's wrappers"
+            raise ValueError(f"{name}: {rule}, got {given.shape}: {how}")
     start = tree.Shared(params), memory
     return normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
 

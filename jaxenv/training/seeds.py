@@ -222,9 +222,8 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
     seed = int(np.argmin(finite.all(axis=0)))
     names = [name for (name, _), is_finite in zip(floats, finite[:, seed], strict=True) if not is_finite]
     listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    raise FloatingPointError(
-        f"train: seed {seed} of {finite.shape[1]} is not finite at evaluation {number} of {of}: {listed}"
-    )
+    where = f"seed {seed} of {finite.shape[1]} is not finite at evaluation {number} of {of}"
+    raise FloatingPointError(f"train: {where}: {listed}")
 
 
 @jax.jit

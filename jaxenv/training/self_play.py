@@ -66,9 +66,8 @@ class Config(ppo.Config):
         super().check()
         if self.recurrent or self.normalize_observation:
             name = "recurrent" if self.recurrent else "normalize_observation"
-            raise ValueError(
-                f"{self.owner}: {name} must be off, an opponent has weights only, got {getattr(self, name)}"
-            )
+            got = getattr(self, name)
+            raise ValueError(f"{self.owner}: {name} must be off, an opponent has weights only, got {got}")
 
     def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
         """Makes the config's stack with the league as `Opponent`, or with random moves for ``mode="eval"``."""

@@ -24,24 +24,11 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Transition, in_one_kernel, in_own_kernels
-from jaxenv.envs.grid import _object_picture, _view
+from jaxenv.envs.grid import _object_picture, _view, grid_world
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._objects import BALL, BOX, DOOR, GOAL, GONE, GREY, KEY, Objects, colour, door_state, encode, kind
 from jaxenv.envs.grid._view import Pose, ViewSet
-from jaxenv.envs.grid.grid_world import (
-    CARRIED,
-    CLOSED,
-    DROP,
-    FORWARD,
-    LOCKED,
-    OPEN,
-    PICKUP,
-    TOGGLE,
-    GridWorld,
-    cell,
-    choice,
-    moved,
-)
+from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, FORWARD, OPEN, PICKUP, TOGGLE, GridWorld, cell, choice
 
 _EMPTY, _WALL = np.uint32(1), np.uint32(2 | GREY << 8)
 
@@ -183,7 +170,7 @@ def distance(agent: Pose, cell: jax.Array) -> jax.Array:
 def _moved(agent: Pose, action: jax.Array, front: jax.Array, floor: jax.Array) -> Pose:
     """Returns the agent after an action, given the code ahead of it and whether there is floor ahead."""
     can_enter = (front == 0) | (kind(front) == GOAL) | ((kind(front) == DOOR) & (door_state(front) == OPEN))
-    return moved(agent, action, (action == FORWARD) & floor & can_enter)
+    return grid_world.moved(agent, action, (action == FORWARD) & floor & can_enter)
 
 
 def _handle(
@@ -197,7 +184,7 @@ def _handle(
     toggles = action == TOGGLE
     movable = (kind(front) == KEY) | (kind(front) == BALL) | (kind(front) == BOX)
     picks = (action == PICKUP) & movable & (held == 0)
-    drops = (action == DROP) & bare
+    drops = (action == grid_world.DROP) & bare
     opens_box = toggles & (kind(front) == BOX)
 
     here, carried = objects.cell == ahead, objects.cell == CARRIED
@@ -210,7 +197,7 @@ def _handle(
 
     fits = (kind(held) == KEY) & (colour(held) == colour(front))
     swung = jnp.where(door_state(front) == OPEN, CLOSED, OPEN)
-    turned = jnp.where((door_state(front) == LOCKED) & ~fits, LOCKED, swung)
+    turned = jnp.where((door_state(front) == grid_world.LOCKED) & ~fits, grid_world.LOCKED, swung)
     door = encode(DOOR, colour(front), turned)
     turns = toggles & (kind(front) == DOOR)
     return Objects(moved, jnp.where(turns & here, door, code))

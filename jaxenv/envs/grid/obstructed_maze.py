@@ -18,20 +18,9 @@ Time limit    1D: 8 * size**2, 2D: 16 * size**2; 288 and 576 (registry)
 import jax
 
 from jaxenv import random, tree
+from jaxenv.envs.grid import _objects
 from jaxenv.envs.grid._cell_set import CellSet
-from jaxenv.envs.grid._objects import (
-    BALL,
-    BLUE,
-    DOOR,
-    GREEN,
-    GREY,
-    KEY,
-    Objects,
-    box_with_key,
-    colour,
-    different_colours,
-    encode,
-)
+from jaxenv.envs.grid._objects import BALL, BLUE, DOOR, GREEN, GREY, KEY, Objects, colour, encode
 from jaxenv.envs.grid._two_rooms import TwoRooms
 from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, LOCKED, PICKUP, cell, choice
 from jaxenv.envs.grid.object_world import State, start_state
@@ -76,7 +65,7 @@ class ObstructedMaze2D(RoomGrid):
         words = random.bits(stream, (10,))  # one array: XLA would recompute separate words for every use
         rooms, wall = self.rooms(size), size - 1
         along = [1 + choice(words[:, i], size - 2) for i in range(3)]
-        to_middle, above, below = different_colours([words[:, i] for i in range(3, 6)])
+        to_middle, above, below = _objects.different_colours([words[:, i] for i in range(3, 6)])
         objects = [
             (cell(2 * wall, wall + along[0]), encode(DOOR, to_middle, CLOSED)),
             (cell(2 * wall + along[1], wall), encode(DOOR, above, LOCKED)),
@@ -98,4 +87,4 @@ class ObstructedMaze2D(RoomGrid):
 
 def _key(colour: jax.Array, in_box: bool) -> jax.Array:
     """Returns the code of a key of a colour, or of a grey box that hides it, uint32 ``[B]``."""
-    return box_with_key(GREY, colour) if in_box else encode(KEY, colour)
+    return _objects.box_with_key(GREY, colour) if in_box else encode(KEY, colour)

@@ -28,19 +28,8 @@ from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEA
 from jaxenv.core import Task, Transition, take_rows
 from jaxenv.random import Stream
 
-COLOURS = np.array(
-    [
-        [0, 255, 0],
-        [0, 0, 255],
-        [120, 120, 120],
-        [255, 255, 0],
-        [0, 255, 255],
-        [255, 0, 255],
-        [120, 0, 120],
-        [0, 120, 120],
-    ],
-    np.uint8,
-)
+_HEX = "00ff00 0000ff 787878 ffff00 00ffff ff00ff 780078 007878"
+COLOURS = np.array([list(bytes.fromhex(colour)) for colour in _HEX.split()], np.uint8)
 
 
 @tree.struct

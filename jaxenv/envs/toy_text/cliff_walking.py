@@ -15,6 +15,9 @@ The cliff occupies the bottom row between start and goal. On slippery ground the
 side, each with probability 1/3.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,12 +51,8 @@ class CliffWalking(Tabular):
         index = row * _COLUMNS + jnp.where(falls, 0, column)
         return Outcome(index, reward, bottom & (column == _COLUMNS - 1), prob)
 
-    @property
-    def is_random(self) -> bool:
-        return self.is_slippery
-
-    def probabilities(self) -> np.ndarray:
-        return np.full(3, 1 / 3) if self.is_slippery else np.ones(1)
+    def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
+        return (1 / 3,) * 3 if self.is_slippery else (1.0,)
 
     def choose(self, stream: random.Stream) -> jax.Array:
         return random.integers(stream, (), 0, 3) if self.is_slippery else super().choose(stream)

@@ -14,13 +14,14 @@ On slippery ice the agent moves as intended with probability success_rate, other
 probability.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import specs, tree
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import check_choice, check_integer, toward
 from jaxenv.envs import _drawing
@@ -103,26 +104,13 @@ class FrozenLake(Tabular):
     def _prob(self, choice: jax.Array) -> jax.Array | np.float32:
         if not self.is_slippery:
             return np.float32(1)
-        rate = self.params.success_rate
-        return jnp.where(choice == 1, rate, (1 - rate) / 2)
+        aside, ahead, _ = self.chances()
+        return jnp.where(choice == 1, ahead, aside)
 
-    @property
-    def is_random(self) -> bool:
-        return self.is_slippery
-
-    def probabilities(self) -> np.ndarray:
-        if not self.is_slippery:
-            return np.ones(1)
-        rate = np.asarray(self.params.success_rate, np.float64)
-        return np.stack([(1 - rate) / 2, rate, (1 - rate) / 2])
-
-    def choose(self, stream: random.Stream) -> jax.Array:
-        if not self.is_slippery:
-            return super().choose(stream)
-        rate = self.params.success_rate
-        aside = (1 - rate) / 2
-        u = random.uniform(stream)
-        return (u >= aside).astype(jnp.int32) + (u >= aside + rate).astype(jnp.int32)
+    def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
+        ahead = of(self.params.success_rate)
+        aside = (1 - ahead) / 2
+        return (aside, ahead, aside) if self.is_slippery else (1.0,)
 
     def first_states(self) -> np.ndarray:
         return np.flatnonzero([tile == "S" for tile in "".join(self.rows)]).astype(np.int32)
