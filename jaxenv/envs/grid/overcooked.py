@@ -198,9 +198,7 @@ def _moved(
     blocked = (entered[0] == entered[1]) | swap
     return [
         tree.rebuild(
-            cook,
-            cell=jnp.where(blocked, cook.cell, cell),
-            direction=jnp.where(action <= _LEFT, action, cook.direction),
+            cook, cell=jnp.where(blocked, cook.cell, cell), direction=jnp.where(action <= _LEFT, action, cook.direction)
         )
         for cook, action, cell in zip(cooks, actions, entered, strict=True)
     ]

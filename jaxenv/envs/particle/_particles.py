@@ -57,11 +57,7 @@ def scattered(stream: random.Stream, num_agents: int, reaches: Sequence[float]) 
 
 
 def advance(
-    particles: Particles,
-    moves: jax.Array,
-    bodies: Sequence[Body],
-    contacts: Sequence[Contact],
-    world: World,
+    particles: Particles, moves: jax.Array, bodies: Sequence[Body], contacts: Sequence[Contact], world: World
 ) -> Particles:
     """Moves the agents for one step. ``moves`` are numbers of `MOVES`, int32 ``[B, A]``."""
     columns = tuple(moves[:, i] for i in range(moves.shape[1]))

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
 from jaxenv.envs.physics2d import _block, _broad, _impact
 from jaxenv.envs.physics2d._block import Blocks
 from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined
-from jaxenv.envs.physics2d._contact import Impulses, Triple
+from jaxenv.envs.physics2d._contact import Impulses, Triple, Triples
 from jaxenv.envs.physics2d._impact import BodyContacts, manifold_of
 from jaxenv.envs.physics2d._island import End, Motors, Start, solver_of
 from jaxenv.envs.physics2d._revolute import JointImpulses
@@ -38,9 +39,9 @@ class World:
     velocity: Triple  # [n, B]: of the centre of mass, and angular
     joints: JointImpulses  # [J, B]
     contacts: Contacts  # [n, K, B], with blocks and then with edges, from left to right
-    touched: jax.Array  # bool [n, B]: whether the last event of any contact of the body was a beginning
+    touched: Array  # bool [n, B]: whether the last event of any contact of the body was a beginning
     fat: Box  # [n, B]
-    still: jax.Array  # [B], seconds since a body moved
+    still: Array  # [B], seconds since a body moved
 
 
 @tree.struct
@@ -50,25 +51,25 @@ class FreeWorld:
     pose: Triple  # [n, B] each: x and y of the centres of mass, angle
     velocity: Triple  # [n, B]: of the centre of mass, and angular
     joints: JointImpulses  # [J, B]
-    still: jax.Array  # [B], seconds since a body moved
+    still: Array  # [B], seconds since a body moved
 
 
 @tree.struct
 class Step:
     """The events of a step."""
 
-    begun: jax.Array  # bool [n, B]: a contact of the body began
-    hit: jax.Array  # bool [n, B]: continuous collision found an impact
-    solved: jax.Array  # bool [B]: the position iterations met their tolerances
-    asleep: jax.Array  # bool [B]: all bodies fell asleep
+    begun: Array  # bool [n, B]: a contact of the body began
+    hit: Array  # bool [n, B]: continuous collision found an impact
+    solved: Array  # bool [B]: the position iterations met their tolerances
+    asleep: Array  # bool [B]: all bodies fell asleep
 
 
 @tree.struct
 class Packed:
     """A world between two steps, with the lanes first. Two arrays are stored, gathered and donated faster than many."""
 
-    floats: jax.Array  # float32 [B, F]
-    integers: jax.Array  # int32 [B, I], flags are 0 or 1
+    floats: Array  # float32 [B, F]
+    integers: Array  # int32 [B, I], flags are 0 or 1
 
 
 def pack(world: World) -> Packed:
@@ -107,10 +108,10 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
     transform = Transform(np.sin(origin[2]), np.cos(origin[2]), origin[0], origin[1])
     centre = transform.to_world((scene.centre_x[:, None], scene.centre_y[:, None]))
 
-    def fill(value: Any, *shape: Any) -> jax.Array:
+    def fill(value: Any, *shape: Any) -> Array:
         return jnp.full((*shape, lanes), value)
 
-    def wide(x: np.ndarray) -> jax.Array:
+    def wide(x: np.ndarray) -> Array:
         return jnp.broadcast_to(x, (n, lanes)).astype(jnp.float32)
 
     zero, none = np.float32(0), np.int32(0)
@@ -138,7 +139,7 @@ def with_blocks(world: World, scene: Scene) -> World:
     return tree.rebuild(world, contacts=joined([none, world.contacts]))
 
 
-def corners(scene: Scene, world: World, body: int) -> list[tuple[jax.Array, jax.Array]]:
+def corners(scene: Scene, world: World, body: int) -> list[tuple[Array, Array]]:
     """Returns the corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
     centre = scene.centre_x[body], scene.centre_y[body]
     transform = Transform.from_pose(tuple(x[body] for x in world.pose), centre)
@@ -287,14 +288,14 @@ def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) ->
     return contacts, manifold, segment, box, rank, touched, jnp.any(begins, axis=1)
 
 
-def _left(index: jax.Array, old: Contacts) -> jax.Array:
+def _left(index: Array, old: Contacts) -> Array:
     """Returns which old contacts touched something that is no longer near."""
     return (old.count > 0) & ((old.edge < index[:, :1]) | (old.edge > index[:, -1:]))
 
 
 def _updated(
-    scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts
-) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
+    scene: Scene, world: World, index: Array, ground: Segment | Box, old: Contacts
+) -> tuple[Contacts, Manifold, Array, Array]:
     """Returns contacts with edges or blocks ``[n, K, B]``, manifolds, and whether they begin or end to touch."""
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
     pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
@@ -303,14 +304,8 @@ def _updated(
 
 
 def _contact(
-    scene: Scene,
-    body: jax.Array,
-    pose: Triple,
-    fat: Box,
-    index: jax.Array,
-    ground: Segment | Box,
-    old: Sequence[Contacts],
-) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
+    scene: Scene, body: Array, pose: Triple, fat: Box, index: Array, ground: Segment | Box, old: Sequence[Contacts]
+) -> tuple[Contacts, Manifold, Array, Array]:
     before = _broad.same_edge(index, old)
     bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
     age = jnp.where(_broad.overlapping(bounds, fat), before.age + 1, np.int32(-1))
@@ -321,12 +316,7 @@ def _contact(
 
 
 def _pushed(
-    scene: Scene,
-    time: np.float32,
-    poses: tuple[Triple, ...],
-    velocities: tuple[Triple, ...],
-    forces: tuple[Triple, ...] | None,
-    gravity: jax.Array,
+    scene: Scene, time: np.float32, poses: Triples, velocities: Triples, forces: Triples | None, gravity: Array
 ) -> tuple[Any, ...]:
     """Returns the poses unchanged, and the velocities after forces."""
     pushed = []
@@ -337,7 +327,7 @@ def _pushed(
     return poses, tuple(pushed)
 
 
-def _slept(time: np.float32, velocities: tuple[Triple, ...], still: jax.Array, solved: jax.Array) -> tuple[Any, ...]:
+def _slept(time: np.float32, velocities: Triples, still: Array, solved: Array) -> tuple[Any, ...]:
     """Returns velocities, for how long no body moved, and whether all bodies are asleep now."""
     slow = solved | True
     for vx, vy, w in velocities:
@@ -347,14 +337,14 @@ def _slept(time: np.float32, velocities: tuple[Triple, ...], still: jax.Array, s
     return jax.tree.map(lambda v: jnp.where(asleep, 0, v), velocities), still, asleep
 
 
-def _fat(scene: Scene, body: jax.Array, before: Triple, after: Triple, old: Box) -> Box:
+def _fat(scene: Scene, body: Array, before: Triple, after: Triple, old: Box) -> Box:
     """Returns the fat bounding boxes after a step."""
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
     start, end = (Transform.from_pose(pose, centre) for pose in (before, after))
     return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
 
 
-def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
+def _apart(values: Triple, n: int) -> Triples:
     """Splits arrays ``[n, B]`` into n of ``[B]``."""
     return tuple(tuple(x[i] for x in values) for i in range(n))
 

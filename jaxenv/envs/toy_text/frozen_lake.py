@@ -57,8 +57,7 @@ class FrozenLake(Tabular):
     is_slippery: bool = tree.static(default=True, doc="whether the agent may move to the side")
 
     text_form: ClassVar[TextForm] = TextForm(
-        text=lambda task, key: "\n".join(task.rows),
-        with_text=lambda task, text: _with_map(task, text),
+        text=lambda task, key: "\n".join(task.rows), with_text=lambda task, text: _with_map(task, text)
     )
 
     # On CPU `cond` keeps XLA from repeating the draw in every fusion.
