@@ -209,8 +209,7 @@ def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
     """Returns the config for ``steps``, rounded up to the next update.
 
     A run has equally many updates before each evaluation. The number of evaluations is chosen from ``counts``, by
-    default from half to twice the config's: the closest one that adds at most 1% of updates, else the one that adds the
-    fewest.
+    default from half to twice the config's: the closest that adds at most 1% of updates, else the one of fewest.
     """
     before = config.num_rows - config.num_updates * config.rows_per_update  # rows that fill a replay buffer
     updates = max(-(-(steps - before) // config.rows_per_update), 1)

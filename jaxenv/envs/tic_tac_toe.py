@@ -12,8 +12,7 @@ Reward        1 if player 0 wins, -1 if player 1 wins, 0 otherwise; marking a ma
 Starts        with an empty board
 Terminates    on a line, a full board or an illegal move
 Time limit    none; an episode has at most nine moves, five of the agent with an opponent
-env_info      play0_win, play1_win, draw, invalid_move: bool, the result of the step; action_mask: bool[9], the free
-              cells
+env_info      play0_win, play1_win, draw, invalid_move: bool, the result of the step; action_mask: bool[9], free cells
 """
 
 from typing import Literal

@@ -39,14 +39,12 @@ def batch(
 
     The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
     ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected. Each
-    gets a separate typed key at every call. It depends on the key of the lane, the episode and the step, not on the
-    number of lanes.
+    gets a separate typed key at every call. It depends on the lane, its episode and its step, not on their number.
 
     Args:
         reset: ``reset(key) -> (state, observation)``. The state is any tree of arrays; typed keys may be part of it.
         step: ``step(state, action, key) -> (state, observation, reward, terminated)``, or with a fifth value, a dict of
-            arrays for ``env_info``. ``reward`` is a float ``()``, or ``(R,)`` with R of at least 2; ``terminated`` is a
-            bool ``()``.
+            arrays for ``env_info``. ``reward`` is a float, ``()`` or ``(R,)`` for R above 1; ``terminated`` a bool.
         action: the spec of an action, or a tree of specs.
         observation: the spec of the observation; by default from the result of ``reset``, without bounds.
         num_envs: number of lanes that ``reset(key)`` makes.

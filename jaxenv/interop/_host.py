@@ -98,8 +98,7 @@ class Host(Adapter):
     def step(self, action: Tree) -> TimeStep:
         """Advances every lane by one step, by actions ``[num_envs, ...]`` of NumPy or JAX.
 
-        Other dtypes of the spec's kind are cast. JAX arrays are clipped to the range of a discrete spec, NumPy arrays
-        must lie within it.
+        Other dtypes of the spec's kind are cast. JAX arrays are clipped to a discrete spec, NumPy's must lie within it.
         """
         self._open("step")
         self.timestep = self._step(self._actions(action))

@@ -1,7 +1,6 @@
 """Environments for the trainers of Brax, in its ``Env`` and ``State`` protocol.
 
-``brax.training.agents.ppo.train(to_brax("CartPole-v1"), episode_length=500, ...)`` learns on an environment of this
-library.
+``brax.training.agents.ppo.train(to_brax("CartPole-v1"), episode_length=500, ...)`` learns on one of this library.
 """
 
 import dataclasses
@@ -37,8 +36,7 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
 
     Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
     is the trainer's ``episode_length``, which replaces the environment's limit, unless the limit is a part of the task,
-    as in MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay the first
-    one.
+    as in MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay one.
 
     With ``train(..., wrap_env=False)`` a batch of keys makes a batch of lanes with the environment's own episodes: its
     time limit is reported as ``info["truncation"]``, the step that ends an episode starts the next one, and

@@ -32,8 +32,7 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     ``AutoResetWrapper``, ``VmapWrapper``. Under ``vmap`` the functions run this library's batched code.
 
     For a batch of keys ``reset`` makes a batch of lanes that restart themselves, with the entries ``"next_obs"`` and
-    ``"episode_metrics"`` of these wrappers in ``extras``. It replaces all four of them, and restarts only the lanes
-    that ended.
+    ``"episode_metrics"`` of these wrappers in ``extras``. It replaces all four, and restarts only lanes that ended.
 
     ``env`` is an id, or an environment without ``AutoReset`` that has one agent and one reward.
     """

@@ -44,9 +44,8 @@ def load(
     Args:
         name: an id of gymnax.
         num_envs: the number of lanes that ``reset(key)`` makes.
-        horizon_terminates: whether reaching the time limit is a termination (discount 0). By default it is one if the
-            horizon is part of the original task (DiscountingChain, Freeway, MetaMaze, both bandits) and the limit is
-            the id's own.
+        horizon_terminates: whether reaching the time limit is a termination (discount 0). By default it is if the
+            horizon is part of the task (DiscountingChain, Freeway, MetaMaze, both bandits) and the limit its own.
         **kwargs: keywords of `jaxenv.make`; arguments of gymnax's constructor; fields of gymnax's ``EnvParams``, one
             number or ``[num_envs]`` for one per lane. ``max_episode_steps`` is gymnax's ``max_steps_in_episode``.
     """

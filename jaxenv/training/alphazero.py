@@ -4,11 +4,9 @@ Silver et al. (2018), doi:10.1126/science.aar6404, with the search of Danihelka 
 planning with Gumbel"), which improves the policy with few simulations. The environment is the model: each simulation
 steps it, and nothing is learned about its rules. In a game of turns the learner plays both sides. The policy learns the
 search's distribution over actions, the value the outcome of the episode, or lambda-returns of the search's values.
-Stochastic tasks are planned with random numbers of their own, so the search does not foresee chance; tasks of one agent
-work as well.
+Stochastic tasks are planned with other random numbers, so the search foresees no chance; one agent works, too.
 
-The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the network. `mctx`
-searches.
+The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the network.
 """
 
 import dataclasses
@@ -45,8 +43,7 @@ class Config(RunConfig):
         num_gradient_steps: gradient steps of an update.
         batch_size: rows of a gradient step.
         learning_rate: Adam's initial learning rate; it falls to 0 linearly.
-        lambda_: the target of a value: 1 for the outcome of the episode, 0 for the value that the search found one step
-            later.
+        lambda_: the target of a value: 1 for the outcome of the episode, 0 for the search's value one step later.
         value_cost: weight of the value loss.
         value_scale: the size of a usual return; the network predicts returns divided by it.
         max_gradient_norm: gradients with a larger norm are scaled down to it.

@@ -42,8 +42,7 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
 
     Args:
         env_id: the id of the environment.
-        algorithm: the learner that trained it. By default the first of ``"sac"``, ``"ppo"`` and ``"dqn"`` that has one
-            for this id.
+        algorithm: the learner that trained it. By default the first of ``"sac"``, ``"ppo"`` and ``"dqn"`` with one.
 
     Returns:
         A `Baseline`: a `Trained` with its evaluation. Weights were rounded to float16 before they were evaluated; they

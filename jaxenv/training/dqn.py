@@ -42,8 +42,7 @@ class Config(RunConfig):
         num_gradient_steps: gradient steps of an update.
         batch_size: transitions of a gradient step.
         buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
-        warmup_steps: rows of all lanes together that random actions collect before the first update; rounded down to
-            whole rows per lane.
+        warmup_steps: rows of all lanes together collected at random at first; rounded down to whole rows per lane.
         n_step: number of rewards in a target.
         double: the online network chooses the action whose value the target network estimates.
         dueling: the network has separate layers for the value of a state and the advantages of actions.
@@ -51,8 +50,7 @@ class Config(RunConfig):
         priority_exponent: transitions are drawn in proportion to their error to this power; 0 draws all equally.
         learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         importance_exponent: initial exponent of the weights that correct for priorities; it rises to 1 linearly.
-        target_rate: rate of the moving average of weights that is the target network; 1 copies them at every
-            gradient step.
+        target_rate: rate of the moving average of weights that is the target network; 1 copies them at every step.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         epsilon_start: probability of a random action in the first update.
         epsilon_end: probability of a random action at the end, and of ``eval_explore``.
@@ -245,8 +243,7 @@ def make_policy(
 ) -> tuple[Callable, Any]:
     """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
-    Actions are the best ones; with ``explore`` they are random with probability ``config.epsilon_end``, as at the end
-    of training.
+    Actions are the best ones; with ``explore`` they are random with probability ``config.epsilon_end``.
     """
     evaluation.check_acting(Config, config, env, explore)
     pi, network, see = model(config, env)

@@ -104,8 +104,7 @@ class DeviceLanes:
 
     Attributes:
         config: the settings of the run.
-        mesh: a mesh with an axis ``"lanes"``, whose devices share lanes and episodes of evaluations equally, or
-            ``None``.
+        mesh: a mesh whose axis ``"lanes"`` shares lanes and episodes of evaluations equally, or ``None``.
     """
 
     config: RunConfig

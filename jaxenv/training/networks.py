@@ -25,8 +25,7 @@ class Filters(NamedTuple):
     stride: int
 
 
-# The networks of the first DQN (Mnih et al., 2013, arXiv:1312.5602) and for MinAtar (Young and Tian, 2019,
-# arXiv:1903.03176).
+# As in the first DQN (Mnih et al., 2013, arXiv:1312.5602) and for MinAtar (Young and Tian, 2019, arXiv:1903.03176).
 LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
 _LEAST_SMALL, _LEAST_PIXELS, _LEAST_LARGE = 3, 10, 32

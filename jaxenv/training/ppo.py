@@ -4,8 +4,7 @@ Schulman et al. (2017), arXiv:1707.06347, with generalised advantage estimation 
 that Huang et al. (2022, "The 37 implementation details of PPO") found to matter: orthogonal weights, advantages
 normalised per minibatch, a learning rate that falls to 0, gradients clipped by their norm. Unlike most versions it
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
-the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it over the unroll, with the same
-restarts.
+the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it, with the same restarts.
 
 The file reads from top to bottom: the config, the state of a run, `make_train`, the three stages of an update (collect,
 advantages, optimise), the policy, the network. An environment is given by its id or as two stacks. To change PPO, copy
@@ -150,8 +149,7 @@ class Stages(NamedTuple):
             after these steps, the rows and the observation after them.
         advantages: a function of the settings, the memory before the rows, and what ``collect`` returned. It returns
             the batch to learn from, and the values and advantages of the rows, float32 ``[T, B]`` each.
-        optimise: a function of the settings, a learner and a batch. It returns the learner with new weights and the
-            mean `Losses`.
+        optimise: a function of the settings, a learner and a batch. It returns the new learner and the mean `Losses`.
     """
 
     init: Callable[..., Any]
@@ -333,8 +331,7 @@ class ActorCritic(nn.Module):
     ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
     GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. An LSTM
     takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard deviations, which
-    do not depend on the observation. With a ``critic_reader`` the observation is a pair, whose second part the critic
-    alone reads.
+    do not depend on the observation. With a ``critic_reader`` the observation is a pair, the second the critic's.
     """
 
     num_outputs: int

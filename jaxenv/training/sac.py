@@ -40,19 +40,16 @@ class Config(RunConfig):
         num_gradient_steps: gradient steps of an update, each on a new batch.
         batch_size: transitions in a batch.
         buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
-        warmup_steps: rows of all lanes together that are collected by uniform actions before the first update; rounded
-            up to whole updates.
+        warmup_steps: rows of all lanes together that uniform actions collect at first; rounded up to whole updates.
         learning_rate: Adam's initial learning rate, for actor, critics and temperature; it falls to 0 linearly.
         target_rate: rate of the moving average of the critics' weights that the target critics use.
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
-        target_entropy: target of the entropy in nats, where actions are measured from -1 to 1; ``None`` for minus the
-            number of actions.
+        target_entropy: target of the entropy in nats of actions from -1 to 1; ``None`` for minus their number.
         layer_norm: whether the critics normalise their hidden layers (Ba et al., 2016, arXiv:1607.06450), which keeps
             values from growing without bound where ``gamma`` is close to 1.
         noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
-            independent samples of the policy. It applies to the warm-up too, and leaves the distribution of each single
-            action unchanged.
+            independent samples of the policy. It applies to the warm-up too. Single actions are distributed alike.
     """
 
     env_id: str = "Pendulum-v1"

@@ -129,8 +129,7 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
         folder: the folder.
         seed: the number of a seed of the run, from 0. By default the one with the best mean return at the last
             evaluation; the first of equal ones.
-        modules: modules to import first, such as ``["my_package.tasks"]``, which register the environment or wrappers
-            of the run.
+        modules: modules to import first, such as ``["my_package.tasks"]``, which register environment or wrappers.
 
     Returns:
         A `Trained`: ``policy`` and ``make_memory(num_envs)`` for `jaxenv.unroll`, `jaxenv.evaluate` and

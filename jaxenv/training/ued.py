@@ -5,8 +5,7 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
 - ``"dr"``: domain randomisation. Every episode starts in a new level of the task: PPO alone.
 - ``"plr"``: prioritised level replay (Jiang et al., 2021, arXiv:2010.03934). An update plays new levels, or levels of a
   buffer in which those score highest that promise the most to learn.
-- ``"robust_plr"``: the same, but new levels are only scored: gradients come from replayed ones (Jiang et al., 2021,
-  arXiv:2110.02439).
+- ``"robust_plr"``: the same, but new levels are scored, not learned from (Jiang et al., 2021, arXiv:2110.02439).
 - ``"accel"``: robust PLR that follows each replay by an update on mutations of the levels that were replayed
   (Parker-Holder et al., 2022, arXiv:2203.01302).
 - ``"sfl"``: sampling for learnability (Rutherford et al., 2024, arXiv:2408.15099). At intervals many new levels are
@@ -48,8 +47,7 @@ class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others.
 
     Attributes:
-        env_options: as in `RunConfig`; a new config has 25 walls and scaled observations by default for AMaze, nothing
-            for other ids.
+        env_options: as in `RunConfig`; by default 25 walls and scaled observations for AMaze, nothing for other ids.
         curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"``, ``"sfl"`` or ``"paired"``; the module describes
             them. ``"paired"`` reads ``num_editor_steps`` of the fields below, and ``"dr"`` none.
         score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;

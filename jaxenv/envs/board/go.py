@@ -14,8 +14,7 @@ opponent. Black wins if its area exceeds that of white by more than ``komi``; wi
 Observation   bool[9, 9, 17]  the positions after the last eight moves, the latest first, each as own stones and stones
               of the opponent, empty before the first move; last whether the player to move is white, equal in all cells
 Action        int32           0 to 80 places a stone, row by row; 81 passes
-Reward        float32[2]      1 for the winner and -1 for the other player when the game ends, 0 otherwise; an illegal
-              move loses
+Reward        float32[2]      1 for the winner and -1 for the other at the end of a game, else 0; an illegal move loses
 Starts        with an empty board, black to move
 Terminates    after two passes in a row, 162 moves, a repeated position or an illegal move
 Time limit    none; a game has at most 162 moves

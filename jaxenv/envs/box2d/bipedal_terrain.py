@@ -56,8 +56,7 @@ def one_after_another(following: Array) -> Array:
 def heights(bumps: Array, flat: Array) -> Array:
     """Returns the heights of the ground, float32 ``[B, 200]`` in metres, where edges before ``flat`` points are flat.
 
-    ``bumps`` change the slope, which otherwise decays and turns towards the level of the start; new ground has them in
-    [-1, 1].
+    ``bumps`` change the slope, which decays and turns towards the level of the start; new ones are in [-1, 1].
     """
 
     def advance(carry: tuple[Array, Array], point: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], Array]:

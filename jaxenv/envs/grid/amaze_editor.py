@@ -1,8 +1,7 @@
 """Build a maze for AMaze, cell by cell: the environment of an adversary that designs levels for others.
 
-Reference: jaxued 0.0.2, ``MazeEditor`` (tests/envs/grid/test_amaze_editor.py).
-Paper: Dennis et al. (2020), "Emergent Complexity and Zero-shot Transfer via Unsupervised Environment Design",
-arXiv:2012.02096.
+Reference: jaxued 0.0.2, ``MazeEditor`` (tests/envs/grid/test_amaze_editor.py). Paper: Dennis et al. (2020), "Emergent
+Complexity and Zero-shot Transfer via Unsupervised Environment Design", arXiv:2012.02096.
 
 Observation   image: float32[N, N, 3], object, colour and state of each cell as AMaze shows them, divided by 10, row by
               row; the goal from the first step on, the agent (10, 0, direction) from the third;

@@ -12,8 +12,7 @@ Time limit    4 * size**2: 100, 256 and 1024 (registry)
 
 Before the agent acts the balls move, one after the other, each to a random free cell among the eight around it, or
 nowhere if there is none. The agent runs into a ball that was ahead of it before the balls moved, even if that ball has
-moved away. MiniGrid gives up after 101 attempts, so there a ball with a single free cell stays with a probability of
-7e-6.
+moved away. MiniGrid gives up after 101 attempts: a ball with one free cell stays with a probability of 7e-6.
 """
 
 import jax

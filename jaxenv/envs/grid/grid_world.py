@@ -86,8 +86,7 @@ class State:
 class GridWorld(Task):
     """Base class of the levels: a grid of at most ``max_size`` by ``max_size`` cells, which ``initial`` fills.
 
-    Grids of different sizes fit in one batch: ``with_params(size=...)`` takes one size per lane. Cells beyond a smaller
-    grid are walls.
+    Grids of different sizes fit in one batch: ``with_params(size=...)`` takes one size per lane. Beyond it are walls.
     """
 
     # Generating a level takes as long as a step, a maze as tens of steps, so only lanes that restart generate one

@@ -25,8 +25,7 @@ env_info      shaped_reward: float32[2], each cook's own: onion_reward for an on
 A move turns the cook and takes it to the next cell if that is floor. If both would enter one cell, or swap cells, both
 stay. A cook interacts with the cell that it faces: it puts an item on a free counter or takes one from it, takes an
 onion or a plate from a pile, puts an onion into a pot, takes the soup of a ready pot with its plate, or delivers a
-soup. Cook 0 interacts before cook 1. The third onion starts a pot, which is ready after 20 steps; the first is the one
-that adds the onion.
+soup. Cook 0 interacts before cook 1. The third onion starts a pot, which is ready after 20 steps, that one included.
 """
 
 from functools import partial

@@ -145,8 +145,7 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
     A channel given as an array, uint32 ``[B]``, fills row 9, which a `Bitboard` does not store, with its ten low bits.
     """
     # For each row, the ten bits of up to three channels are packed into one word. Every element of the observation is
-    # then one bit of one of a few words. A channel of row 9 and a channel of rows 0 to 8 never overlap, so they share
-    # the same bits.
+    # then one bit of one of a few words. Channels of row 9 and of rows 0 to 8 share the same bits.
     row, column = np.arange(SIZE, dtype=np.uint32)[:, None], np.arange(SIZE, dtype=np.uint32)[None]
     words: list[jax.Array] = []
     masks: list[np.ndarray] = []

@@ -4,8 +4,7 @@ Reference: ``minatar`` 1.0.15, game ``asterix`` (tests/envs/minatar/test_asterix
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
 Observation   bool[10, 10, 4]   channels player, enemy, trail (the cell behind an enemy or gold), gold
-Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down; minimal_actions=False adds 5, fire, which
-                                does nothing here
+Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down; minimal_actions=False adds 5, no effect
 Reward        1 for each gold collected
 Starts        with the player in row 5, column 5, on an otherwise empty board
 Terminates    when the player and an enemy are in the same cell

@@ -4,13 +4,11 @@ Reference: ``minatar`` 1.0.15, game ``seaquest`` (tests/envs/minatar/test_seaque
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
 Observation   bool[10, 10, 10]  channels front and back of the submarine, shot, trail (the cell behind a fish, enemy
-                                submarine or diver), torpedo, fish, enemy submarine, oxygen and divers aboard (bars in
-                                row 9), diver
+                                submarine or diver), torpedo, fish, enemy submarine, oxygen, divers aboard (bars), diver
 Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down, 5 fires (at most every fifth step)
 Reward        1 for every fish or submarine shot; on surfacing with six divers, 1 for every 20 steps of oxygen left
 Starts        at the surface, row 0, column 5, facing left, with oxygen for 200 steps; the water is empty
-Terminates    when the submarine meets a fish, an enemy submarine or a torpedo, when it surfaces without divers, or when
-              the oxygen runs out
+Terminates    when the submarine meets an enemy or a torpedo, surfaces without divers, or runs out of oxygen
 Time limit    none
 Ramping       each time the submarine surfaces, enemies enter one step sooner (every 20 at first, every step at last);
               every second time they also move one step sooner (every 6 steps at first, every 3 at last)

@@ -12,8 +12,7 @@ Starts        at pos_fixed with the goal at goal_fixed; with resample_init_pos o
 Terminates    at the goal
 Time limit    500 (registry)
 
-With probability fail_prob the agent moves in one of the three other directions, drawn uniformly. A move into a wall has
-no effect.
+With probability fail_prob the agent moves in another direction, drawn uniformly. Walls stop it.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """Finds the edges that a body may touch, and the order of its contacts in Box2D: b2BroadPhase for a chain of edges.
 
 A contact exists while the fat bounding boxes of body and edge overlap. Newer contacts come first in Box2D's lists, and
-among contacts made in the same step the edge with the larger index. Blocks are created before the edges, so they come
-after them.
+among contacts made in the same step the edge with the larger index. Blocks, created before the edges, come last.
 """
 
 from collections.abc import Sequence

@@ -160,8 +160,7 @@ def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
         squares.append(dot(gap, gap))
     least, best = smallest(squares + _to_sides(sweep.points, corners))
     index_b, run = best % size, best // size
-    # The feature of the block that is closest to the corner; sides and corners are numbered from the right, as in
-    # Box2D.
+    # The feature of the block that is closest to the corner, numbered from the right as in Box2D.
     x, y = pick(index_b, corners)
     right, above = x >= block.right, y >= block.high
     over, beside = (block.left < x) & ~right, (block.low < y) & ~above

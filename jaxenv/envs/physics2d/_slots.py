@@ -1,8 +1,7 @@
 """Assigns the contacts that push bodies to the slots that the solver visits.
 
 Each solid body has K edges near it, most of which it does not touch. In a scene with few pairs of body and edge, each
-pair has a slot. With many pairs, the touching pairs of a lane are put into ``scene.slots`` slots, most of which stay
-empty.
+pair has a slot. With many pairs, the touching pairs of a lane are put into ``scene.slots`` slots, mostly empty.
 """
 
 from collections.abc import Sequence

@@ -251,8 +251,7 @@ def step_free(
 ) -> FreeWorld:
     """Advances the world by ``dt`` seconds, without ground. Bodies that fell asleep are awake in the next step.
 
-    Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step only and zeroes the
-    velocities.
+    Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step and zeroes velocities.
     """
     time, n = np.float32(dt), len(scene.bodies)
     motors = Motors(tuple(motor_speed), tuple(time * np.float32(t) for t in motor_torque))
