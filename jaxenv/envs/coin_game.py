@@ -5,8 +5,7 @@ Paper: Lerer and Peysakhovich (2017), arXiv:1707.01068; Foerster et al. (2018), 
 
 Observation   bool[2, 3, 3, 4]   by player: cells of itself, of the other player, of its own coin, of the other's coin
 Action        int32[2]           right, left, up, down, stay: up leads to the next row, and edges to the opposite side
-Reward        float32[2]         own_coin and other_coin for taking a coin of either kind, plus ``stolen`` where the
-                                 other player takes one's own
+Reward        float32[2]         own_coin and other_coin for taking a coin, plus ``stolen`` for losing one's own
 Starts        players and coins in independent uniform cells
 Terminates    never
 Time limit    10 (registry)

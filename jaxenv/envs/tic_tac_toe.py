@@ -2,8 +2,7 @@
 
 Reference: ALF's ``TicTacToeEnvironment`` (tests/envs/test_tic_tac_toe.py contains its published trace), where one
 sequence of actions moves both players. With ``opponent`` the agent is player 0 and the environment answers its moves,
-as in TF-Agents' ``TicTacToeEnvironment``. There ``illegal_reward`` is -0.001, and the end of a game has
-discount 1, which is not copied.
+as in TF-Agents' ``TicTacToeEnvironment``. There ``illegal_reward`` is -0.001, and a game ends with discount 1.
 
 Observation   int8[3, 3]   -1 for a mark of player 0, 1 for a mark of player 1, 0 for a free cell
 Action        int32        the cell to mark, 0 to 8, row by row; player 0 moves first

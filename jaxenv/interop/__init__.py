@@ -3,8 +3,7 @@
 Each function has a separate module, which imports the other library on first use; without it an ``ImportError`` names
 the command that installs it. Functions take an environment, or an id with options of `jaxenv.make`.
 Adapters of one lane for a trainer's ``vmap`` take environments without ``AutoReset``, without state of the whole batch
-and without params per lane. What a library cannot express, such as a vector reward or a spec without a space, is a
-``ValueError``.
+and without params per lane. What a library cannot express, such as a vector reward, is a ``ValueError``.
 """
 
 import ast

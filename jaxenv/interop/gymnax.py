@@ -95,8 +95,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
     """Exports one lane with gymnax's methods: ``jax.vmap`` over keys and states makes a batch of it.
 
     The vmapped ``reset`` and ``step`` run this library's batched code. As in gymnax, ``step`` starts the next episode
-    in the step that ends one, ``step_env`` does not, and all randomness comes from the keys that are passed in; legacy
-    ``uint32`` keys are accepted too.
+    in the step that ends one, ``step_env`` does not, and all randomness comes from the given keys, typed or legacy.
 
     Args:
         env: an id, or an environment without ``AutoReset`` that has one agent and one reward.

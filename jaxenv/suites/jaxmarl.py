@@ -64,8 +64,7 @@ def docstring(name: str) -> str:
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds an environment of JaxMARL; keywords are also arguments of its constructor, such as ``num_agents``.
 
-    A ``layout`` of overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the time limit unless
-    ``max_episode_steps`` is given.
+    A ``layout`` of overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the default time limit.
     """
     return load_task("jaxmarl", single, name, num_envs, _constructor(name), kwargs)
 
@@ -89,8 +88,7 @@ class Game:
 class JaxmarlSingle(Single):
     """An environment of JaxMARL; `single` builds each configuration once.
 
-    For tasks that end by themselves the time limit of ``env`` is out of reach; ``timed`` has it, which the
-    ``world_state`` of jaxnav shows.
+    For tasks that end by themselves the time limit of ``env`` is out of reach; ``timed`` has it, for jaxnav.
     """
 
     suite = "jaxmarl"

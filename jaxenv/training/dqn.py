@@ -311,8 +311,8 @@ class QNetwork(nn.Module):
 def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
     """Returns the distribution, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
-    The pair is the input of the network and the mask of legal actions. In transitions made of such rows, both belong to
-    the row that the action led to.
+    The pair is the input of the network and the mask of legal actions. In transitions both belong to the row that the
+    action led to.
     """
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec)

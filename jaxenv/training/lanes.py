@@ -38,8 +38,7 @@ class Curve:
 
     Attributes:
         steps: int32, the number of rows of all lanes so far.
-        train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
-            of the training stack.
+        train: metrics of `rollout.Metrics` over the episodes since the previous evaluation, in the training stack.
         losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
         returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes; NaN where one was cut off.
         lengths: int32, same shape; -1 where the episode was cut off.

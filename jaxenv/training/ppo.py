@@ -48,8 +48,7 @@ class Config(RunConfig):
             at the first mistake, a policy that keeps exploring never sees the late part of an episode.
         value_cost: weight of the value loss.
         clip_value: in the value loss, a value that an update has moved by more than ``clip`` counts as moved by
-            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs the policy's
-            gradient in ``max_gradient_norm``.
+            ``clip``, where that makes its error larger. Its gradient is then zero, and cannot outweigh the policy's.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
             this turns the noise of a minibatch without rewards into large steps.

@@ -34,8 +34,8 @@ def preset(env_id: str, algorithm: str | None = None) -> Any:
 
     Args:
         env_id: the id of the environment. An error lists the ids with a preset.
-        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first that
-            has a preset for this id.
+        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first with
+            a preset.
 
     >>> import dataclasses, jaxenv
     >>> config = jaxenv.training.preset("CartPole-v1")  # doctest: +SKIP

@@ -85,8 +85,7 @@ def train(
             CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
         checkpoint_format: ``"npz"`` for one file, ``checkpoint.npz``, for which the first process gathers all arrays;
             or ``"orbax"`` for a `jaxenv.data.Checkpointer` of the folder ``checkpoints/``, in which every process
-            writes the arrays of its devices while the next iteration runs. By default the format of the run in the
-            folder, ``"npz"`` for a new one.
+            writes the arrays of its devices while the next iteration runs. By default the folder's, at first ``"npz"``.
         sequential: each device trains its seeds one after another, in one compiled function without `jax.vmap`. Under
             ``vmap`` every seed takes every branch that one seed needs, so this is faster on a CPU, with less memory,
             for environments with branches and loops, such as Box2D and mazes.

@@ -18,8 +18,8 @@ The defaults are those of jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
 highest scores, and new levels that are only scored cost no pass over the loss.
 
-The file reads from top to bottom: the config, the state of a run, `make_train` with the stages that it adds to those of
-`ppo` (choose, restart, score).
+The file reads from top to bottom: the config, the state of a run, `make_train` with its stages (choose, restart,
+score).
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
 """Draws CarRacing: grass, road, car and indicators, seen from above and behind the car.
 
 Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py). The original draws 1000 x 800
-pixels and averages them. Here each pixel of the result computes how much of it a shape covers, from its distances to
-the sides of the shape.
+pixels and averages them. Here each pixel computes how much of it a shape covers, by distances to its sides.
 
 The picture is divided into blocks of `_BLOCK` pixels. For each block, the tiles of the road that reach into it are
 listed, first as bits of words. The pixels of the block read these few tiles. In the first second the camera is far

@@ -6,8 +6,7 @@ Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.
 Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
               (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
               and how far 10 rays reach from the hull before they meet the ground, from straight down to almost straight
-              ahead. Units: rates of the hull of 25 rad/s, of hips 4 and of knees 6 rad/s, velocities of 8.33 and
-              12.5 m/s, rays of 5.33 m
+              ahead. Units: 25 rad/s for the hull, 4 for hips, 6 for knees; 8.33 and 12.5 m/s; 5.33 m for rays
 Action        float32[4]   hip and knee of the first leg, hip and knee of the second: the sign is the direction in
               which a motor turns (4 rad/s, knees 6 rad/s), the size its largest torque in units of 80 N m
 Reward        increase of the shaping term 4.33 x - 5 |angle of the hull|, minus 0.028 for each unit of torque; -100

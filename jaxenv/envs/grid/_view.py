@@ -106,8 +106,7 @@ def visible(transparent: ViewSet) -> ViewSet:
 
     In each row, sight spreads sideways through transparent cells, first to the right, then to the left. From every
     transparent cell that it spreads from, it also reaches the row ahead: the cell straight ahead and the one diagonally
-    ahead in the direction of the spread. A cell at the end of the row spreads in one direction only. The rule lets an
-    agent see around corners.
+    ahead in the direction of the spread. At the end of a row it spreads in one direction. So it goes round corners.
     """
     return in_one_kernel(_visible, transparent)
 

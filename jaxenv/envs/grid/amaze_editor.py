@@ -13,8 +13,7 @@ Reward        0
 Starts        with the empty maze
 Terminates    after num_steps steps
 
-A learner takes the level from the state and rewards the last step. Unlike here, jaxued multiplies its noise by a flag
-that is False by default.
+A learner takes the level from the state and rewards the last step. In jaxued noise is 0 by default.
 """
 
 import jax

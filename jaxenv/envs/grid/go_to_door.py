@@ -8,8 +8,7 @@ Reward        see grid_world.py
 Starts        a room of 5 .. size by 5 .. size cells in the upper left corner of the grid, with a closed door in a
               random cell of each wall, but not next to a corner; the doors have different random colours; the agent in
               a random cell of the room, facing a random direction
-Terminates    when the agent says that it has arrived, with a reward if it is next to the door of the mission, and when
-              it toggles
+Terminates    when the agent says that it has arrived, with a reward if next to the mission's door, and when it toggles
 Time limit    4 * size**2: 100, 144 and 256 (registry)
 """
 

@@ -13,8 +13,7 @@ Time limit    4 * size**2: 676 for 13 by 13 (registry)
 Cells at odd coordinates are the rooms of the maze. A cell between two rooms is a passage or a wall. The passages are
 the minimum spanning tree for independent uniform edge weights, the distribution of randomized Kruskal's and Prim's
 algorithms. Every spanning tree has positive probability, but they are not uniform: trees with many short dead ends are
-more likely. With ``loops`` above 0, each remaining wall between two rooms is opened with that probability, which
-creates alternative paths.
+more likely. With ``loops`` above 0, each remaining wall is opened with that probability.
 """
 
 from typing import Any

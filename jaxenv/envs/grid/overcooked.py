@@ -14,8 +14,7 @@ Observation   uint8[2, height, width, 26]   the layers of each cell, for each co
 Action        int32[2]                      0 up, 1 down, 2 right, 3 left, 4 stays, 5 interacts
 Reward        float32[2]                    delivery_reward for each delivered soup, a team reward: both cooks get it
 Starts        with empty pots, hands and counters; the cooks in the cells of the layout, facing random directions; with
-              random_start in two random cells, each with nothing, an onion, a plate or a soup, and with pots of any
-              status, all uniformly random
+              random_start in random cells, with random items, and with pots of any status, all uniform
 Terminates    never
 Time limit    max_steps, 400 (registry), a truncation
 env_info      shaped_reward: float32[2], each cook's own: onion_reward for an onion put into a pot, soup_reward for a

@@ -180,8 +180,7 @@ def _march(game: State) -> tuple[State, jax.Array, jax.Array]:
     edge = jnp.where(game.right, _LAST_COLUMN, _ONE)
     turns = moves & jnp.any((game.aliens & edge[:, None]) != 0, axis=-1)
     sideways = jnp.where(game.right[:, None], game.aliens << _ONE, game.aliens >> _ONE)
-    # As in the original, aliens that leave the bottom row wrap around to the top row. The last observation of an
-    # episode shows them there.
+    # As in the original, aliens that leave the bottom row wrap around to the top, in the last observation.
     down = jnp.roll(game.aliens, 1, axis=-1)
     aliens = jnp.where(turns[:, None], down, jnp.where(moves[:, None], sideways, game.aliens))
     num_aliens = _count(aliens)

@@ -46,8 +46,7 @@ WALLS = np.array([[character == "#" for character in row] for row in MAP.splitli
 FREE_CELLS = np.argwhere(~WALLS).astype(np.int32)  # [104, 2]: row and column, row by row
 _SIZE = WALLS.shape[0]
 
-# The number of walls between each free cell and the one before it. They give the position of a free cell on the map
-# from its number without a table.
+# The number of walls between each free cell and the one before it. So no table gives the position of a free cell.
 _JUMPS = np.diff(FREE_CELLS @ np.array([_SIZE, 1]) - np.arange(len(FREE_CELLS)), prepend=0).astype(np.int32)
 
 
