@@ -17,10 +17,9 @@ from jaxenv._util import xla
 from jaxenv._util.checks import check_mask, is_integer
 from jaxenv._util.library import import_library
 from jaxenv._util.programs import forget, programs_of
+from jaxenv.core import Environment, TimeStep
 from jaxenv.core._checks.given import check_lanes
-from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import reset_where
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key

@@ -11,11 +11,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.library import default_types
+from jaxenv.core import Environment, EnvSpec, Task, Transition
 from jaxenv.core._checks.returned import check_returned
-from jaxenv.core.environment import Environment
-from jaxenv.core.registry import EnvSpec
-from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.specs._array import check_spec
 from jaxenv.tree import Static, Tree

@@ -10,8 +10,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, TimeStep
 from jaxenv.interop._adapter import Adapter
 from jaxenv.interop._environment import ON_HOST, check_infos, check_reward, has_action_mask
 from jaxenv.interop._host_actions import HostActions

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxenv._util.checks import check_names
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, TimeStep
 from jaxenv.interop._adapter import Adapter, Seeds
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._host_actions import HostActions

@@ -10,13 +10,10 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util import xla
+from jaxenv.core import Environment, Starts, TimeStep, layers
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core._merging import for_one_lane
-from jaxenv.core.environment import Environment
 from jaxenv.core.levels import refuse_given_levels
-from jaxenv.core.starts import Starts
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import layers
 from jaxenv.interop._environment import single_lane
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree

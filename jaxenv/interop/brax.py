@@ -14,11 +14,9 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.library import import_library
+from jaxenv.core import Environment, Starts, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core._restart import start_episodes
-from jaxenv.core.environment import Environment
-from jaxenv.core.starts import Starts
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed

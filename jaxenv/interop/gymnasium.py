@@ -8,8 +8,7 @@ import contextlib
 from typing import Any, Literal
 
 from jaxenv._util.checks import check_choice
-from jaxenv.core import registry
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core import Wrapper, layers, registry
 from jaxenv.interop import _spaces
 from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
 from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium

@@ -21,11 +21,9 @@ from jaxenv._util.library import import_library
 from jaxenv._util.names import explained, missing_attribute
 from jaxenv._util.programs import programs_of
 from jaxenv._util.source import install_command
+from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.core._declared import Declared, check_number, declared_leaves
-from jaxenv.core.environment import Environment
 from jaxenv.core.registry import ids
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import layers
 from jaxenv.interop import _lanes
 from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed

@@ -13,10 +13,8 @@ from jaxenv import specs
 from jaxenv._util.library import import_library
 from jaxenv._util.programs import jitted
 from jaxenv._util.source import install_command
+from jaxenv.core import Environment, TimeStep, marks_of_agents
 from jaxenv.core._merging import for_one_lane
-from jaxenv.core.entries import marks_of_agents
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop import _lanes
 from jaxenv.interop._environment import check_infos, has_action_mask, specs_of_agents
 from jaxenv.interop._fixed import Fixed

@@ -12,8 +12,7 @@ from jaxenv import random, rollout, specs, tree
 from jaxenv._util.checks import Range, check_array, check_callable, check_integer
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
-from jaxenv.core import Environment, TimeStep, has_batch_state, layers
-from jaxenv.core.environment import check_environment
+from jaxenv.core import Environment, TimeStep, check_environment, has_batch_state, layers
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, Opponent, StateInInfo
 

@@ -10,8 +10,7 @@ from jaxenv import specs
 from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, TimeStep
 from jaxenv.interop._adapter import RENDERING, Adapter, joined
 from jaxenv.interop._environment import has_action_mask, info_of_agent, single_lane, specs_of_agents
 from jaxenv.interop._gymnasium_rows import leaf_spaces, sample_of

@@ -13,9 +13,8 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.programs import jitted
+from jaxenv.core import Environment, TimeStep
 from jaxenv.core._merging import for_one_lane
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._lanes import begin, check_action, lane_words, one_lane, params_of, typed

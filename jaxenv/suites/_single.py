@@ -15,8 +15,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.library import outside_traces
-from jaxenv.core import registry
-from jaxenv.core.facts import ResetStrategy
+from jaxenv.core import ResetStrategy, registry
 from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.tree import Static, Tree, _typed_keys
 

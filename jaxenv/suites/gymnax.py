@@ -15,10 +15,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
+from jaxenv.core import Environment, EnvSpec, StepType, TimeStep
 from jaxenv.core._declared import Declared, check_number
-from jaxenv.core.environment import Environment
-from jaxenv.core.registry import EnvSpec
-from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.transition import TaskState
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_single import check_settable, single, split_keywords

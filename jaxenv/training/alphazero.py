@@ -21,8 +21,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data, interop, random, rollout, tree
-from jaxenv.core.environment import Environment
-from jaxenv.core.wrapper import layers
+from jaxenv.core import Environment, layers
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve

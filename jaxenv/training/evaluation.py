@@ -9,9 +9,7 @@ import numpy as np
 
 from jaxenv import rollout, tree
 from jaxenv._util.checks import INT32_MAX, check_bool, is_known_array
-from jaxenv.core.environment import Environment, check_environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import layers
+from jaxenv.core import Environment, TimeStep, check_environment, layers
 from jaxenv.data import transformers
 from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig, check_config

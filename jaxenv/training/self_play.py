@@ -18,8 +18,7 @@ import numpy as np
 import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import Range, check_array, check_arrays, check_integer
-from jaxenv.core.environment import Environment
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core import Environment, Wrapper, layers
 from jaxenv.training import distributions, evaluation, ppo
 from jaxenv.training.config import check_config
 from jaxenv.training.evaluation import Curve as Curve

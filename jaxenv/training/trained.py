@@ -14,9 +14,7 @@ from jaxenv import data, specs, tree
 from jaxenv._util import version
 from jaxenv._util.checks import check_integer, check_path, is_integer
 from jaxenv._util.names import did_you_mean
-from jaxenv.core import registry
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, TimeStep, registry
 from jaxenv.random import Stream
 from jaxenv.rollout import Policy
 from jaxenv.training import _algorithms, _checkpoints

@@ -10,7 +10,7 @@ Reward        20 for dropping off at the destination, -10 for an impossible pick
 Starts        uniform over 300 states: any cell, the passenger at one of four stops, another stop as the destination
 Terminates    when the passenger is dropped off at the destination
 Time limit    200 (registry)
-env_info      prob: float32, the probability of the outcome that led here, 1 at first; action_mask: bool[6]
+env_info      prob: float32, the outcome's probability, 1 at the start; action_mask: bool[6], what changes the state
 
 The passenger is at stop 0 to 3 (red, green, yellow, blue) or in the taxi (4), and can be dropped off at any stop. In
 rain the taxi moves as intended with probability rainy_probability, otherwise to the left or to the right with equal
