@@ -312,12 +312,8 @@ def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
 
 def _by_seed(evaluations: list[dict[str, Any]]) -> dict[str, Any]:
     """Names the metrics of each seed for writers: ``seed0/eval_return``."""
-    return {
-        f"seed{found['seed']}/{name}": value
-        for found in evaluations
-        for name, value in found.items()
-        if name not in ("steps", "seed")
-    }
+    skipped = ("steps", "seed")
+    return {f"seed{one['seed']}/{n}": value for one in evaluations for n, value in one.items() if n not in skipped}
 
 
 def _number(value: float | None) -> str:

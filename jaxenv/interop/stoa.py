@@ -167,11 +167,8 @@ def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: ja
     """Makes a ``stoa.TimeStep`` of a batch with the entries of Stoa's wrappers; metrics are 0 before the last row."""
     info = dict(timestep.env_info)
     final = info.pop("final_observation")
-    metrics = {
-        "episode_return": episode_return,
-        "episode_length": episode_length,
-        "is_terminal_step": timestep.is_last(),
-    }
+    metrics = {"episode_return": episode_return, "episode_length": episode_length}
+    metrics["is_terminal_step"] = timestep.is_last()
     return _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
 
 

@@ -142,15 +142,11 @@ class PgxSingle(Single):
         if self.opponent == "random":
             return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf))
         action = self.opponent(state.observation, mask, key)
-        if not _is_one_integer(action):
+        one = jax.tree_util.treedef_is_leaf(jax.tree.structure(action)) and jnp.shape(action) == ()
+        if not (one and jnp.issubdtype(jnp.result_type(action), jnp.integer)):
             got = jax.tree.map(lambda x: f"{jnp.result_type(x)}{list(jnp.shape(x))}", action)
             raise ValueError(f"{self.owner}: opponent must return one integer, the action, got {got}")
         return jnp.clip(action, 0, self.env.num_actions - 1).astype(jnp.int32)
-
-
-def _is_one_integer(x: Any) -> bool:
-    is_array = jax.tree_util.treedef_is_leaf(jax.tree.structure(x))
-    return is_array and jnp.shape(x) == () and bool(jnp.issubdtype(jnp.result_type(x), jnp.integer))
 
 
 single = one_per_arguments(PgxSingle)

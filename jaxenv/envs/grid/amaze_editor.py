@@ -78,11 +78,8 @@ class AMazeEditor(Task):
         agent = jnp.stack([jnp.full_like(direction, _AGENT_OBJECT), jnp.zeros_like(direction), direction], axis=1)
         has_agent = self._is_cell(level.agent_pos) & (state.step > _AGENT)[:, None, None]
         image = jnp.where(has_agent[..., None], agent[:, None, None], image)
-        return {
-            "image": image.astype(jnp.float32) / np.float32(_LARGEST_CODE),
-            "step": state.step,
-            "noise": state.noise,
-        }
+        image = image.astype(jnp.float32) / np.float32(_LARGEST_CODE)
+        return {"image": image, "step": state.step, "noise": state.noise}
 
     def observation_spec(self) -> dict[str, specs.Bounded]:
         return {
