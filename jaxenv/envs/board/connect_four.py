@@ -96,7 +96,7 @@ def _move(own: Cells, other: Cells, column: jax.Array) -> tuple[Cells, jax.Array
     chosen = Cells((cells << offset, (cells >> (np.uint32(32) - offset)) | (cells << (offset - np.uint32(32)))))
     stone = onto & chosen
     own = own | stone
-    legal, wins = stone.any(), Cells.union(_fours(own)).any()
+    legal, wins = stone.any(), Cells.union(*_fours(own)).any()
     over = wins | ~legal | ~(_BOARD - own - other).any()
     return own, wins.astype(jnp.int32) - (~legal).astype(jnp.int32), legal, over
 

@@ -99,12 +99,12 @@ def _move(
     chosen = Cells.cell(action, 3) & moves
     disc = Cells(chosen.words[:2])
     # The other discs between the new one and the player's; none without a new disc.
-    turned = Cells.union(seen.where((seen.moved(step) & own).any()) for seen, step in _lines(disc, other))
+    turned = Cells.union(*(seen.where((seen.moved(step) & own).any()) for seen, step in _lines(disc, other)))
     own, other = own | disc | turned, other - turned
     legal = chosen.any()
     over = ~(_BOARD - own - other).any() | ~other.any() | (passed & (action == _PASS)) | ~legal
     result = jnp.where(legal & over, jnp.sign(own.count() - other.count()), -(~legal).astype(jnp.int32))
-    discs = Cells.union(seen.moved(step) for seen, step in _lines(other, own)) - own - other
+    discs = Cells.union(*(seen.moved(step) for seen, step in _lines(other, own))) - own - other
     moves = Cells((*discs.words, jnp.where(discs.any(), np.uint32(0), np.uint32(1))))
     return own, other, moves | _ACTIONS.where(over), result, legal, over
 

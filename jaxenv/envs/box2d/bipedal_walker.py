@@ -33,7 +33,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, Canvas, mix
-from jaxenv.core import Task, Transition, sin_cos
+from jaxenv.core import Task, Transition
 from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_level, bipedal_obstacles, bipedal_terrain
 from jaxenv.envs.box2d.bipedal_level import WalkerLevel
@@ -133,7 +133,7 @@ class BipedalWalker(Task):
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         world, step = _step(world_of(state), state.heights, action, state.blocks)
         shaping = _shaping(world)
-        x, _ = _origin(world)
+        x, _ = physics2d.origin(SCENE, world)
         lost = step.begun[0] | (x < 0)
         cost = np.float32(_COST) * jnp.sum(jnp.clip(jnp.abs(action), 0, 1), axis=1)
         reward = jnp.where(lost, np.float32(-100), shaping - state.shaping - cost)
@@ -152,9 +152,9 @@ class BipedalWalker(Task):
             numbers += [angle + 1, rate / _KNEE_SPEED] if knee else [angle, rate / _HIP_SPEED]
             if knee:
                 numbers.append(world.touched[_LOWER[place // 2]].astype(jnp.float32))
-        rays = bipedal_terrain.lidar(state.heights, *_origin(world))
+        rays = bipedal_terrain.lidar(state.heights, *physics2d.origin(SCENE, world))
         if state.blocks is not None:
-            rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *_origin(world)))
+            rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *physics2d.origin(SCENE, world)))
         return jnp.concatenate([jnp.stack(numbers, axis=-1), rays], axis=-1)
 
     def observation_spec(self) -> specs.Bounded:
@@ -177,7 +177,7 @@ class BipedalWalker(Task):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the walker on its ground and the flag at the start; the view moves with the walker."""
-        x, _ = _origin(world_of(state))
+        x, _ = physics2d.origin(SCENE, world_of(state))
         left = x - np.float32(WIDTH / 5)
         canvas = canvas.fill(PAPER).view((0, WIDTH), (0, HEIGHT))
         canvas = canvas.below(lambda x: bipedal_terrain.height_at(state.heights, x + left[:, None, None]), GREEN)
@@ -219,12 +219,5 @@ def _motors(action: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
     return speeds, [np.float32(_TORQUE) * size[:, i] for i in order]
 
 
-def _origin(world: World) -> tuple[jax.Array, jax.Array]:
-    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
-    s, c = sin_cos(world.pose[2][0])
-    x, y = SCENE.centre_x[0], SCENE.centre_y[0]
-    return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)
-
-
 def _shaping(world: World) -> jax.Array:
-    return np.float32(130 / SCALE) * _origin(world)[0] - 5 * jnp.abs(world.pose[2][0])
+    return np.float32(130 / SCALE) * physics2d.origin(SCENE, world)[0] - 5 * jnp.abs(world.pose[2][0])

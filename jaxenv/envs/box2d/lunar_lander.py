@@ -292,7 +292,7 @@ def _fire_engines(world: World, main: Array, side: Array, direction: Array, nois
     off = s * along - c * second, -c * along - s * second
     velocity = tuple(v[0] for v in world.velocity)
     hull = world.pose[0][0], world.pose[1][0]
-    origin = _origin(world)
+    origin = physics2d.origin(SCENE, world)
     power = main * params.main_engine_power
     point = origin[0] + off[0] - hull[0], origin[1] + off[1] - hull[1]
     velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
@@ -318,17 +318,10 @@ def _apply_impulse(
     return vx + mass * impulse[0], vy + mass * impulse[1], w + inertia * turn
 
 
-def _origin(world: World) -> tuple[Array, Array]:
-    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
-    s, c = sin_cos(world.pose[2][0])
-    x, y = SCENE.centre_x[0], SCENE.centre_y[0]
-    return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)
-
-
 def _observed(state: State) -> tuple[Array, ...]:
     """Returns the eight numbers of the observation, float32 ``[B]`` each."""
     world = world_of(state)
-    x, y = _origin(world)
+    x, y = physics2d.origin(SCENE, world)
     vx, vy, w = (v[0] for v in world.velocity)
     half_width, half_height = np.float32(WIDTH / 2), np.float32(HEIGHT / 2)
     return (

@@ -22,6 +22,7 @@ from jaxenv.envs.physics2d._world import Packed as Packed
 from jaxenv.envs.physics2d._world import Step as Step
 from jaxenv.envs.physics2d._world import World as World
 from jaxenv.envs.physics2d._world import corners as corners
+from jaxenv.envs.physics2d._world import origin as origin
 from jaxenv.envs.physics2d._world import pack as pack
 from jaxenv.envs.physics2d._world import start as start
 from jaxenv.envs.physics2d._world import step as step

@@ -141,9 +141,18 @@ def with_blocks(world: World, scene: Scene) -> World:
 
 def corners(scene: Scene, world: World, body: int) -> list[tuple[Array, Array]]:
     """Returns the corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
-    centre = scene.centre_x[body], scene.centre_y[body]
-    transform = Transform.from_pose(tuple(x[body] for x in world.pose), centre)
+    transform = _transform(scene, world, body)
     return [transform.to_world((np.float32(x), np.float32(y))) for x, y in scene.bodies[body].vertices]
+
+
+def origin(scene: Scene, world: World, body: int = 0) -> tuple[Array, Array]:
+    """Returns x and y of a body's origin, ``[B]`` each. The world's lanes are last."""
+    transform = _transform(scene, world, body)
+    return transform.x, transform.y
+
+
+def _transform(scene: Scene, world: World, body: int) -> Transform:
+    return Transform.from_pose(tuple(x[body] for x in world.pose), (scene.centre_x[body], scene.centre_y[body]))
 
 
 def step(
