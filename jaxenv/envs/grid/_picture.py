@@ -102,15 +102,5 @@ def agent(direction: int, with_key: bool = False) -> Callable[..., Any]:
 
 
 # Doors are in the order of their states: open, closed, locked.
-_CELLS = (
-    None,
-    floor,
-    _maze_tiles.wall,
-    goal,
-    _lava,
-    lambda canvas: key(floor(canvas)),
-    open_door,
-    closed_door,
-    locked_door,
-)
+_CELLS = (None, floor, _maze_tiles.wall, goal, _lava, lambda c: key(floor(c)), open_door, closed_door, locked_door)
 _AGENTS = tuple(agent(direction, with_key) for with_key in (False, True) for direction in range(4))

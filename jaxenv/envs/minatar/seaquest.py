@@ -171,12 +171,8 @@ class Seaquest(MinAtar):
         # Meeting an enemy or a torpedo before or after its move ends the game.
         met = Bitboard.union(motion.cells(), launched.torpedoes_right, launched.torpedoes_left, *torpedoes) & player
         arriving, flying = _seaquest_enemies.run_into_shots(motion.arriving, flying)
-        shots_right, shots_left, right = (
-            game.shots_right & flying,
-            game.shots_left & flying,
-            motion.headings(game.right),
-        )
-        game = tree.rebuild(game, shots_right=shots_right, shots_left=shots_left, right=right)
+        shots_right, shots_left = game.shots_right & flying, game.shots_left & flying
+        game = tree.rebuild(game, shots_right=shots_right, shots_left=shots_left, right=motion.headings(game.right))
         game = _regroup(game, motion.waiting, arriving, interval)
         hits = shots.count() - flying.count()
         return self._surface(_count_down(game), hits, met.any())

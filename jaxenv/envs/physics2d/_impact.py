@@ -25,7 +25,7 @@ from jaxenv.envs.physics2d._distance import TARGET, TOLERANCE, Motion, time_of_i
 from jaxenv.envs.physics2d._rows import in_blocks
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
-from jaxenv.envs.physics2d._settings import LINEAR_SLOP, MAX_SUB_STEPS, TOI_BAUMGARTE
+from jaxenv.envs.physics2d._settings import LINEAR_SLOP, MAX_SUB_STEPS, TOI_BAUMGARTE, VELOCITY_ITERATIONS
 from jaxenv.envs.physics2d._vector import Transform, pick, smallest
 
 _POSITION_ITERATIONS = 20
@@ -76,7 +76,7 @@ def may_hit(scene: Scene, body: Array, start: Triple, end: Triple, ground: Segme
     return jnp.maximum(below, -above) - sag < reach
 
 
-def solve(scene: Scene, bodies: BodyContacts, awake: Array, dt: np.float32, iterations: int) -> BodyContacts:
+def solve(scene: Scene, bodies: BodyContacts, awake: Array, dt: np.float32) -> BodyContacts:
     """Returns all bodies after the impacts of the lanes that are ``awake``, bool ``[B]``, in ``dt`` seconds.
 
     The bodies are arrays ``[n, B]`` and, for ground and contacts, ``[n, K, B]``.
@@ -89,7 +89,7 @@ def solve(scene: Scene, bodies: BodyContacts, awake: Array, dt: np.float32, iter
     live = live & awake[None]
 
     def solved(fixed: tuple[Any, ...], moving: tuple[Any, ...]) -> tuple[Any, ...]:
-        return _moving(_solve(scene, BodyContacts(*fixed, *moving), dt, iterations))
+        return _moving(_solve(scene, BodyContacts(*fixed, *moving), dt))
 
     fixed, moving = jax.tree.map(lambda x: _flat(x, n, lanes), (_fixed(bodies), _moving(bodies)))
     moving = in_blocks(solved, live.reshape(n * lanes), fixed, moving)
@@ -111,7 +111,7 @@ def _moving(row: BodyContacts) -> tuple[Any, ...]:
     return row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit
 
 
-def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations: int) -> BodyContacts:
+def _solve(scene: Scene, row: BodyContacts, dt: np.float32) -> BodyContacts:
     size = row.rank.shape[0]
     no, zero = jnp.zeros_like(row.hit), jnp.zeros_like(row.start[0])
     start = (np.int32(0), ~no, zero, jnp.zeros_like(row.rank), jnp.ones_like(row.rank, bool), row)
@@ -132,7 +132,7 @@ def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations:
         active = active & (earliest <= np.float32(1 - 10 * np.finfo(np.float32).eps))
         row, go = lax.cond(
             jnp.any(active),
-            lambda row: _advance(scene, row, active, earliest, past, mine, dt, velocity_iterations),
+            lambda row: _advance(scene, row, active, earliest, past, mine, dt),
             lambda row: (row, active),
             row,
         )
@@ -150,14 +150,7 @@ def _grounds(row: BodyContacts) -> list[Any]:
 
 
 def _advance(
-    scene: Scene,
-    row: BodyContacts,
-    active: Array,
-    earliest: Array,
-    past: Array,
-    mine: Array,
-    dt: np.float32,
-    iterations: int,
+    scene: Scene, row: BodyContacts, active: Array, earliest: Array, past: Array, mine: Array, dt: np.float32
 ) -> tuple[BodyContacts, Array]:
     """Moves the rows to their earliest impact, solves it and moves them on; also returns which rows had one.
 
@@ -181,7 +174,7 @@ def _advance(
     manifolds = _in_order(tree.rebuild(manifold, keys=()), touches, rank)
     more = jnp.max(jnp.sum(touches, axis=0, dtype=jnp.int32)) - np.int32(_TOGETHER)
     pose = _solve_positions(scene, row.body, manifolds, more, pose, go)
-    velocity = _solve_velocities(scene, row, manifolds, more, pose, go, iterations)
+    velocity = _solve_velocities(scene, row, manifolds, more, pose, go)
     pose, end, velocity = in_one_kernel(_moved_on, (row.start, row.end, row.velocity), go, earliest, pose, velocity, dt)
     return tree.rebuild(row, start=pose, end=end, velocity=velocity, hit=row.hit | go), go
 
@@ -269,13 +262,7 @@ def _position_iteration(
 
 
 def _solve_velocities(
-    scene: Scene,
-    row: BodyContacts,
-    manifolds: tuple[Manifold, ...],
-    more: Array,
-    pose: Triple,
-    go: Array,
-    iterations: int,
+    scene: Scene, row: BodyContacts, manifolds: tuple[Manifold, ...], more: Array, pose: Triple, go: Array
 ) -> Triple:
     """Iterates until no velocity and no impulse changes; later iterations would change nothing."""
     constraints = in_one_kernel(_prepare, scene, row.body, manifolds, pose)
@@ -300,7 +287,7 @@ def _solve_velocities(
         return count + 1, changed, velocity, pushes, rest
 
     start = (np.int32(0), jnp.ones_like(go), row.velocity, pushes[:_TOGETHER], _stacked(pushes[_TOGETHER:]))
-    return lax.while_loop(lambda c: (c[0] < iterations) & jnp.any(c[1]), step, start)[2]
+    return lax.while_loop(lambda c: (c[0] < VELOCITY_ITERATIONS) & jnp.any(c[1]), step, start)[2]
 
 
 def _stacked(values: Sequence[Any]) -> Any:

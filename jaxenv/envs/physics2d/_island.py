@@ -15,7 +15,7 @@ from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
-from jaxenv.envs.physics2d import _contact, _revolute
+from jaxenv.envs.physics2d import _contact, _revolute, _settings
 from jaxenv.envs.physics2d._contact import Impulses, Triple, Triples
 from jaxenv.envs.physics2d._revolute import JointImpulses
 from jaxenv.envs.physics2d._scene import Scene
@@ -77,15 +77,15 @@ class Solver:
         self.scene = scene
         self.hinges = [_revolute.Solver(scene, joint) for joint in scene.joints]
 
-    def solve(self, start: Start, dt: np.float32, iterations: tuple[int, int], one_by_one: bool = False) -> End:
+    def solve(self, start: Start, dt: np.float32, one_by_one: bool = False) -> End:
         """Solves velocities, moves the bodies, and solves positions.
 
         Contacts are solved together with the joints in one kernel, or one by one up to the largest number in a lane.
         """
         island, slots = self._island(start, one_by_one), start.slots
-        island = self._solve_velocities(island, slots, start.motors, iterations[0])
+        island = self._solve_velocities(island, slots, start.motors)
         poses, velocities = in_one_kernel(_moved, dt, start.poses, island.bodies)
-        poses, solved = self._solve_positions(island, slots, poses, iterations[1])
+        poses, solved = self._solve_positions(island, slots, poses)
         together = jax.tree.map(lambda *x: jnp.stack(x), *island.pushes) if island.pushes else None
         return End(poses, velocities, island.joints, island.later if one_by_one else together, solved)
 
@@ -133,11 +133,9 @@ class Solver:
             kept.append(impulses)
         return tuple(bodies), tuple(kept), tuple(hinges)
 
-    def _solve_velocities(self, island: _Island, slots: Any, motors: Motors, iterations: int) -> _Island:
+    def _solve_velocities(self, island: _Island, slots: Any, motors: Motors) -> _Island:
         """Returns the island after all iterations on velocities."""
-        at_once = _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
-        if iterations % at_once or island.later is not None:
-            at_once = 1
+        at_once = 1 if island.later is not None else _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
 
         def step(_: Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
             bodies, joints, pushes, later = moving
@@ -158,7 +156,7 @@ class Solver:
             return bodies, jax.tree.map(write, later, push)
 
         moving = island.bodies, island.joints, island.pushes, island.later
-        bodies, joints, pushes, later = lax.fori_loop(0, iterations // at_once, step, moving)
+        bodies, joints, pushes, later = lax.fori_loop(0, _settings.VELOCITY_ITERATIONS // at_once, step, moving)
         return tree.rebuild(island, bodies=bodies, joints=joints, pushes=pushes, later=later)
 
     def _velocity_iterations(
@@ -197,7 +195,7 @@ class Solver:
         self._put(bodies, body, velocity)
         return push
 
-    def _solve_positions(self, island: _Island, slots: Any, poses: Triples, iterations: int) -> tuple[Triples, Array]:
+    def _solve_positions(self, island: _Island, slots: Any, poses: Triples) -> tuple[Triples, Array]:
         """Returns poses after iterations until the errors are small enough, and whether they are, bool ``[B]``."""
 
         def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -215,7 +213,9 @@ class Solver:
             return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
 
         start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
-        _, solved, poses = lax.while_loop(lambda c: (c[0] < iterations) & ~jnp.all(c[1]), step, start)
+        _, solved, poses = lax.while_loop(
+            lambda c: (c[0] < _settings.POSITION_ITERATIONS) & ~jnp.all(c[1]), step, start
+        )
         return poses, solved
 
     def _position_iteration(

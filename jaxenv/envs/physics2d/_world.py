@@ -166,8 +166,6 @@ def step(
     motor_torque: Sequence[Any],
     force: Triple | None = None,
     dt: float = 1 / 50,
-    velocity_iterations: int = 180,
-    position_iterations: int = 60,
     collide_with_ground: bool = True,
     compile_fast: bool = False,
 ) -> tuple[World, Step]:
@@ -183,8 +181,6 @@ def step(
         motor_torque: the most that the motor of each joint may apply, in N m.
         force: x and y in N and torque in N m on the bodies, ``[n, B]`` each.
         dt: duration of the step in seconds, static.
-        velocity_iterations: number of iterations on velocities.
-        position_iterations: most iterations on positions.
         collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
         compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes, for a step
             that is taken once in an episode: it takes longer and compiles faster.
@@ -208,8 +204,7 @@ def step(
     slots, place = None, None
     if collide_with_ground and scene.solid:
         slots, place = slots_of(scene, manifold, contacts.impulses, rank)
-    begin, iterations = Start(poses, velocities, joints, motors, slots), (velocity_iterations, position_iterations)
-    end = _solved(scene, begin, time, iterations, compile_fast)
+    end = _solved(scene, Start(poses, velocities, joints, motors, slots), time, compile_fast)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     pose, velocity = _together(end.poses), _together(velocities)
     if collide_with_ground:
@@ -217,7 +212,7 @@ def step(
             contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
         body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
         rows = BodyContacts(body, world.pose, segment, block, rank, pose, velocity, contacts, touched, begun, hit)
-        rows = _impact.solve(scene, rows, ~asleep, time, velocity_iterations)
+        rows = _impact.solve(scene, rows, ~asleep, time)
         pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
         touched, begun, hit = rows.touched, rows.begun, rows.hit
 
@@ -226,20 +221,20 @@ def step(
     return after, Step(begun, hit, end.solved, asleep)
 
 
-def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int], compile_fast: bool) -> End:
+def _solved(scene: Scene, start: Start, time: np.float32, compile_fast: bool) -> End:
     """Solves the island: few contacts in all lanes at once, more contacts only in the lanes that have them."""
     solver, slots = solver_of(scene), start.slots
     if slots is None or scene.slots is None:
-        return solver.solve(start, time, iterations)
+        return solver.solve(start, time)
     if compile_fast:
-        return solver.solve(start, time, iterations, one_by_one=True)
+        return solver.solve(start, time, one_by_one=True)
     few, rest = scene.slots // 2, scene.slots - scene.slots // 2
     lanes = slots.used.shape[0]
-    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time, iterations)
+    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time)
     more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
     start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
     return in_blocks(
-        lambda start, _: solver.solve(start, time, iterations, one_by_one=True),
+        lambda start, _: solver.solve(start, time, one_by_one=True),
         slots.used > few,
         start,
         tree.rebuild(end, impulses=more),
@@ -255,8 +250,6 @@ def step_free(
     motor_torque: Sequence[Any],
     force: Triple,
     dt: float = 1 / 50,
-    velocity_iterations: int = 180,
-    position_iterations: int = 60,
 ) -> FreeWorld:
     """Advances the world by ``dt`` seconds, without ground. Bodies that fell asleep are awake in the next step.
 
@@ -268,8 +261,7 @@ def step_free(
     poses, velocities = in_one_kernel(
         _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), _apart(force, n), jnp.float32(gravity)
     )
-    start = Start(poses, velocities, joints, motors, None)
-    end = solver_of(scene).solve(start, time, (velocity_iterations, position_iterations))
+    end = solver_of(scene).solve(Start(poses, velocities, joints, motors, None), time)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     return FreeWorld(_together(end.poses), _together(velocities), _together(end.joints), jnp.where(asleep, 0, still))
 
