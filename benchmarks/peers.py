@@ -15,7 +15,7 @@ import numpy as np
 import jaxenv
 from benchmarks import linear
 from benchmarks.measure import Contestant, Row, Unavailable, jax_contestant
-from jaxenv.interop._gymnax_names import CONSTANT_NAMES
+from jaxenv.interop.gymnax import CONSTANT_NAMES
 
 
 @contextlib.contextmanager

@@ -33,8 +33,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command, by default the process's, and returns its exit code.
 
-    The code is 0 for success, 1 for a failed check or training run, 2 for wrong input, 130 for Ctrl-C, 143 for SIGTERM
-    and 141 for a closed pipe.
+    0 is success, 1 a failed check or training run, 2 wrong input, 130 Ctrl-C, 143 SIGTERM and 141 a closed pipe.
     """
     if argv is None:
         signal.signal(signal.SIGINT, quit_process)

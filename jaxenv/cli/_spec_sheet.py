@@ -12,9 +12,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import Range
-from jaxenv.core import registry
+from jaxenv.core import EnvSpec, registry
 from jaxenv.core._declared import declared_leaves
-from jaxenv.core.registry import EnvSpec
 from jaxenv.wrappers.stack._make import make
 
 # Families in the order of listings: the package under ``jaxenv.envs`` and its title.

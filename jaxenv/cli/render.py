@@ -1,7 +1,6 @@
 """Plays an environment with random actions, or the policy of a run of `jaxenv train`, and writes a film of all lanes.
 
-examples: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif; jaxenv render runs/CartPole-v1 --env gravity=20 --out
-heavy.gif
+examples: jaxenv render CartPole-v1 --num-envs 6 --out cart.gif; jaxenv render runs/CartPole-v1 --out long.gif
 """
 
 import argparse

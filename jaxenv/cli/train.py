@@ -209,8 +209,7 @@ def _lasting(config: Any, steps: int, counts: Sequence[int] | None) -> Any:
     """Returns the config for ``steps``, rounded up to the next update.
 
     A run has equally many updates before each evaluation. The number of evaluations is chosen from ``counts``, by
-    default from half to twice the config's: the closest one that adds at most 1% of updates, else the one that adds the
-    fewest.
+    default from half to twice the config's: the closest that adds at most 1% of updates, else the one of fewest.
     """
     before = config.num_rows - config.num_updates * config.rows_per_update  # rows that fill a replay buffer
     updates = max(-(-(steps - before) // config.rows_per_update), 1)
@@ -313,12 +312,8 @@ def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
 
 def _by_seed(evaluations: list[dict[str, Any]]) -> dict[str, Any]:
     """Names the metrics of each seed for writers: ``seed0/eval_return``."""
-    return {
-        f"seed{found['seed']}/{name}": value
-        for found in evaluations
-        for name, value in found.items()
-        if name not in ("steps", "seed")
-    }
+    skipped = ("steps", "seed")
+    return {f"seed{one['seed']}/{n}": value for one in evaluations for n, value in one.items() if n not in skipped}
 
 
 def _number(value: float | None) -> str:

@@ -44,9 +44,8 @@ def read_cells(owner: str, text: str, characters: str, columns: int | None = Non
     """
     lines = text.strip().splitlines()
     if not lines or (rows is not None and len(lines) > rows):
-        raise ValueError(
-            f"{owner} must have {'at least 1' if rows is None else f'1 to {rows}'} lines, got {len(lines)}"
-        )
+        most = "at least 1" if rows is None else f"1 to {rows}"
+        raise ValueError(f"{owner} must have {most} lines, got {len(lines)}")
     for y, line in enumerate(lines):
         if len(line) != len(lines[0]) or (columns is not None and len(line) > columns):
             most = "" if columns is None else f" and at most {columns}"
@@ -67,10 +66,8 @@ def place_of(owner: str, cells: Any, kind: str, characters: str) -> tuple[int, i
     if len(found) > 1:
         (first_y, first_x), (y, x) = found[:2]
         first = f"line {first_y + 1}, column {first_x + 1}"
-        raise ValueError(
-            f"{owner}, line {y + 1}, column {x + 1} must not be a second {kind} after that of {first}, "
-            f"got {str(cells[y, x])!r}"
-        )
+        rule = f"must not be a second {kind} after that of {first}"
+        raise ValueError(f"{owner}, line {y + 1}, column {x + 1} {rule}, got {str(cells[y, x])!r}")
     return found[0][1], found[0][0]
 
 

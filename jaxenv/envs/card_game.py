@@ -1,8 +1,7 @@
 """Draw cards to get as close to 21 as possible without exceeding it.
 
-Reference: the card game of the TF-Agents tutorial "Environments" (tests/envs/test_card_game.py) with one correction: in
-the tutorial a sum of 21 or more does not mark the episode as ended, so that further draws return LAST repeatedly. Here
-the step after any LAST is FIRST.
+Reference: the card game of the TF-Agents tutorial "Environments" (tests/envs/test_card_game.py) with one correction:
+there a sum of 21 or more does not mark the episode as ended, and draws return LAST repeatedly. Here FIRST follows LAST.
 
 Observation   int32[1]     sum of the cards, 0 to 30
 Action        int32        0 draws a card, uniform from 1 to 10; 1 stops
@@ -55,8 +54,6 @@ class CardGame(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _cards.table(canvas)

@@ -81,8 +81,6 @@ class CoinGame(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.int32, 0, 4, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints players as discs and coins as rings in the same colours; two in one cell stand side by side."""
         canvas = canvas.fill(PAPER).view((0, 3), (0, 3))

@@ -85,8 +85,6 @@ class MatrixGame(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.int32, 0, self.actions - 1, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the matrix: rows are actions of player 0, columns of player 1, bars what each is paid.
 

@@ -2,8 +2,7 @@
 
 Reference: ALF's ``TicTacToeEnvironment`` (tests/envs/test_tic_tac_toe.py contains its published trace), where one
 sequence of actions moves both players. With ``opponent`` the agent is player 0 and the environment answers its moves,
-as in TF-Agents' ``TicTacToeEnvironment``. There ``illegal_reward`` is -0.001, and the end of a game has
-discount 1, which is not copied.
+as in TF-Agents' ``TicTacToeEnvironment``. There ``illegal_reward`` is -0.001, and a game ends with discount 1.
 
 Observation   int8[3, 3]   -1 for a mark of player 0, 1 for a mark of player 1, 0 for a free cell
 Action        int32        the cell to mark, 0 to 8, row by row; player 0 moves first
@@ -12,8 +11,7 @@ Reward        1 if player 0 wins, -1 if player 1 wins, 0 otherwise; marking a ma
 Starts        with an empty board
 Terminates    on a line, a full board or an illegal move
 Time limit    none; an episode has at most nine moves, five of the agent with an opponent
-env_info      play0_win, play1_win, draw, invalid_move: bool, the result of the step; action_mask: bool[9], the free
-              cells
+env_info      play0_win, play1_win, draw, invalid_move: bool, the result of the step; action_mask: bool[9], free cells
 """
 
 from typing import Literal
@@ -105,14 +103,12 @@ class TicTacToe(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(9, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).view((0, 3), (0, 3))
         for at in (1, 2):
             canvas = canvas.line(at, 0.15, at, 2.85, 0.06, GREY).line(0.15, at, 2.85, at, 0.06, GREY)
         # Player 0 has crosses and player 1 rings.
-        canvas = canvas.tiles(state.board.astype(jnp.int32).reshape(-1, 3, 3) + 1, [_cross, None, _ring])
+        canvas = canvas.tiles(state.board.astype(jnp.int32).reshape(-1, 3, 3) + 1, _MARKS)
         lines = state.board[:, _LINES]
         complete = (lines[..., 0] != 0) & jnp.all(lines == lines[..., :1], axis=-1)
         for number, (first, _, last) in enumerate(_LINES.tolist()):
@@ -140,11 +136,8 @@ def _is_full(board: jax.Array) -> jax.Array:
 # --- the picture -----------------------------------------------------------------------------------------------------
 
 _AGENT = mix(SKY, BLUE, 0.6)  # the colour of player 0
-
-
-def _cross(canvas: Canvas) -> Canvas:
-    return canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT)
-
-
-def _ring(canvas: Canvas) -> Canvas:
-    return canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE)
+_MARKS = (
+    lambda canvas: canvas.line(0.24, 0.24, 0.76, 0.76, 0.17, _AGENT).line(0.24, 0.76, 0.76, 0.24, 0.17, _AGENT),
+    None,
+    lambda canvas: canvas.ring(0.5, 0.5, 0.27, 0.16, ORANGE),
+)

@@ -3,34 +3,14 @@
 Each function has a separate module, which imports the other library on first use; without it an ``ImportError`` names
 the command that installs it. Functions take an environment, or an id with options of `jaxenv.make`.
 Adapters of one lane for a trainer's ``vmap`` take environments without ``AutoReset``, without state of the whole batch
-and without params per lane. What a library cannot express, such as a vector reward or a spec without a space, is a
-``ValueError``.
+and without params per lane. What a library cannot express, such as a vector reward, is a ``ValueError``.
 """
 
+import ast
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_MODULES = {
-    "batch": "jaxenv.interop._batch",
-    "from_dm_timestep": "jaxenv.interop.dm_env",
-    "host": "jaxenv.interop._host",
-    "mcts_policy": "jaxenv.interop.mctx",
-    "playouts": "jaxenv.interop.mctx",
-    "to_brax": "jaxenv.interop.brax",
-    "to_dm_env": "jaxenv.interop.dm_env",
-    "to_dm_timestep": "jaxenv.interop.dm_env",
-    "to_gymnasium": "jaxenv.interop.gymnasium",
-    "to_gymnasium_vector": "jaxenv.interop.gymnasium",
-    "to_gymnax": "jaxenv.interop.gymnax",
-    "to_jaxmarl": "jaxenv.interop.jaxmarl",
-    "to_mctx": "jaxenv.interop.mctx",
-    "to_pettingzoo": "jaxenv.interop.pettingzoo",
-    "to_stable_baselines3": "jaxenv.interop.stable_baselines3",
-    "to_stoa": "jaxenv.interop.stoa",
-}
-__all__ = sorted(_MODULES)
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the public names: type checkers read this block, and so does the code below
     from jaxenv.interop._batch import batch as batch
     from jaxenv.interop._host import host as host
     from jaxenv.interop.brax import to_brax as to_brax
@@ -48,6 +28,9 @@ if TYPE_CHECKING:
     from jaxenv.interop.stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
     from jaxenv.interop.stoa import to_stoa as to_stoa
 else:
+    _listing = next(x for x in ast.parse(__spec__.loader.get_source(__name__)).body if isinstance(x, ast.If))
+    _MODULES = {node.names[0].name: node.module for node in _listing.body}
+    __all__ = sorted(_MODULES)
 
     def __getattr__(name: str) -> Any:
         if f"{__name__}.{name}" in _MODULES.values() and not name.startswith("_"):
@@ -56,6 +39,5 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}, it has {', '.join(__all__)}")
         return getattr(importlib.import_module(_MODULES[name]), name)
 
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return __all__

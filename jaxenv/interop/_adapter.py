@@ -14,13 +14,12 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util import xla
-from jaxenv._util.checks import check_choice, check_mask, is_integer
+from jaxenv._util.checks import check_mask, is_integer
 from jaxenv._util.library import import_library
 from jaxenv._util.programs import forget, programs_of
+from jaxenv.core import Environment, TimeStep
 from jaxenv.core._checks.given import check_lanes
-from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import reset_where
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._fixed import Fixed
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
@@ -83,9 +82,6 @@ class Adapter(Fixed):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self.env!r}>"
 
     def close(self) -> None:
         """Frees the state; all other methods then raise an error."""
@@ -159,11 +155,6 @@ def check_seed(owner: str, seed: Any) -> None:
     if not is_integer(seed) or not 0 <= seed < 2**32:
         got = "a JAX key" if is_key(seed) else repr(seed)
         raise ValueError(f"{owner}: seed must be an integer in [0, 2**32), got {got}")
-
-
-def check_render_mode(owner: str, render_mode: Any) -> None:
-    """Raises a ``ValueError`` for an unknown render mode."""
-    check_choice(owner, "render_mode", render_mode, ("rgb_array", None))
 
 
 @functools.cache

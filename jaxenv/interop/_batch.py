@@ -11,11 +11,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv._util.library import default_types
+from jaxenv.core import Environment, EnvSpec, Task, Transition
 from jaxenv.core._checks.returned import check_returned
-from jaxenv.core.environment import Environment
-from jaxenv.core.registry import EnvSpec
-from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
 from jaxenv.random import Stream
 from jaxenv.specs._array import check_spec
 from jaxenv.tree import Static, Tree
@@ -39,14 +36,12 @@ def batch(
 
     The functions run under ``jax.vmap``, and with JAX's default types. They hold the physics and nothing else: a
     ``step`` that restarts its episodes or cuts them at a time limit hides their ends, which cannot be detected. Each
-    gets a separate typed key at every call. It depends on the key of the lane, the episode and the step, not on the
-    number of lanes.
+    gets a separate typed key at every call. It depends on the lane, its episode and its step, not on their number.
 
     Args:
         reset: ``reset(key) -> (state, observation)``. The state is any tree of arrays; typed keys may be part of it.
         step: ``step(state, action, key) -> (state, observation, reward, terminated)``, or with a fifth value, a dict of
-            arrays for ``env_info``. ``reward`` is a float ``()``, or ``(R,)`` with R of at least 2; ``terminated`` is a
-            bool ``()``.
+            arrays for ``env_info``. ``reward`` is a float, ``()`` or ``(R,)`` for R above 1; ``terminated`` a bool.
         action: the spec of an action, or a tree of specs.
         observation: the spec of the observation; by default from the result of ``reset``, without bounds.
         num_envs: number of lanes that ``reset(key)`` makes.

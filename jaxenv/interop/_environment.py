@@ -6,9 +6,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs
-from jaxenv.core import registry
-from jaxenv.core.entries import check_agents_lead, marks_of_agents
-from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core import Environment, check_agents_lead, check_environment, marks_of_agents, registry
 from jaxenv.tree import Tree
 from jaxenv.wrappers.stack._make import make
 

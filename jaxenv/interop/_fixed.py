@@ -24,9 +24,15 @@ class Fixed:
         private = name[0] == "_" and name not in _OF_OTHERS
         free = private or name in self._settable or callable(getattr(type(self), name, None))
         if self._is_fixed and not free:
-            env = self.__dict__["env" if "env" in self.__dict__ else "_env"]
-            raise AttributeError(not_settable(self._owner, env, name, value), name=name, obj=self)
+            raise AttributeError(not_settable(self._owner, self._exported, name, value), name=name, obj=self)
         super().__setattr__(name, value)
+
+    @property
+    def _exported(self) -> Environment:
+        return self.__dict__["env" if "env" in self.__dict__ else "_env"]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{self._exported!r}>"
 
 
 def not_settable(owner: str, env: Environment, name: str, value: Any) -> str:

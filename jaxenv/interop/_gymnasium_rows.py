@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._adapter import Adapter, check_render_mode
+from jaxenv.core import Environment, TimeStep
+from jaxenv.interop._adapter import Adapter
 from jaxenv.interop._environment import ON_HOST, check_infos, check_reward, has_action_mask
 from jaxenv.interop._host_actions import HostActions
 from jaxenv.interop._spaces import space_of
@@ -61,7 +61,7 @@ class RowAdapter(Adapter):
     def __init__(
         self, env: Environment, render_mode: str | None, num_lanes: int | None, rows: Rows = Rows(), numpy: bool = True
     ):
-        check_render_mode(self._owner, render_mode)
+        check_choice(self._owner, "render_mode", render_mode, ("rgb_array", None))
         check_reward(self._owner, env, batch=num_lanes is not None)
         check_infos(self._owner, env, ON_HOST)
         super().__init__(env, rows, numpy)

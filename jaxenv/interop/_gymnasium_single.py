@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
-from jaxenv.interop._adapter import RENDERING, check_render_mode
+from jaxenv.interop._adapter import RENDERING
 from jaxenv.interop._environment import single_lane
 from jaxenv.interop._gymnasium_rows import RowAdapter, StepResult, sample_of, spec_of_id
 from jaxenv.interop._spaces import space_of
@@ -35,7 +35,6 @@ def to_gymnasium(
     >>> reward, terminated, truncated
     (1.0, False, False)
     """
-    check_render_mode(_OWNER, render_mode)
     env = single_lane(_OWNER, env_or_id, options, "the caller restarts episodes", "a gymnasium.Env is one lane")
     if env.num_envs != 1:
         raise ValueError(f"{_OWNER}: env must have one lane, got {env.num_envs}: to_gymnasium_vector takes them")
@@ -67,8 +66,7 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
         """Starts an episode with ``jax.random.key(seed)``. There are no options.
 
-        Without a seed the next episode starts, so that the first seed determines all of them; the first reset without
-        one draws it, ``np_random_seed``.
+        Without a seed the next episode starts, so that the first seed determines all; the first reset draws it.
         """
         self._open()
         if options:

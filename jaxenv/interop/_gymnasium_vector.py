@@ -97,8 +97,7 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         """Starts an episode in every lane, or in the lanes of ``options["reset_mask"]``, bool ``[num_envs]``.
 
         The seed is an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
-        episodes of the lanes start, so that the first seed determines all of them; the first reset without a seed draws
-        one, ``np_random_seed``.
+        episodes of the lanes start, so that the first seed determines all; the first reset without one draws it.
         """
         self._open()
         mask = self._mask(options)
@@ -121,8 +120,7 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
     def step(self, actions: Tree) -> tuple[Tree, Any, Any, Any, dict[str, Any]]:
         """Advances every lane by one step, by actions ``[num_envs, ...]`` of NumPy or JAX.
 
-        Other dtypes of the same kind are cast. Discrete actions of NumPy must lie within the space; JAX actions and
-        continuous ones are clipped to it.
+        Other dtypes of the same kind are cast. Discrete ones of NumPy must lie within the space; others are clipped.
         """
         self._open("step")
         if self.env.autoreset is None and (ended := np.flatnonzero(self._ended)).size:

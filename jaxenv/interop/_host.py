@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxenv._util.checks import check_names
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, TimeStep
 from jaxenv.interop._adapter import Adapter, Seeds
 from jaxenv.interop._environment import environment_of
 from jaxenv.interop._host_actions import HostActions
@@ -98,8 +97,7 @@ class Host(Adapter):
     def step(self, action: Tree) -> TimeStep:
         """Advances every lane by one step, by actions ``[num_envs, ...]`` of NumPy or JAX.
 
-        Other dtypes of the spec's kind are cast. JAX arrays are clipped to the range of a discrete spec, NumPy arrays
-        must lie within it.
+        Other dtypes of the spec's kind are cast. JAX arrays are clipped to a discrete spec, NumPy's must lie within it.
         """
         self._open("step")
         self.timestep = self._step(self._actions(action))

@@ -10,8 +10,7 @@ from jaxenv import specs, tree
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
-# Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1, as in a MultiBinary space, and as a
-# float from stable-baselines3.
+# Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1 (MultiBinary) or a float (SB3).
 _KINDS = {"b": "biuf", "i": "iu", "u": "iu"}
 _NAMES = {"b": "a bool or 0 or 1", "i": "an integer", "u": "an integer"}
 # The keys that `_Leaf` looks up, without flags, which equal integers.

@@ -10,13 +10,10 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util import xla
+from jaxenv.core import Environment, Starts, TimeStep, layers
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core._merging import for_one_lane
-from jaxenv.core.environment import Environment
 from jaxenv.core.levels import refuse_given_levels
-from jaxenv.core.starts import Starts
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import layers
 from jaxenv.interop._environment import single_lane
 from jaxenv.random import Clock, KeyWords
 from jaxenv.tree import Tree
@@ -39,10 +36,8 @@ def one_lane(
     env = single_lane(owner, env, options, restarts, lanes)
     for layer in layers(env):
         if isinstance(layer, BatchWrapper):
-            raise ValueError(
-                f"{owner}: {type(layer).__name__} carries state of the whole batch, which one lane does not have; "
-                "use the trainer's own wrapper"
-            )
+            what = "state of the whole batch, which one lane does not have; use the trainer's own wrapper"
+            raise ValueError(f"{owner}: {type(layer).__name__} carries {what}")
     refuse_given_levels(owner, env, "leave out with_level, since the trainer's keys make the lanes")
     for declared in declared_leaves(env):
         if declared.per_lane:
@@ -91,9 +86,8 @@ def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
     """Returns the key words of one lane for one key, typed or legacy."""
     key = typed(key)
     if not is_key(key) or key.ndim:
-        got = (
-            f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else f"{kind(key)}, use jax.random.key(seed)"
-        )
+        several = f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else ""
+        got = several or f"{kind(key)}, use jax.random.key(seed)"
         raise ValueError(f"{owner}: key must be one key, got {got}")
     first, second = env._lane_words(key[None], jnp.zeros(1, jnp.int32))
     return first[0], second[0]

@@ -1,7 +1,6 @@
 """Environments for the trainers of Brax, in its ``Env`` and ``State`` protocol.
 
-``brax.training.agents.ppo.train(to_brax("CartPole-v1"), episode_length=500, ...)`` learns on an environment of this
-library.
+``brax.training.agents.ppo.train(to_brax("CartPole-v1"), episode_length=500, ...)`` learns on one of this library.
 """
 
 import dataclasses
@@ -15,11 +14,9 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.library import import_library
+from jaxenv.core import Environment, Starts, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core._restart import start_episodes
-from jaxenv.core.environment import Environment
-from jaxenv.core.starts import Starts
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
 from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
@@ -37,8 +34,7 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
 
     Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
     is the trainer's ``episode_length``, which replaces the environment's limit, unless the limit is a part of the task,
-    as in MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay the first
-    one.
+    as in MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay one.
 
     With ``train(..., wrap_env=False)`` a batch of keys makes a batch of lanes with the environment's own episodes: its
     time limit is reported as ``info["truncation"]``, the step that ends an episode starts the next one, and
@@ -70,10 +66,8 @@ class BraxEnv(Fixed):
         for spec in leaves:
             is_choice = spec.shape == () and spec.dtype.kind in "iu"
             if not (spec.is_bounded and (spec.is_continuous or is_choice)):
-                raise ValueError(
-                    "to_brax: an action must be made of single integers and of floats, all with finite bounds, "
-                    f"got {env.action_spec()}"
-                )
+                rule = "an action must be made of single integers and of floats, all with finite bounds"
+                raise ValueError(f"to_brax: {rule}, got {env.action_spec()}")
         # Policies may be unbounded: distribution_type="normal".
         self._env = NormalizeAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
         self._is_fixed = True
@@ -94,12 +88,10 @@ class BraxEnv(Fixed):
 
     @property
     def backend(self) -> str:
-        """The name of this library."""
         return "jaxenv"
 
     @property
     def unwrapped(self) -> "BraxEnv":
-        """The environment itself."""
         return self
 
     @property
@@ -145,9 +137,6 @@ class BraxEnv(Fixed):
         done = jnp.maximum(state.done, ended)
         info = {**state.info, **dict(zip(_FIRST, first, strict=False))}
         return _brax().State(stepped, obs, reward, done, {**state.metrics, **metrics}, info)
-
-    def __repr__(self) -> str:
-        return f"<BraxEnv{self._env!r}>"
 
     # --- a batch of lanes with its own episodes ----------------------------------------------------------------------
 

@@ -132,7 +132,6 @@ class DmEnv(Adapter):
         return self._dm_row(self._step(self._no_action if self._ended else self._actions(action)))
 
     def observation_spec(self) -> Any:
-        """Returns dm_env's specs for the arrays of an observation."""
         return self._specs["observation"]
 
     def action_spec(self) -> Any:
@@ -140,11 +139,9 @@ class DmEnv(Adapter):
         return self._specs["action"]
 
     def reward_spec(self) -> Any:
-        """Returns the spec of the reward, float32."""
         return _dm_spec("to_dm_env: reward", self.env.reward_spec())
 
     def discount_spec(self) -> Any:
-        """Returns the spec of the discount, float32 in [0, 1]."""
         return _dm_spec("to_dm_env: discount", self.env.time_step_spec().discount)
 
     def _dm_row(self, batch: tuple[Any, ...]) -> Any:

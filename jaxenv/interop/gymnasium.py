@@ -7,10 +7,9 @@ Importing this module registers every id with Gymnasium: ``gymnasium.make_vec("j
 import contextlib
 from typing import Any, Literal
 
-from jaxenv.core import registry
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv._util.checks import check_choice
+from jaxenv.core import Wrapper, layers, registry
 from jaxenv.interop import _spaces
-from jaxenv.interop._adapter import check_render_mode
 from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
 from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium
 from jaxenv.interop._gymnasium_vector import JaxenvVectorEnv as JaxenvVectorEnv
@@ -50,7 +49,7 @@ def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None,
     ``frameskip`` and drop the ones that raise it.
     """
     try:
-        check_render_mode("to_gymnasium", render_mode)
+        check_choice("to_gymnasium", "render_mode", render_mode, ("rgb_array", None))
     except ValueError as error:
         raise TypeError(f"{error}: got an unexpected keyword argument 'render_mode'") from None
     for name in options:

@@ -21,15 +21,12 @@ from jaxenv._util.library import import_library
 from jaxenv._util.names import explained, missing_attribute
 from jaxenv._util.programs import programs_of
 from jaxenv._util.source import install_command
+from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.core._declared import Declared, check_number, declared_leaves
-from jaxenv.core.environment import Environment
 from jaxenv.core.registry import ids
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import layers
 from jaxenv.interop import _lanes
 from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._gymnax_names import CONSTANT_NAMES
 from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import KeyWords
@@ -44,6 +41,23 @@ _RESERVED = (
     *("discount", "final_observation", "terminated", "truncated"),
     *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
 )
+# Id -> name of a param or an option -> gymnax's name of the same quantity in the same unit.
+_CART_POLE = {"force": "force_mag", "position_limit": "x_threshold", "angle_limit": "theta_threshold_radians"}
+CONSTANT_NAMES = {
+    "CartPole-v0": _CART_POLE,
+    "CartPole-v1": _CART_POLE,
+    "Pendulum-v1": {"gravity": "g", "mass": "m", "length": "l"},
+    "Acrobot-v1": {
+        "length_1": "link_length_1",
+        "mass_1": "link_mass_1",
+        "mass_2": "link_mass_2",
+        "com_1": "link_com_pos_1",
+        "com_2": "link_com_pos_2",
+        "inertia": "link_moi",
+        "max_rate_1": "max_vel_1",
+        "max_rate_2": "max_vel_2",
+    },
+}
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,8 +93,7 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
     """Exports one lane with gymnax's methods: ``jax.vmap`` over keys and states makes a batch of it.
 
     The vmapped ``reset`` and ``step`` run this library's batched code. As in gymnax, ``step`` starts the next episode
-    in the step that ends one, ``step_env`` does not, and all randomness comes from the keys that are passed in; legacy
-    ``uint32`` keys are accepted too.
+    in the step that ends one, ``step_env`` does not, and all randomness comes from the given keys, typed or legacy.
 
     Args:
         env: an id, or an environment without ``AutoReset`` that has one agent and one reward.
@@ -150,7 +163,6 @@ class GymnaxEnv(Fixed):
 
     @property
     def name(self) -> str:
-        """The id."""
         return self._env.name
 
     @property
@@ -161,15 +173,12 @@ class GymnaxEnv(Fixed):
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
-        """The shape of one observation that is an array."""
         return self.observation_space().shape
 
     def observation_space(self, params: Any = None) -> Any:
-        """Returns the space of one observation; params never change it."""
         return space_of(self._env.observation_spec(), _spaces(), f"to_gymnax: {self._env}: observation")
 
     def action_space(self, params: Any = None) -> Any:
-        """Returns the space of one action; params never change it."""
         return space_of(self._env.action_spec(), _spaces(), f"to_gymnax: {self._env}: action")
 
     @property
@@ -239,9 +248,6 @@ class GymnaxEnv(Fixed):
 
     def __getattr__(self, name: str) -> Any:
         return missing_attribute(self, name, r"\benv\b")
-
-    def __repr__(self) -> str:
-        return f"<GymnaxEnv{self._env!r}>"
 
     def _gymnax_name(self, name: str) -> str:
         return CONSTANT_NAMES.get(self.name, {}).get(name, name)

@@ -13,10 +13,8 @@ from jaxenv import specs
 from jaxenv._util.library import import_library
 from jaxenv._util.programs import jitted
 from jaxenv._util.source import install_command
+from jaxenv.core import Environment, TimeStep, marks_of_agents
 from jaxenv.core._merging import for_one_lane
-from jaxenv.core.entries import marks_of_agents
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop import _lanes
 from jaxenv.interop._environment import check_infos, has_action_mask, specs_of_agents
 from jaxenv.interop._fixed import Fixed
@@ -71,15 +69,12 @@ class JaxmarlEnv(Fixed):
 
     @property
     def name(self) -> str:
-        """The id."""
         return self._env.name
 
     def observation_space(self, agent: str) -> Any:
-        """Returns the space of an agent's observations."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """Returns the space of an agent's actions."""
         return self.action_spaces[agent]
 
     def reset(self, key: jax.Array) -> tuple[dict[str, Tree], Tree]:
@@ -125,9 +120,6 @@ class JaxmarlEnv(Fixed):
         if not has_action_mask(self._env):
             return {agent: jnp.ones(spec.num_values, bool) for agent, spec in self._action_specs.items()}
         return self._by_agent(_infos(self._env, self._env.clock(state).env_id, state)["action_mask"])
-
-    def __repr__(self) -> str:
-        return f"<JaxmarlEnv{self._env!r}>"
 
     def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Any]:
         return jnp.int32(0), lane_words(str(self), self._env, key)

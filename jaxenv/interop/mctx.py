@@ -12,8 +12,7 @@ from jaxenv import random, rollout, specs, tree
 from jaxenv._util.checks import Range, check_array, check_callable, check_integer
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
-from jaxenv.core import Environment, TimeStep, has_batch_state, layers
-from jaxenv.core.environment import check_environment
+from jaxenv.core import Environment, TimeStep, check_environment, has_batch_state, layers
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset, Opponent, StateInInfo
 
@@ -173,7 +172,8 @@ def _stepped(owner: str, env: Environment) -> Environment:
     outside: list[Environment] = []
     for layer in layers(env):
         if isinstance(layer, StateInInfo):
-            if changing := [x for x in outside if _changes_observations(x)]:
+            owners = [x for x in outside if not isinstance(x, AutoReset | Opponent)]
+            if changing := [x for x in owners if "observation" in getattr(x, "owns", ())]:
                 rule = f"StateInInfo must come after {type(changing[-1]).__name__}, which changes observations"
                 raise ValueError(f"{owner}: {rule}, got {env!r}")
             env = layer.env
@@ -189,10 +189,6 @@ def _stepped(owner: str, env: Environment) -> Environment:
     if not (isinstance(spec, specs.Bounded) and spec.is_discrete and spec.shape == ()):
         raise ValueError(f"{owner}: the action must be one discrete number, got {spec} of {env!r}")
     return env
-
-
-def _changes_observations(layer: Environment) -> bool:
-    return "observation" in getattr(layer, "owns", ()) and not isinstance(layer, AutoReset | Opponent)
 
 
 def _player(env: Environment, timestep: TimeStep) -> jax.Array:

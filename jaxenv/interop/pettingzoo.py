@@ -7,11 +7,11 @@ import jax
 import numpy as np
 
 from jaxenv import specs
+from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.interop._adapter import RENDERING, Adapter, check_render_mode, joined
+from jaxenv.core import Environment, TimeStep
+from jaxenv.interop._adapter import RENDERING, Adapter, joined
 from jaxenv.interop._environment import has_action_mask, info_of_agent, single_lane, specs_of_agents
 from jaxenv.interop._gymnasium_rows import leaf_spaces, sample_of
 from jaxenv.interop._host_actions import HostActions
@@ -37,7 +37,7 @@ def to_pettingzoo(
         render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels by ``render``.
         **options: of `jaxenv.make`.
     """
-    check_render_mode(_OWNER, render_mode)
+    check_choice(_OWNER, "render_mode", render_mode, ("rgb_array", None))
     lanes = "an environment of PettingZoo is one lane"
     env = single_lane(_OWNER, env_or_id, options, "the caller restarts games", lanes)
     if env.num_agents == 1:
@@ -97,11 +97,9 @@ class _Game(Adapter):
         self._is_fixed = True
 
     def observation_space(self, agent: str) -> Any:
-        """Returns the space of an agent's observations."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """Returns the space of an agent's actions."""
         return self.action_spaces[agent]
 
     def render(self) -> np.ndarray:

@@ -40,8 +40,7 @@ def to_stable_baselines3(
         env_or_id: an id, or an environment made with ``autoreset="same_step"``: the step that ends an episode returns
             the first observation of the next one.
         num_envs: number of lanes of an id, 1 by default.
-        render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels: one per lane by ``get_images``, all in one by
-            ``render``.
+        render_mode: ``"rgb_array"`` for pictures of 256 by 256 pixels, by ``get_images``, or all in one by ``render``.
         **options: of `jaxenv.make`.
     """
     lanes_vec_env = joined(LanesVecEnv)

@@ -13,14 +13,11 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.programs import jitted
+from jaxenv.core import Environment, TimeStep
 from jaxenv.core._merging import for_one_lane
-from jaxenv.core.environment import Environment
-from jaxenv.core.starts import Starts
-from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._environment import check_infos, check_reward
 from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._lanes import check_action, lane_words, one_lane, params_of, typed
-from jaxenv.random import KeyWords
+from jaxenv.interop._lanes import begin, check_action, lane_words, one_lane, params_of, typed
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
@@ -34,8 +31,7 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     ``AutoResetWrapper``, ``VmapWrapper``. Under ``vmap`` the functions run this library's batched code.
 
     For a batch of keys ``reset`` makes a batch of lanes that restart themselves, with the entries ``"next_obs"`` and
-    ``"episode_metrics"`` of these wrappers in ``extras``. It replaces all four of them, and restarts only the lanes
-    that ended.
+    ``"episode_metrics"`` of these wrappers in ``extras``. It replaces all four, and restarts only lanes that ended.
 
     ``env`` is an id, or an environment without ``AutoReset`` that has one agent and one reward.
     """
@@ -89,19 +85,15 @@ class StoaEnv(Fixed):
         return state, _row(timestep)
 
     def observation_space(self, env_params: Any = None) -> Any:
-        """Returns the space of one observation; params never change it."""
         return self._observation_space
 
     def action_space(self, env_params: Any = None) -> Any:
-        """Returns the space of one action; params never change it."""
         return self._action_space
 
     def reward_space(self, env_params: Any = None) -> Any:
-        """Returns the space of the reward, float32."""
         return _spaces().BoundedArraySpace((), np.float32, name="reward")
 
     def discount_space(self, env_params: Any = None) -> Any:
-        """Returns the space of the discount, float32 in [0, 1]."""
         return _spaces().BoundedArraySpace((), np.float32, 0.0, 1.0, name="discount")
 
     def state_space(self, env_params: Any = None) -> Any:
@@ -109,20 +101,14 @@ class StoaEnv(Fixed):
         raise NotImplementedError(f"{self}: states have no space")
 
     def environment_space(self, env_params: Any = None) -> Any:
-        """Raises an error: it would include the space of states."""
         return self.state_space(env_params)
 
     @property
     def unwrapped(self) -> "StoaEnv":
-        """The environment itself."""
         return self
 
     def close(self) -> None:
-        """Frees resources outside JAX."""
         self._env.close()
-
-    def __repr__(self) -> str:
-        return f"<StoaEnv{self._env!r}>"
 
     def _with(self, params: Any) -> Environment:
         if params is None:
@@ -157,10 +143,7 @@ def _spaces() -> ModuleType:
 # for vmap would batch them, which functions with their own rule do not allow.
 
 
-@jitted
-@for_one_lane
-def _begin(env: Environment, env_id: jax.Array, words: KeyWords) -> Any:
-    return env.begin(Starts(words, env_id, jnp.zeros_like(env_id)))
+_begin = jitted(begin)
 
 
 @jitted
@@ -184,11 +167,8 @@ def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: ja
     """Makes a ``stoa.TimeStep`` of a batch with the entries of Stoa's wrappers; metrics are 0 before the last row."""
     info = dict(timestep.env_info)
     final = info.pop("final_observation")
-    metrics = {
-        "episode_return": episode_return,
-        "episode_length": episode_length,
-        "is_terminal_step": timestep.is_last(),
-    }
+    metrics = {"episode_return": episode_return, "episode_length": episode_length}
+    metrics["is_terminal_step"] = timestep.is_last()
     return _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
 
 

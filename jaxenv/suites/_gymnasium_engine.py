@@ -13,15 +13,13 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._util.library import import_library, library_of
-from jaxenv._util.source import install_command
+from jaxenv._util.library import library_of
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites._engine import Engine, EngineSpecs, cast
+from jaxenv.suites._options import library
 from jaxenv.tree import Tree
 
-
-def gymnasium() -> Any:
-    return import_library("gymnasium", install_command("gymnasium"))
+gymnasium = library("gymnasium")
 
 
 @dataclasses.dataclass(frozen=True)

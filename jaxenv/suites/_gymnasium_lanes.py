@@ -17,8 +17,7 @@ from jaxenv.tree import Tree
 gymnasium = import_library("gymnasium", install_command("gymnasium"))
 spaces = gymnasium.spaces
 
-# Seconds in which a process must import the script and make its environment. They depend on how busy the machine is, so
-# they are generous and no option.
+# Seconds in which a process must import the script and make its environment. On a busy machine it takes long.
 _LONGEST_START = 600.0
 # Seconds in which an exception must arrive, and in which a killed process must be gone.
 _GRACE = 5.0

@@ -12,47 +12,40 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_real
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.suites import _gymnax_tasks
-from jaxenv.suites._options import arguments_of, check_known, check_unknown, checked_option, reporting, thaw
+from jaxenv.suites._options import arguments_of, check_known, check_unknown, checked_option, library, reporting, thaw
 from jaxenv.suites._single import Single, Stepped, is_numeric, one_per_arguments, params_struct, spec_of, values_of
 from jaxenv.tree import Tree
 
+gymnax = library("gymnax")
 # Entries of gymnax's info that the TimeStep contains already.
 _STANDARD_INFO = ("terminated", "truncated", "final_observation", "discount")
-
-
-def gymnax() -> Any:
-    """Imports the library on first use."""
-    return import_library("gymnax", install_command("gymnax"))
 
 
 class GymnaxSingle(Single):
     """A gymnax environment; `single` builds each configuration once."""
 
+    suite = "gymnax"
     limit: int
 
-    def __init__(self, id: str, options: tuple[Any, ...]):
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
         check_id(id)
-        self.owner = f"gymnax:{id}"
-        spec_params = {name: value for name, value in options if name in _gymnax_tasks.SPEC_PARAMS.get(id, ())}
-        arguments = {name: thaw(value) for name, value in options if name not in spec_params}
-        with outside_traces():
-            with reporting(self.owner, arguments):
-                self.env, defaults = gymnax().make(id, **arguments)
-            if self.env.supports_transition_gradients:  # otherwise gymnax stops gradients at every step
-                self.env = self.env.with_transition_gradients()
-            # Its ``EnvParams``, with those options that are params, and what computes params from others.
-            self.defaults = defaults.replace(**spec_params)
-            self.derived = _gymnax_tasks.DERIVED.get(id, {})
-            hidden = {"max_steps_in_episode", *_gymnax_tasks.SPEC_PARAMS.get(id, ()), *self.derived}
-            fields = [f for f in dataclasses.fields(self.defaults) if f.name not in hidden]
-            # Fields that are not numbers or are part of the tree structure; they never change.
-            self.fixed = tuple(f.name for f in fields if not _is_param(f, getattr(self.defaults, f.name)))
-            values = {f.name: np.asarray(getattr(self.defaults, f.name)) for f in fields if f.name not in self.fixed}
+        of_spec = _gymnax_tasks.SPEC_PARAMS.get(id, ())
+        spec_params = {name: arguments.pop(name) for name in of_spec if name in arguments}
+        self.env, defaults = gymnax().make(id, **arguments)
+        if self.env.supports_transition_gradients:  # otherwise gymnax stops gradients at every step
+            self.env = self.env.with_transition_gradients()
+        # Its ``EnvParams``, with those options that are params, and what computes params from others.
+        self.defaults = defaults.replace(**spec_params)
+        self.derived = _gymnax_tasks.DERIVED.get(id, {})
+        hidden = {"max_steps_in_episode", *of_spec, *self.derived}
+        fields = [f for f in dataclasses.fields(self.defaults) if f.name not in hidden]
+        # Fields that are not numbers or are part of the tree structure; they never change.
+        leaves = {f.name: getattr(self.defaults, f.name) for f in fields if f.metadata.get("pytree_node", True)}
+        values = {name: np.asarray(value) for name, value in leaves.items() if is_numeric(value)}
+        self.fixed = tuple(f.name for f in fields if f.name not in values)
         self.limit = int(self.defaults.max_steps_in_episode)
-        self.params = params_struct(self.owner, options, values)
+        self.params = params_struct(self.owner, self.options, values)
         self.bounds = _gymnax_tasks.BOUNDS.get(id, [])
         # Whether the environment defines ``is_truncated``; gymnax's own environments do not.
         self.truncates = type(self.env).is_truncated is not gymnax().environments.environment.Environment.is_truncated
@@ -64,7 +57,8 @@ class GymnaxSingle(Single):
     def step(self, values: Mapping[str, Any], key: jax.Array, state: Tree, action: Tree) -> Stepped:
         params = self.env_params(values)
         observation, state, reward, terminated, info = self.env.step_env(key, state, action, params)
-        return state, observation, reward, terminated, own_info(info)
+        shown = {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
+        return state, observation, reward, terminated, shown
 
     def is_truncated(self, values: Mapping[str, Any], state: Any) -> Any:
         """Calls the environment's own ``is_truncated`` for a lane's state after a step."""
@@ -108,15 +102,6 @@ def check_id(id: str) -> None:
     missing = [path for path in _gymnax_tasks.MNIST_FILES if not os.path.exists(path)]
     if id == "MNISTBandit-bsuite" and missing:
         raise ValueError(f"gymnax:{id}: gymnax would download MNIST: put the files there first, no file {missing[0]}")
-
-
-def own_info(info: Mapping[str, Tree]) -> dict[str, Tree]:
-    """Returns the entries of gymnax's info that are not part of a TimeStep."""
-    return {name: entry for name, entry in info.items() if name not in _STANDARD_INFO}
-
-
-def _is_param(field: dataclasses.Field[Any], value: Any) -> bool:
-    return field.metadata.get("pytree_node", True) and is_numeric(value)
 
 
 def split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -12,11 +12,9 @@ from jax.experimental import io_callback
 
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
+from jaxenv.core import Environment, Facts, Starts, StepType, TimeStep
 from jaxenv.core._checks import actions as _actions
-from jaxenv.core.environment import Environment
-from jaxenv.core.facts import Facts
-from jaxenv.core.starts import Starts
-from jaxenv.core.timestep import StepType, TimeStep, restart
+from jaxenv.core.timestep import restart
 from jaxenv.core.transition import TaskState
 from jaxenv.random import Clock
 from jaxenv.suites._engine import Engine

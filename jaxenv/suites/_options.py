@@ -11,10 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._util.checks import check_text
+from jaxenv._util.library import import_library
 from jaxenv._util.names import did_you_mean, unknown_keyword
+from jaxenv._util.source import install_command
 from jaxenv.core._declared import check_option
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers.stack._make import OPTIONS
+
+
+def library(extra: str, module: str = "") -> Callable[[], Any]:
+    """Returns a function that imports the library of an extra on first use; the module is named like the extra."""
+    return lambda: import_library(module or extra, install_command(extra))
 
 
 def check_known(suite: str, id: str, known: Iterable[str]) -> None:
@@ -51,18 +58,20 @@ def check_unknown(owner: str, given: Iterable[str], params: Iterable[str], const
             raise ValueError(unknown_keyword(owner, name, groups))
 
 
-# The exceptions that suites raise for arguments that they do not accept.
-_REJECTIONS = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError),
-)
-
-
 @contextlib.contextmanager
 def reporting(owner: str, options: Mapping[str, Any]) -> Iterator[None]:
     """Turns errors of a suite's code into a ``ValueError`` that shows the options."""
     try:
         yield
-    except _REJECTIONS as error:
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+    ) as error:
         if str(error).startswith(f"{owner}: "):  # one of this library's own
             raise
         suite, given = owner.partition(":")[0], f"rejects {dict(options)}" if options else "cannot make it"

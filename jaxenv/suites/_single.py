@@ -15,8 +15,8 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.library import outside_traces
-from jaxenv.core import registry
-from jaxenv.core.facts import ResetStrategy
+from jaxenv.core import ResetStrategy, registry
+from jaxenv.suites._options import check_known, reporting, thaw
 from jaxenv.tree import Static, Tree, _typed_keys
 
 # Kinds of dtypes that params may have, and the dtypes that they are stored in.
@@ -49,7 +49,11 @@ def _restored(owner: str, options: tuple[Any, ...], values: dict[str, Any]) -> A
 
 def single_of(suite: str, id: str, options: tuple[Any, ...]) -> Any:
     """Returns the `Single` of a configuration."""
-    return importlib.import_module(registry.SUITES[suite]).single(id, options)
+    return _module(suite).single(id, options)
+
+
+def _module(suite: str) -> Any:
+    return importlib.import_module(registry.SUITES[suite])
 
 
 def _field(value: np.ndarray) -> Any:
@@ -114,7 +118,8 @@ class Single(abc.ABC):
     physics and nothing else: they neither restart episodes nor end them at the time limit, which is ``limit``.
     """
 
-    owner: str  # the prefix of errors, "suite:id"
+    suite: str  # the prefix of its ids
+    env: Any  # the library's object
     agent_names: tuple[str, ...] = ("agent",)
     turns: bool = False  # whether several agents take turns
     alternates: bool = True  # whether every move of a game of turns passes the turn
@@ -123,6 +128,17 @@ class Single(abc.ABC):
     reset_strategy: ResetStrategy = "select"  # the fastest way to restart lanes
     opt_outs: Mapping[str, str] = {}  # properties of the conformance kit that the suite's code lacks, with the reasons
     unbounded: tuple[str, ...] = ()  # names of entries of observations whose declared bounds do not hold
+
+    def __init__(self, id: str, options: tuple[Any, ...]):
+        check_known(self.suite, id, _module(self.suite).ids())
+        self.owner = f"{self.suite}:{id}"  # the prefix of errors
+        self.options, arguments = options, {name: thaw(value) for name, value in options}
+        with outside_traces(), reporting(self.owner, arguments):
+            self.build(id, arguments)
+
+    @abc.abstractmethod
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
+        """Makes the library's environment, and sets the attributes that depend on it."""
 
     @abc.abstractmethod
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
@@ -205,7 +221,6 @@ class Single(abc.ABC):
 class BraxLike(Single):
     """An environment with Brax's interface, of Brax itself or of MuJoCo Playground."""
 
-    env: Any  # the library's object
     reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
@@ -252,7 +267,12 @@ def action_and_limit_of(single: Callable[..., Any]) -> Callable[[str], tuple[Tre
 
 def docstring_of(single: Callable[..., Any]) -> Callable[[str], str]:
     """Returns the function of an id that gives the library's docstring of the environment."""
-    return lambda name: inspect.cleandoc(vars(type(single(name, ()).env)).get("__doc__") or "")
+    return lambda name: own_docstring(type(single(name, ()).env))
+
+
+def own_docstring(cls: Any) -> str:
+    """Returns the docstring of a class itself, not an inherited one."""
+    return inspect.cleandoc(vars(cls).get("__doc__") or "")
 
 
 def spec_of(space: Any, name: str) -> Tree:

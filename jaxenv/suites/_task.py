@@ -8,10 +8,7 @@ import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv._util.library import default_types
-from jaxenv.core.environment import Environment
-from jaxenv.core.registry import EnvSpec
-from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core import Environment, EnvSpec, Task, Transition
 from jaxenv.random import Stream
 from jaxenv.suites._options import check_unknown, checked_option
 from jaxenv.suites._single import Single, map_lanes, ranks_of, single_of, values_of

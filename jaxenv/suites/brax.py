@@ -3,18 +3,14 @@
 The time limit is 1000 steps. Brax's wrappers would restart every episode of a lane in the same state.
 """
 
-import inspect
 from typing import Any
 
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments
+from jaxenv.suites._options import arguments_of, check_known, library
+from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 
-# The default episode_length of brax.envs.create and of Brax's trainers.
-_LIMIT = 1000
+_brax = library("brax", "brax.envs")
 # Arguments of all environments that their constructors pass on.
 _PASSED_ON = {"n_frames": 0, "debug": False}
 
@@ -27,8 +23,7 @@ def ids() -> list[str]:
 def docstring(name: str) -> str:
     """Returns Brax's docstring of an environment."""
     check_known("brax", name, _brax()._envs)
-    text = inspect.cleandoc(vars(_brax()._envs[name]).get("__doc__") or "")
-    return text.removeprefix("### Description").strip()
+    return own_docstring(_brax()._envs[name]).removeprefix("### Description").strip()
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
@@ -47,15 +42,12 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 class BraxSingle(BraxLike):
     """A Brax environment without wrappers; `single` builds each configuration once."""
 
-    limit = _LIMIT
+    suite = "brax"
+    limit = 1000  # the default episode_length of brax.envs.create and of Brax's trainers
 
-    def __init__(self, name: str, options: tuple[Any, ...]):
-        check_known("brax", name, _brax()._envs)
-        self.owner = f"brax:{name}"
-        arguments = {key: thaw(value) for key, value in options}
-        with outside_traces(), reporting(self.owner, arguments):
-            self.env = _brax().get_environment(name, **arguments)
-        if name == "fast":
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
+        self.env = _brax().get_environment(id, **arguments)
+        if id == "fast":
             reason = "all episodes of fast start in the same state"
             self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), reason)
         elif self.env.backend == "generalized":
@@ -65,7 +57,3 @@ class BraxSingle(BraxLike):
 
 single = one_per_arguments(BraxSingle)
 action_and_limit = action_and_limit_of(single)
-
-
-def _brax() -> Any:
-    return import_library("brax.envs", install_command("brax"))

@@ -16,8 +16,7 @@ import numpy as np
 
 from jaxenv._util.checks import check_text
 from jaxenv._util.names import did_you_mean
-from jaxenv.core import registry
-from jaxenv.core.environment import Environment
+from jaxenv.core import Environment, registry
 from jaxenv.tree import Tree
 from jaxenv.wrappers.stack._make import make
 

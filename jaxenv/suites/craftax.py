@@ -14,14 +14,13 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._options import check_known, library
 from jaxenv.suites._single import Single, Stepped, is_numeric, one_per_arguments, params_struct, spec_of
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
+_craftax = library("craftax", "craftax.craftax_env")
 # Craftax has no registry. The rules of the two tasks are the same for symbols and pixels.
 _IDS = ("Craftax-Classic-Pixels-v1", "Craftax-Classic-Symbolic-v1", "Craftax-Pixels-v1", "Craftax-Symbolic-v1")
 
@@ -51,7 +50,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     Fields of Craftax's ``EnvParams`` are params; fields of its ``StaticEnvParams`` and ``fractal_noise_angles`` are
     options. ``max_episode_steps`` is Craftax's ``max_timesteps``.
     """
-    check_known("craftax", name, ids())
     if "max_timesteps" in kwargs:
         rule = "max_timesteps is the time limit, pass max_episode_steps to load"
         raise ValueError(f"craftax:{name}: {rule}, got {kwargs['max_timesteps']!r}")
@@ -63,19 +61,16 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 class CraftaxSingle(Single):
     """An environment of Craftax whose own time limit is out of reach; `single` builds each configuration once."""
 
+    suite = "craftax"
     reset_strategy = "compact"
     opt_outs = {
         "no_word_reused": "the world generator splits a key from which it has drawn",
         "sharding_invariant": "Craftax's loops fail the type check of shard_map, they need check_vma=False",
     }
 
-    def __init__(self, id: str, options: tuple[Any, ...]):
-        check_known("craftax", id, ids())
-        self.owner = f"craftax:{id}"
-        arguments = {name: thaw(value) for name, value in options}
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
         angles = {name: arguments.pop(name) for name in ("fractal_noise_angles",) if name in arguments}
-        # Craftax prints that it loads its textures.
-        with outside_traces(), reporting(self.owner, arguments), contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr):  # Craftax prints that it loads its textures
             self.env = _craftax().make_craftax_env_from_name(id, auto_reset=False)
             if arguments:
                 self.env = type(self.env)(self.env.static_env_params.replace(**arguments))
@@ -83,7 +78,7 @@ class CraftaxSingle(Single):
         self.limit = int(self.env_params.max_timesteps)
         numbers = {name: np.asarray(value) for name, value in _fields(self.env_params).items() if is_numeric(value)}
         del numbers["max_timesteps"]
-        self.params = params_struct(self.owner, options, numbers)
+        self.params = params_struct(self.owner, self.options, numbers)
         self._start = jax.jit(self._begin)  # traced once for all platforms
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
@@ -119,7 +114,3 @@ single = one_per_arguments(CraftaxSingle)
 
 def _fields(struct: Any) -> dict[str, Any]:
     return {field.name: getattr(struct, field.name) for field in dataclasses.fields(struct)}
-
-
-def _craftax() -> Any:
-    return import_library("craftax.craftax_env", install_command("craftax"))

@@ -13,16 +13,15 @@ import jax
 import numpy as np
 
 from jaxenv import specs
-from jaxenv._util.library import import_library
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites._engine import Engine, EngineSpecs
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._host_stack import split_keywords, stack_around
-from jaxenv.suites._options import check_known
+from jaxenv.suites._options import check_known, library
 from jaxenv.tree import Tree
 
+_envpool = library("envpool")
 # EnvPool counts steps in int32, and has no "no limit".
 _NO_LIMIT = 2**31 - 1
 # Families and tasks of EnvPool 1.2 that never read max_episode_steps.
@@ -119,10 +118,6 @@ def _engine(name: str, num_envs: int, arguments: dict[str, Any]) -> "EnvPoolEngi
 _NUMBERING = ("env_id", "players.")
 
 
-def _envpool() -> Any:
-    return import_library("envpool", install_command("envpool"))
-
-
 @dataclasses.dataclass(eq=False)
 class EnvPoolEngine(Engine):
     """A pool of EnvPool that steps all lanes together; its workers are threads.
@@ -146,7 +141,7 @@ class EnvPoolEngine(Engine):
 
     def _find_specs(self) -> EngineSpecs:
         spec = _envpool().make_spec(self.id, **self.arguments)
-        spaces = import_library("gymnasium", install_command("envpool")).spaces
+        spaces = library("envpool", "gymnasium")().spaces
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Gymnasium's, about bounds that lose digits in float32
             observation = spec_of(spec.observation_space, spaces, f"{self.owner}: observation")

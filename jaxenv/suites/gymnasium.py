@@ -9,14 +9,12 @@ import inspect
 from typing import Any, Literal
 
 from jaxenv._util.checks import check_choice
-from jaxenv._util.library import import_library
 from jaxenv._util.names import unknown_keyword
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import Maker, gymnasium
 from jaxenv.suites._host_stack import PROCESSES, Options, action_of, process_engine, split_keywords, stack_around
-from jaxenv.suites._options import check_known, reporting
+from jaxenv.suites._options import check_known, library, reporting
 from jaxenv.tree import Tree
 
 Vectorization = Literal["async", "sync", "native"]
@@ -128,7 +126,7 @@ def load_object(
         raise ValueError(f"{owner}: vectorization must be 'sync', an object stays in this process, got 'async'")
     if vectorization == "async" and context != "fork":
         try:
-            import_library("cloudpickle", install_command("gymnasium")).dumps(env)
+            library("gymnasium", "cloudpickle")().dumps(env)
         except Exception as error:
             raise ValueError(f"{owner}: the function must be picklable for vectorization='async': {error}") from None
     limit, full = options.max_episode_steps, f"gymnasium:{name}"

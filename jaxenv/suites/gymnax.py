@@ -15,10 +15,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
+from jaxenv.core import Environment, EnvSpec, StepType, TimeStep
 from jaxenv.core._declared import Declared, check_number
-from jaxenv.core.environment import Environment
-from jaxenv.core.registry import EnvSpec
-from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.transition import TaskState
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_single import check_settable, single, split_keywords
@@ -44,9 +42,8 @@ def load(
     Args:
         name: an id of gymnax.
         num_envs: the number of lanes that ``reset(key)`` makes.
-        horizon_terminates: whether reaching the time limit is a termination (discount 0). By default it is one if the
-            horizon is part of the original task (DiscountingChain, Freeway, MetaMaze, both bandits) and the limit is
-            the id's own.
+        horizon_terminates: whether reaching the time limit is a termination (discount 0). By default it is if the
+            horizon is part of the task (DiscountingChain, Freeway, MetaMaze, both bandits) and the limit its own.
         **kwargs: keywords of `jaxenv.make`; arguments of gymnax's constructor; fields of gymnax's ``EnvParams``, one
             number or ``[num_envs]`` for one per lane. ``max_episode_steps`` is gymnax's ``max_steps_in_episode``.
     """

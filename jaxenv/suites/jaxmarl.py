@@ -6,7 +6,6 @@ episode, and restarts inside of its step.
 
 import contextlib
 import copy
-import inspect
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,11 +17,9 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX, check_integer
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments
+from jaxenv.suites._options import arguments_of, check_known, library
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
@@ -61,14 +58,13 @@ def ids() -> list[str]:
 
 def docstring(name: str) -> str:
     """Returns JaxMARL's docstring of an environment."""
-    return inspect.cleandoc(vars(_class(name)).get("__doc__") or "")
+    return own_docstring(_class(name))
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds an environment of JaxMARL; keywords are also arguments of its constructor, such as ``num_agents``.
 
-    A ``layout`` of overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the time limit unless
-    ``max_episode_steps`` is given.
+    A ``layout`` of overcooked and a ``scenario`` of SMAX are given by name. ``max_steps`` is the default time limit.
     """
     return load_task("jaxmarl", single, name, num_envs, _constructor(name), kwargs)
 
@@ -92,17 +88,15 @@ class Game:
 class JaxmarlSingle(Single):
     """An environment of JaxMARL; `single` builds each configuration once.
 
-    For tasks that end by themselves the time limit of ``env`` is out of reach; ``timed`` has it, which the
-    ``world_state`` of jaxnav shows.
+    For tasks that end by themselves the time limit of ``env`` is out of reach; ``timed`` has it, for jaxnav.
     """
 
-    def __init__(self, id: str, options: tuple[Any, ...]):
-        check_known("jaxmarl", id, ids())
-        self.owner = f"jaxmarl:{id}"
-        arguments = {name: thaw(value) for name, value in options}
+    suite = "jaxmarl"
+
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
         if (steps := arguments.get("max_steps")) is not None:
             check_integer(self.owner, "max_steps", steps, 1)
-        with outside_traces(), reporting(self.owner, arguments), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # overcooked: that there is overcooked_v2
             self.env = _class(id)(**{name: _named(id, name, value) for name, value in arguments.items()})
         self.timed = copy.copy(self.env) if id == "jaxnav" else self.env
@@ -233,4 +227,4 @@ def _class(name: str) -> Any:
 
 def _jaxmarl() -> Any:
     with contextlib.redirect_stdout(sys.stdout):  # restores it: the import replaces it
-        return import_library("jaxmarl", install_command("jaxmarl"))
+        return library("jaxmarl")()

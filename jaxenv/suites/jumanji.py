@@ -4,7 +4,6 @@ Jumanji itself reports most time limits as terminations, and its auto-reset wrap
 """
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,14 +13,13 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import arguments_of, check_known, reporting, thaw
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments
+from jaxenv.suites._options import arguments_of, check_known, library
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
+_jumanji = library("jumanji")
 # Tasks whose rewards shrink to 0 at the horizon, which therefore is an end of the task.
 _TERMINAL_HORIZON = ("SearchAndRescue-v0",)
 # Tasks whose default generator downloads puzzles.
@@ -59,7 +57,7 @@ def ids() -> list[str]:
 
 def docstring(name: str) -> str:
     """Returns Jumanji's docstring of an environment."""
-    return inspect.cleandoc(vars(_constructor(name)).get("__doc__") or "")
+    return own_docstring(_constructor(name))
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
@@ -78,15 +76,13 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 class JumanjiSingle(Single):
     """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once."""
 
-    def __init__(self, id: str, options: tuple[Any, ...]):
-        check_known("jumanji", id, _registry())
-        self.owner = f"jumanji:{id}"
-        arguments = {name: thaw(value) for name, value in options}
+    suite = "jumanji"
+
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
         if id in _DOWNLOADING and arguments.get("generator") is None:
             rule = "its default generator downloads puzzles, pass one that does not, such as ToyGenerator()"
             raise ValueError(f"{self.owner}: {rule}, as generator, got {arguments.get('generator')!r}")
-        with outside_traces(), reporting(self.owner, arguments):
-            self.env = _jumanji().make(id, **arguments)
+        self.env = _jumanji().make(id, **arguments)
         if id not in _TERMINAL_HORIZON:
             self.limit = getattr(self.env, "time_limit", None)
             self.env.time_limit = INT32_MAX
@@ -156,10 +152,6 @@ single = one_per_arguments(JumanjiSingle)
 action_and_limit = action_and_limit_of(single)
 
 
-def _jumanji() -> Any:
-    return import_library("jumanji", install_command("jumanji"))
-
-
 def _registry() -> Mapping[str, Any]:
     return _jumanji().registration._REGISTRY
 
@@ -184,13 +176,10 @@ def _spec_of(spec: Any, name: str) -> Tree:
     dtype = jnp.dtype(spec.dtype)
     if hasattr(spec, "num_values"):
         return specs.Bounded(spec.shape, dtype, 0, np.asarray(spec.num_values) - 1, name)
-    low, high = (np.asarray(getattr(spec, bound, infinity)) for bound, infinity in _BOUNDS)
+    low, high = (np.asarray(getattr(spec, *bound)) for bound in (("minimum", -np.inf), ("maximum", np.inf)))
     if dtype.kind == "b" or np.all(np.isinf(low) & np.isinf(high)):
         return specs.Array(spec.shape, dtype, name)
     return specs.Bounded(spec.shape, dtype, low, high, name)
-
-
-_BOUNDS = (("minimum", -np.inf), ("maximum", np.inf))
 
 
 def _own_row_first(rows: jax.Array, num_agents: int) -> jax.Array:

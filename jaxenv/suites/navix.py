@@ -1,6 +1,5 @@
 """NAVIX's environments as batched environments: ``jaxenv.make("navix:Navix-DoorKey-8x8-v0", num_envs=8)``."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,14 +8,13 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv._util.checks import check_integer
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments
+from jaxenv.suites._options import library
+from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
+_navix = library("navix")
 # Keywords of navix.make and of the environments' constructors. None stands for the value that the id registers.
 _ARGUMENTS: dict[str, Any] = dict.fromkeys(
     ("observation_fn", "reward_fn", "termination_fn", "transitions_fn", "action_set")
@@ -36,7 +34,7 @@ def ids() -> list[str]:
 def docstring(name: str) -> str:
     """Returns NAVIX's docstring of an environment; empty for a dataclass that only shows its signature."""
     cls = type(single(name, ()).env)
-    text = inspect.cleandoc(vars(cls).get("__doc__") or "")
+    text = own_docstring(cls)
     return "" if text.startswith(f"{cls.__name__}(") else text
 
 
@@ -45,7 +43,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 
     ``max_steps``, 100 by default, is the time limit unless ``max_episode_steps`` is given.
     """
-    check_known("navix", name, _navix().registry())
     return load_task("navix", single, name, num_envs, _ARGUMENTS, kwargs)
 
 
@@ -56,19 +53,16 @@ class NavixSingle(Single):
     the bare grid takes 12 kB per lane for 8 by 8 cells. A step draws it if the observation needs it.
     """
 
+    suite = "navix"
     reset_strategy = "compact"
 
-    def __init__(self, id: str, options: tuple[Any, ...]):
-        check_known("navix", id, _navix().registry())
-        self.owner = f"navix:{id}"
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
         reason = "NAVIX's branches fail the type check of shard_map, they need check_vma=False"
         self.opt_outs = {"sharding_invariant": reason}
         if id.startswith(_KEYS_REUSED):
             self.opt_outs["no_word_reused"] = f"several draws of {id}'s starts share one key"
-        arguments = {name: thaw(value) for name, value in options}
-        with outside_traces(), reporting(self.owner, arguments):
-            # NAVIX only knows the spaces of its own observation functions; the spec describes the actual observations.
-            self.env = _navix().make(id, observation_space=(), **arguments)
+        # NAVIX only knows the spaces of its own observation functions; the spec describes the actual observations.
+        self.env = _navix().make(id, observation_space=(), **arguments)
         check_integer(self.owner, "max_steps", self.env.max_steps, 1)
         self.limit = int(self.env.max_steps)
 
@@ -100,7 +94,3 @@ class NavixSingle(Single):
 
 single = one_per_arguments(NavixSingle)
 action_and_limit = action_and_limit_of(single)
-
-
-def _navix() -> Any:
-    return import_library("navix", install_command("navix"))

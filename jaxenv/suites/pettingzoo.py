@@ -5,18 +5,19 @@ PettingZoo registers as a ``ParallelEnv`` has agents that act at once, the other
 """
 
 import functools
+import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from jaxenv._util.checks import check_choice
-from jaxenv._util.library import import_library
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
 from jaxenv.suites._gymnasium_engine import Maker
 from jaxenv.suites._host_stack import action_of, process_engine, split_keywords, stack_around
-from jaxenv.suites._options import check_known, reporting
+from jaxenv.suites._options import check_known, library, reporting
 from jaxenv.tree import Tree
+
+_pettingzoo = library("pettingzoo")
 
 
 def ids() -> list[str]:
@@ -30,7 +31,7 @@ def docstring(name: str) -> str:
     check_known("pettingzoo", name, ids())
     module = _pettingzoo().spec(_kind(name), name).entry_point
     try:
-        text = inspect.cleandoc(import_library(module.partition(":")[0], "").__doc__ or "")
+        text = inspect.cleandoc(importlib.import_module(module.partition(":")[0]).__doc__ or "")
     except Exception:  # the package is missing, or the entry point is a function
         return ""
     # Before them stand a title, a picture, a sentence that is the same for all games, and a table.
@@ -80,7 +81,3 @@ def _maker(name: str, arguments: Mapping[str, Any], limit: int | None) -> Maker:
 
 def _kind(id: str) -> Literal["parallel", "aec"]:
     return "parallel" if id in _pettingzoo().parallel_registry else "aec"
-
-
-def _pettingzoo() -> Any:
-    return import_library("pettingzoo", install_command("pettingzoo"))

@@ -12,14 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import check_known
+from jaxenv.suites._options import library
 from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
+_pgx = library("pgx")
 # The player that is the agent if the others have an opponent's policy.
 _AGENT = np.int32(0)
 _NAMES = ("first", "second", "third", "fourth")
@@ -47,7 +46,6 @@ def load(name: str, /, num_envs: int | None = None, *, opponent: Any = "self", *
     if opponent not in ("random", "self") and not callable(opponent):
         rule = "opponent must be 'random', 'self' or a function (observation, mask, key)"
         raise ValueError(f"pgx:{name}: {rule}, got {opponent!r}")
-    check_known("pgx", name, _pgx().available_envs())
     return load_task("pgx", single, name, num_envs, {"opponent": None}, {"opponent": opponent, **kwargs})
 
 
@@ -62,14 +60,12 @@ class Game:
 class PgxSingle(Single):
     """A game of Pgx; `single` builds each configuration once."""
 
+    suite = "pgx"
     reset_strategy = "compact"  # twice as fast as "select" for connect_four against a random opponent
 
-    def __init__(self, id: str, options: tuple[Any, ...]):
-        check_known("pgx", id, _pgx().available_envs())
-        self.owner = f"pgx:{id}"
-        self.opponent = dict(options).get("opponent", "self")
-        with outside_traces():
-            self.env = _pgx().make(id)
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
+        self.opponent = arguments.get("opponent", "self")
+        self.env = _pgx().make(id)
         self.alone = self.env.num_players == 1  # nobody else moves in the agent's step
         self.turns = self.opponent == "self" and not self.alone
         if self.turns:
@@ -146,20 +142,12 @@ class PgxSingle(Single):
         if self.opponent == "random":
             return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf))
         action = self.opponent(state.observation, mask, key)
-        if not _is_one_integer(action):
+        one = jax.tree_util.treedef_is_leaf(jax.tree.structure(action)) and jnp.shape(action) == ()
+        if not (one and jnp.issubdtype(jnp.result_type(action), jnp.integer)):
             got = jax.tree.map(lambda x: f"{jnp.result_type(x)}{list(jnp.shape(x))}", action)
             raise ValueError(f"{self.owner}: opponent must return one integer, the action, got {got}")
         return jnp.clip(action, 0, self.env.num_actions - 1).astype(jnp.int32)
 
 
-def _is_one_integer(x: Any) -> bool:
-    is_array = jax.tree_util.treedef_is_leaf(jax.tree.structure(x))
-    return is_array and jnp.shape(x) == () and bool(jnp.issubdtype(jnp.result_type(x), jnp.integer))
-
-
 single = one_per_arguments(PgxSingle)
 action_and_limit, docstring = action_and_limit_of(single), docstring_of(single)
-
-
-def _pgx() -> Any:
-    return import_library("pgx", install_command("pgx"))

@@ -3,15 +3,12 @@
 Physics is MJX. Nothing is downloaded.
 """
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import check_known, reporting, thaw
-from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments
+from jaxenv.suites._options import check_known, library
+from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 
 # Entries of a config for trainers, which do not change the environment.
@@ -34,7 +31,7 @@ def docstring(name: str) -> str:
     """Returns Playground's docstring of an environment."""
     check_known("playground", name, ids())
     entry = _part(name)._envs[name]
-    return inspect.cleandoc(vars(getattr(entry, "func", entry)).get("__doc__") or "")
+    return own_docstring(getattr(entry, "func", entry))
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
@@ -53,33 +50,26 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 class PlaygroundSingle(BraxLike):
     """A Playground environment without wrappers; `single` builds each configuration once."""
 
-    def __init__(self, name: str, options: tuple[Any, ...]):
-        check_known("playground", name, ids())
-        self.owner = f"playground:{name}"
+    suite = "playground"
+
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
         reason = "MJX's loops fail the type check of shard_map, they need check_vma=False"
         self.opt_outs = {"sharding_invariant": reason}
-        if name.startswith(_KEYS_REUSED):
-            self.opt_outs["no_word_reused"] = f"the start of {name} uses a key twice"
-        _check_models(name)
-        # Playground's default, Warp, runs on GPUs of NVIDIA alone.
-        backend = {"impl": "jax"} if "impl" in _part(name).get_default_config(name) else {}
-        overrides = {**backend, **{key: thaw(value) for key, value in options}}
-        with outside_traces(), reporting(self.owner, overrides):
-            self.env = _registry().load(name, config_overrides=overrides)
+        if id.startswith(_KEYS_REUSED):
+            self.opt_outs["no_word_reused"] = f"the start of {id} uses a key twice"
+        path = _registry().mjx_env.MENAGERIE_PATH
+        if _part(id) is not _registry().dm_control_suite and not path.exists():
+            rule = "its models are in mujoco_menagerie, which jaxenv does not download"
+            fetch = f'python -c "from mujoco_playground import registry; registry.load({id!r})" does'
+            raise ValueError(f"{self.owner}: {rule}: {fetch}, to {path}")
+        if "impl" in _part(id).get_default_config(id):
+            arguments.setdefault("impl", "jax")  # Playground's default, Warp, runs on GPUs of NVIDIA alone
+        self.env = _registry().load(id, config_overrides=arguments)
         self.limit = int(self.env._config.episode_length)
 
 
 single = one_per_arguments(PlaygroundSingle)
 action_and_limit = action_and_limit_of(single)
-
-
-def _check_models(name: str) -> None:
-    """Raises a ``ValueError`` if Playground would download models to load an environment."""
-    path = _registry().mjx_env.MENAGERIE_PATH
-    if _part(name) is not _registry().dm_control_suite and not path.exists():
-        rule = "its models are in mujoco_menagerie, which jaxenv does not download"
-        fetch = f'python -c "from mujoco_playground import registry; registry.load({name!r})" does'
-        raise ValueError(f"playground:{name}: {rule}: {fetch}, to {path}")
 
 
 def _part(name: str) -> Any:
@@ -98,4 +88,4 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _registry() -> Any:
-    return import_library("mujoco_playground", install_command("playground")).registry
+    return library("playground", "mujoco_playground")().registry

@@ -13,14 +13,13 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv._util.checks import check_integer
-from jaxenv._util.library import import_library, outside_traces
-from jaxenv._util.source import install_command
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._options import library
 from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments, params_struct
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
 
+_xminigrid = library("xminigrid")
 # Arrays of a ruleset.
 _RULESET = ("goal", "rules", "init_tiles")
 
@@ -52,28 +51,24 @@ def load(name: str, /, num_envs: int | None = None, *, ruleset: Any = None, **kw
 class XMiniGridSingle(Single):
     """An environment of XLand-MiniGrid; `single` builds each configuration once."""
 
+    suite = "xminigrid"
     reset_strategy = "compact"
 
-    def __init__(self, id: str, options: tuple[Any, ...]):
-        check_known("xminigrid", id, _registry())
-        self.owner = f"xminigrid:{id}"
-        arguments = {name: thaw(value) for name, value in options}
+    def build(self, id: str, arguments: dict[str, Any]) -> None:
         if id.startswith("MiniGrid-Empty-"):
             reason = f"all episodes of {id} start in the same state"
             self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), reason)
         else:
             self.opt_outs = {"sharding_invariant": "positions are drawn by XLA's TopK, which gathers all lanes"}
         sizes = {name: arguments.pop(name) for name in ("num_rules", "num_tiles") if name in arguments}
-        with outside_traces():
-            with reporting(self.owner, arguments):
-                self.env, self.env_params = _xminigrid().make(id, **arguments)
-            check_integer(self.owner, "max_steps", self.env_params.max_steps, 1)
-            self.limit = int(self.env_params.max_steps)
-            if hasattr(self.env_params, "ruleset"):
-                ruleset = {field: np.asarray(getattr(self.env_params.ruleset, field)) for field in _RULESET}
-                for field, size in zip(("rules", "init_tiles"), sizes.values(), strict=False):
-                    ruleset[field] = np.repeat(ruleset[field][:1], size, axis=0)
-                self.params = params_struct(self.owner, options, ruleset)
+        self.env, self.env_params = _xminigrid().make(id, **arguments)
+        check_integer(self.owner, "max_steps", self.env_params.max_steps, 1)
+        self.limit = int(self.env_params.max_steps)
+        if hasattr(self.env_params, "ruleset"):
+            ruleset = {field: np.asarray(getattr(self.env_params.ruleset, field)) for field in _RULESET}
+            for field, size in zip(("rules", "init_tiles"), sizes.values(), strict=False):
+                ruleset[field] = np.repeat(ruleset[field][:1], size, axis=0)
+            self.params = params_struct(self.owner, self.options, ruleset)
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         params = self.env_params
@@ -103,10 +98,6 @@ class XMiniGridSingle(Single):
 
 single = one_per_arguments(XMiniGridSingle)
 action_and_limit, docstring = action_and_limit_of(single), docstring_of(single)
-
-
-def _xminigrid() -> Any:
-    return import_library("xminigrid", install_command("xminigrid"))
 
 
 def _registry() -> Mapping[str, Any]:

@@ -4,11 +4,9 @@ Silver et al. (2018), doi:10.1126/science.aar6404, with the search of Danihelka 
 planning with Gumbel"), which improves the policy with few simulations. The environment is the model: each simulation
 steps it, and nothing is learned about its rules. In a game of turns the learner plays both sides. The policy learns the
 search's distribution over actions, the value the outcome of the episode, or lambda-returns of the search's values.
-Stochastic tasks are planned with random numbers of their own, so the search does not foresee chance; tasks of one agent
-work as well.
+Stochastic tasks are planned with other random numbers, so the search foresees no chance; one agent works, too.
 
-The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the
-network. `mctx` searches.
+The file reads from top to bottom: the config, the state of a run, `make_train`, the policy, the network.
 """
 
 import dataclasses
@@ -23,8 +21,7 @@ import numpy as np
 
 import jaxenv
 from jaxenv import data, interop, random, rollout, tree
-from jaxenv.core.environment import Environment
-from jaxenv.core.wrapper import layers
+from jaxenv.core import Environment, layers
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
@@ -45,8 +42,7 @@ class Config(RunConfig):
         num_gradient_steps: gradient steps of an update.
         batch_size: rows of a gradient step.
         learning_rate: Adam's initial learning rate; it falls to 0 linearly.
-        lambda_: the target of a value: 1 for the outcome of the episode, 0 for the value that the search found one step
-            later.
+        lambda_: the target of a value: 1 for the outcome of the episode, 0 for the search's value one step later.
         value_cost: weight of the value loss.
         value_scale: the size of a usual return; the network predicts returns divided by it.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
@@ -150,9 +146,7 @@ def make_train(
 ) -> Train[Learner]:
     """Makes Gumbel AlphaZero as one function of a key, ``train(key)``. `Train` describes the function and arguments.
 
-    Raises:
-        ValueError: for a stack without `StateInInfo`, as ``config.make_env`` makes it, for a task without discrete
-            actions, and as the ``make_train`` of `ppo`.
+    A stack has `StateInInfo`, as ``config.make_env`` makes it, and discrete actions.
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env, turns=True)
     lanes = DeviceLanes(config, mesh)
@@ -188,21 +182,13 @@ def make_train(
     def collect(settings: Config, learner: Learner) -> tuple[Learner, rollout.Experience]:
         def policy(timestep: jaxenv.TimeStep, stream: random.Stream) -> rollout.PolicyStep:
             found = search(settings, learner.params, timestep, stream, explore=True)
-            info = {
-                "observation": read(timestep.observation),
-                "target": found.action_weights,
-                "value": found.search_tree.summary().value,
-            }
+            value, observation = found.search_tree.summary().value, read(timestep.observation)
+            info = {"observation": observation, "target": found.action_weights, "value": value}
             return rollout.PolicyStep(found.action, info=info)
 
-        (env_state, last, _), rows = jaxenv.unroll(
-            lanes.on_device(env),
-            policy,
-            learner.env_state,
-            learner.timestep,
-            config.num_steps,
-            fields=["step_type", "reward", "discount", *fields, "policy_info"],
-        )
+        given = lanes.on_device(env), policy, learner.env_state, learner.timestep, config.num_steps
+        shown = ["step_type", "reward", "discount", *fields, "policy_info"]
+        (env_state, last, _), rows = jaxenv.unroll(*given, fields=shown)
         finished = metrics.update_rows(learner.metrics, of_first(rows.timestep))
         return dataclasses.replace(learner, env_state=env_state, timestep=last, metrics=finished), rows
 

@@ -42,15 +42,11 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
 
     Args:
         env_id: the id of the environment.
-        algorithm: the learner that trained it. By default the first of ``"sac"``, ``"ppo"`` and ``"dqn"`` that has one
-            for this id.
+        algorithm: the learner that trained it. By default the first of ``"sac"``, ``"ppo"`` and ``"dqn"`` with one.
 
     Returns:
-        A `Baseline`: a `Trained` with its evaluation. Weights were rounded to float16 before they were
-        evaluated; they are returned as float32.
-
-    Raises:
-        ValueError: if this id has no such baseline; the message lists the existing ones.
+        A `Baseline`: a `Trained` with its evaluation. Weights were rounded to float16 before they were evaluated; they
+        are returned as float32. An error lists the existing ones.
 
     >>> import jax, jaxenv
     >>> best = jaxenv.training.baseline("CartPole-v1")  # doctest: +SKIP
@@ -91,13 +87,6 @@ def _read(path: pathlib.Path) -> Baseline:
     found = data.restore(path, {"params": halved, "statistics": learner.statistics}, partial=True)
     figures = {name: info.config["figures"][name] for name in _FIGURES}
     figures["eval_interval"] = tuple(figures["eval_interval"])
-    return Baseline(
-        folder=path,
-        algorithm=algorithm,
-        config=config,
-        seed=0,
-        num_seeds=num_seeds,
-        params=jax.tree.map(lambda x: x.astype(jnp.float32), found["params"]),
-        statistics=found["statistics"],
-        **figures,
-    )
+    params = jax.tree.map(lambda x: x.astype(jnp.float32), found["params"])
+    run = {"folder": path, "algorithm": algorithm, "config": config, "seed": 0, "num_seeds": num_seeds}
+    return Baseline(**run, params=params, statistics=found["statistics"], **figures)

@@ -91,11 +91,9 @@ class RunConfig:
         if not self.num_updates:
             least = self.num_warmup_rows + self.rows_per_update * self.num_evaluations
             warmup = "the warm-up and " if self.num_warmup_rows else ""
-            raise ValueError(
-                f"{self.owner}: total_steps must be at least {least}, {warmup}an update of {self.rows_per_update} rows "
-                f"(num_envs, num_steps) before each of {self.num_evaluations} evaluations (num_evaluations), "
-                f"got {self.total_steps}"
-            )
+            update = f"{warmup}an update of {self.rows_per_update} rows (num_envs, num_steps)"
+            rule = f"{least}, {update} before each of {self.num_evaluations} evaluations (num_evaluations)"
+            raise ValueError(f"{self.owner}: total_steps must be at least {rule}, got {self.total_steps}")
 
     def check(self) -> None:
         """Checks settings that depend on each other; raises a ``ValueError`` that names one and its value."""
@@ -151,10 +149,7 @@ class RunConfig:
         """Returns the hyperparameters as float32 ``()``, for a learner to carry.
 
         Args:
-            given: values for some of them, numbers or traced arrays; the others come from this config.
-
-        Raises:
-            ValueError: for a name that is not a hyperparameter, a number out of range, or another shape than ``()``.
+            given: values for some of them, numbers or traced arrays of shape ``()``; the others come from this config.
         """
         own, given = self.hyperparameters, {} if given is None else given
         if not isinstance(given, Mapping):

@@ -28,16 +28,12 @@ _HALF_LOG_TWO_PI = np.float32(0.5 * np.log(2 * np.pi))
 
 
 class Categorical(NamedTuple):
-    """A choice among ``num_inputs`` consecutive integers, starting at ``first``."""
+    """A choice among ``num_inputs`` consecutive integers, starting at ``first``. It has no scale, so no ``log_std``."""
 
     num_inputs: int
     first: int = 0
     dtype: Any = np.int32
-
-    @property
-    def num_log_std(self) -> int:
-        """0: the choice has no scale."""
-        return 0
+    num_log_std: int = 0
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
         """Returns indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
@@ -68,16 +64,11 @@ class MultiCategorical(NamedTuple):
     first: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: Any
+    num_log_std: int = 0
 
     @property
     def num_inputs(self) -> int:
-        """The logits of all choices together."""
         return sum(self.num_values)
-
-    @property
-    def num_log_std(self) -> int:
-        """0: the choices have no scale."""
-        return 0
 
     def _pairs(self, logits: jax.Array) -> list[tuple[int, jax.Array]]:
         """Returns the number of values and logits of every choice."""
@@ -90,11 +81,9 @@ class MultiCategorical(NamedTuple):
         return jnp.stack(draws, axis=-1)
 
     def mode(self, logits: jax.Array) -> jax.Array:
-        """Returns the most probable sample."""
         return jnp.stack([Categorical(n).mode(x) for n, x in self._pairs(logits)], axis=-1)
 
     def to_action(self, sample: jax.Array) -> jax.Array:
-        """Returns the action of a sample."""
         return (sample + np.array(self.first, np.int32)).reshape(-1, *self.shape).astype(self.dtype)
 
     def log_probability(self, logits: jax.Array, sample: jax.Array) -> jax.Array:
@@ -103,7 +92,6 @@ class MultiCategorical(NamedTuple):
         return jnp.sum(jnp.stack(log_p), axis=0)
 
     def entropy(self, logits: jax.Array) -> jax.Array:
-        """Returns the entropy in nats."""
         return jnp.sum(jnp.stack([Categorical(n).entropy(x) for n, x in self._pairs(logits)]), axis=0)
 
 
@@ -135,11 +123,9 @@ class Normal(NamedTuple):
         return mean + jnp.exp(log_std) * noise
 
     def mode(self, inputs: jax.Array) -> jax.Array:
-        """Returns the most probable sample."""
         return self.moments(inputs)[0]
 
     def to_action(self, sample: jax.Array) -> jax.Array:
-        """Returns the action of a sample."""
         action = sample.reshape(-1, *self.spec.shape).astype(self.spec.dtype)
         if isinstance(self.spec, specs.Bounded):
             return jnp.clip(action, self.spec.minimum[None], self.spec.maximum[None])
@@ -164,7 +150,6 @@ class TanhNormal(Normal):
     """
 
     def to_action(self, sample: jax.Array) -> jax.Array:
-        """Returns the action of a sample."""
         return self.scaled(jnp.tanh(sample))
 
     def scaled(self, unit: jax.Array) -> jax.Array:
@@ -197,16 +182,7 @@ def legal_actions(spec: Any, timestep: TimeStep) -> Any:
 
 
 def of_spec(owner: str, spec: Any, squash: bool = False) -> Distribution:
-    """Returns the distribution for an action spec.
-
-    Args:
-        owner: the learner, for errors.
-        spec: the action spec.
-        squash: a `TanhNormal` for floats instead of a `Normal`.
-
-    Raises:
-        ValueError: for a tree of actions, for integers without bounds, and for an infinite bound with ``squash``.
-    """
+    """Returns the distribution for an action spec; with ``squash`` a `TanhNormal` for floats instead of a `Normal`."""
     if not specs.is_spec(spec):
         raise ValueError(f"{owner}: the action must be one array, got {spec}: FlattenAction makes one of several")
     if spec.dtype == np.bool_:

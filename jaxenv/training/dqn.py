@@ -42,8 +42,7 @@ class Config(RunConfig):
         num_gradient_steps: gradient steps of an update.
         batch_size: transitions of a gradient step.
         buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
-        warmup_steps: rows of all lanes together that random actions collect before the first update; rounded down to
-            whole rows per lane.
+        warmup_steps: rows of all lanes together collected at random at first; rounded down to whole rows per lane.
         n_step: number of rewards in a target.
         double: the online network chooses the action whose value the target network estimates.
         dueling: the network has separate layers for the value of a state and the advantages of actions.
@@ -51,8 +50,7 @@ class Config(RunConfig):
         priority_exponent: transitions are drawn in proportion to their error to this power; 0 draws all equally.
         learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         importance_exponent: initial exponent of the weights that correct for priorities; it rises to 1 linearly.
-        target_rate: rate of the moving average of weights that is the target network; 1 copies them at every
-            gradient step.
+        target_rate: rate of the moving average of weights that is the target network; 1 copies them at every step.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         epsilon_start: probability of a random action in the first update.
         epsilon_end: probability of a random action at the end, and of ``eval_explore``.
@@ -98,15 +96,12 @@ class Config(RunConfig):
     def check(self) -> None:
         least = self.num_envs * max(self.warmup_rows, self.num_steps, self.n_step + 1)
         if self.buffer_size < least:
-            raise ValueError(
-                f"{self.owner}: buffer_size must be at least {least}, for the warm-up, for num_steps rows and for a "
-                f"window of n_step + 1 rows of each lane, got {self.buffer_size}"
-            )
+            needs = "for the warm-up, for num_steps rows and for a window of n_step + 1 rows of each lane"
+            raise ValueError(f"{self.owner}: buffer_size must be at least {least}, {needs}, got {self.buffer_size}")
         if self.warmup_rows + self.num_steps <= self.n_step:
-            raise ValueError(
-                f"{self.owner}: warmup_steps must be at least {self.num_envs * (self.n_step + 1 - self.num_steps)}, so "
-                f"that the first update has transitions of n_step = {self.n_step} steps, got {self.warmup_steps}"
-            )
+            least = self.num_envs * (self.n_step + 1 - self.num_steps)
+            needs = f"so that the first update has transitions of n_step = {self.n_step} steps"
+            raise ValueError(f"{self.owner}: warmup_steps must be at least {least}, {needs}, got {self.warmup_steps}")
 
 
 @tree.struct
@@ -149,7 +144,7 @@ def make_train(
     q_values: Callable[..., Any] = network.apply
     lanes = DeviceLanes(config, mesh)
     num_envs, batch_size = lanes.per_device("num_envs"), lanes.per_device("batch_size")
-    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
+    view = evaluation.normalizer(config, lanes.axis_name)
     sampling: Any = data.UniformSampling()
     if config.priority_exponent:
         sampling = data.PrioritizedSampling(config.priority_exponent, length=config.n_step + 1)
@@ -184,17 +179,9 @@ def make_train(
     def collect(learner: Learner, num_steps: int, epsilon: Any) -> tuple[Learner, rollout.Experience]:
         policy = explore(learner.params, epsilon)
         policy, start = view.wrap_policy(policy, learner.timestep, state=learner.statistics)
-        (env_state, last, memory), rows = jaxenv.unroll(
-            lanes.on_device(env), policy, learner.env_state, learner.timestep, num_steps, initial_memory=start
-        )
-        learner = dataclasses.replace(
-            learner,
-            statistics=memory[0] if start else (),
-            env_state=env_state,
-            timestep=last,
-            metrics=metrics.update_rows(learner.metrics, rows.timestep),
-        )
-        info = [f"timestep.env_info.{name}" for name in _STORED_INFO if name in last.env_info]
+        learner, memory, rows = evaluation.unrolled(lanes, env, policy, learner, num_steps, initial_memory=start)
+        learner = dataclasses.replace(learner, statistics=memory[0] if start else ())
+        info = [f"timestep.env_info.{name}" for name in _STORED_INFO if name in learner.timestep.env_info]
         return learner, tree.select_fields(rows, [*_STORED, *info])
 
     # === 2. Learn: gradient steps on transitions from the buffer ======================================================
@@ -256,8 +243,7 @@ def make_policy(
 ) -> tuple[Callable, Any]:
     """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
-    Actions are the best ones; with ``explore`` they are random with probability ``config.epsilon_end``, as at the end
-    of training.
+    Actions are the best ones; with ``explore`` they are random with probability ``config.epsilon_end``.
     """
     evaluation.check_acting(Config, config, env, explore)
     pi, network, see = model(config, env)
@@ -325,16 +311,15 @@ class QNetwork(nn.Module):
 def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
     """Returns the distribution, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
-    The pair is the input of the network and the mask of legal actions. In transitions made of such rows, both belong to
-    the row that the action led to.
+    The pair is the input of the network and the mask of legal actions. In transitions both belong to the row that the
+    action led to.
     """
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec)
     if not isinstance(pi, distributions.Categorical):
-        raise ValueError(
-            f"{config.learner}: the action must be one integer, got {spec}: ppo learns it as it is, and the wrapper "
-            "DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
-        )
+        wrapper = "the wrapper DiscretizeAction(num_actions=5,flatten=True) makes one integer of bounded floats"
+        how = f"ppo learns it as it is, and {wrapper}"
+        raise ValueError(f"{config.learner}: the action must be one integer, got {spec}: {how}")
     read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
 
     def see(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:

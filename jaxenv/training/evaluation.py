@@ -9,9 +9,7 @@ import numpy as np
 
 from jaxenv import rollout, tree
 from jaxenv._util.checks import INT32_MAX, check_bool, is_known_array
-from jaxenv.core.environment import Environment, check_environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.wrapper import layers
+from jaxenv.core import Environment, TimeStep, check_environment, layers
 from jaxenv.data import transformers
 from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig, check_config
@@ -55,11 +53,8 @@ def environments(
 ) -> tuple[Environment, Environment]:
     """Returns the stacks to train and to evaluate on, as given, or made from ``config.env_id``.
 
-    With ``turns`` the stack to train on may be a game of turns, of which the learner plays all sides.
-
-    Raises:
-        ValueError: if the config is not of the learner's class ``kind``, if one stack is missing, or if they do not fit
-            the settings or each other.
+    With ``turns`` the stack to train on may be a game of turns, of which the learner plays all sides. A config of
+    another class than ``kind``, and stacks that do not fit the settings or each other, are a ``ValueError``.
     """
     check_config(config, kind)
     name = config.learner
@@ -110,20 +105,10 @@ def begin(
     """Returns a learner whose lanes start their first episodes; ``own(key, timestep)`` returns its other fields."""
     own_key, env_key, key = jax.random.split(key, 3)
     env_state, timestep = lanes.on_device(env).reset(env_key, lanes.numbers(env))
-    fields = {
-        "statistics": (),
-        "metrics": rollout.Metrics().init(timestep),
-        "env_state": env_state,
-        "timestep": timestep,
-        "hyperparameters": hyperparameters,
-        "key": key,
-        "update": jnp.zeros((), jnp.int32),
-    }
+    zero = jnp.zeros((), jnp.int32)
+    fields = {"env_state": env_state, "timestep": timestep, "metrics": rollout.Metrics().init(timestep)}
+    fields |= {"statistics": (), "hyperparameters": hyperparameters, "key": key, "update": zero}
     return learner(**fields | own(own_key, timestep))
-
-
-def _means(_: Any, losses: Any) -> Any:
-    return jax.tree.map(jnp.mean, losses)
 
 
 def train(
@@ -134,7 +119,7 @@ def train(
     make_policy: Callable,
     init: Callable[..., L],
     update: Callable[[Any, L], tuple[L, Any]],
-    summary: Callable[[L, Any], Any] = _means,
+    summary: Callable[[L, Any], Any] = lambda _, losses: jax.tree.map(jnp.mean, losses),
 ) -> Train[L]:
     """Builds a run from its start and its update: equally many updates come before each evaluation.
 
@@ -161,6 +146,17 @@ def train(
         return evaluate(lanes, eval_env, make_policy, learner, summary(learner, losses))
 
     return lanes.train(env, learner, Curve, init, iteration)
+
+
+def unrolled(
+    lanes: DeviceLanes, env: Environment, policy: Any, learner: L, num_steps: int, **options: Any
+) -> tuple[L, Any, rollout.Experience]:
+    """Steps the learner's lanes by `jaxenv.unroll`; returns the learner, the policy's memory and the rows."""
+    now: Any = learner
+    stack, metrics = lanes.on_device(env), rollout.Metrics()
+    (env_state, last, memory), rows = rollout.unroll(stack, policy, now.env_state, now.timestep, num_steps, **options)
+    finished = metrics.update_rows(now.metrics, rows.timestep)
+    return tree.rebuild(now, env_state=env_state, timestep=last, metrics=finished), memory, rows
 
 
 def longest_episode(env: Environment) -> int | None:
@@ -204,16 +200,13 @@ def learned_policy(
         env: the stack to act in.
         policy: ``policy(timestep, stream, (weights, memory))``; it reads the weights from ``weights.value``.
         init: initialises such weights for rows of ``env``.
-        params: the weights.
+        params: the weights of one seed.
         statistics: the statistics of the observations, ``()`` for none.
         memory: further memory of the policy, leaves ``[B, ...]``.
 
     Returns:
         ``policy(timestep, stream, memory)`` and its ``initial_memory``. A function compiled with the memory of one
         learner runs with any other learner's without recompilation.
-
-    Raises:
-        ValueError: if weights or statistics belong to several seeds, or do not fit config and stack.
     """
     name, (_, timestep) = config.learner, env.start_shapes()
     if config.normalize_observation and isinstance(statistics, tuple):
@@ -223,15 +216,12 @@ def learned_policy(
         raise ValueError(f"{name}: {difference}")
     for (path, leaf), given in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(params), strict=True):
         if given.shape[1:] == leaf.shape != given.shape:
-            raise ValueError(
-                f"{name}: params are the weights of {given.shape[0]} seeds: choose one of params and statistics, "
-                "for example by jax.tree.map(lambda x: x[0], learner.params)"
-            )
+            how = "choose one of params and statistics, for example by jax.tree.map(lambda x: x[0], learner.params)"
+            raise ValueError(f"{name}: params are the weights of {given.shape[0]} seeds: {how}")
         if given.shape != leaf.shape:
-            raise ValueError(
-                f"{name}: params.{tree.path_name(path)} must have shape {leaf.shape} for {env} and this config, got "
-                f"{given.shape}: config.make_env(num_envs, 'eval') makes the stack with the config's wrappers"
-            )
+            rule = f"params.{tree.path_name(path)} must have shape {leaf.shape} for {env} and this config"
+            how = "config.make_env(num_envs, 'eval') makes the stack with the config's wrappers"
+            raise ValueError(f"{name}: {rule}, got {given.shape}: {how}")
     start = tree.Shared(params), memory
     return normalizer(config).frozen().wrap_policy(policy, timestep, start, state=statistics)
 
@@ -239,9 +229,7 @@ def learned_policy(
 def evaluate(lanes: DeviceLanes, env: Environment, make_policy: Callable, learner: L, losses: Any) -> tuple[L, Curve]:
     """Plays the whole episodes that end an iteration, by ``make_policy`` of the learner.
 
-    Returns:
-        The learner with cleared metrics, and the evaluation: a `Curve` without its leading axis, with the mean
-        ``losses`` of the updates.
+    Returns the learner with cleared metrics, and a `Curve` without its leading axis, with the mean ``losses``.
     """
     now: Any = learner
     config = tree.rebuild(lanes.config, **now.hyperparameters)

@@ -38,8 +38,7 @@ class Curve:
 
     Attributes:
         steps: int32, the number of rows of all lanes so far.
-        train: metrics of `rollout.Metrics` over the episodes that ended since the previous evaluation, with the rewards
-            of the training stack.
+        train: metrics of `rollout.Metrics` over the episodes since the previous evaluation, in the training stack.
         losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
         returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes; NaN where one was cut off.
         lengths: int32, same shape; -1 where the episode was cut off.
@@ -90,9 +89,6 @@ class Train(Generic[L]):
             key: a typed key.
             hyperparameters: numbers that replace the config's, by the names in ``config.hyperparameters``; they may be
                 traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
-
-        Raises:
-            ValueError: for a name that is not a hyperparameter, or a number out of range.
         """
         learner = self.init(key, hyperparameters)
         return jax.lax.scan(lambda learner, _: self.iteration(learner), learner, length=self.config.num_evaluations)
@@ -107,10 +103,7 @@ class DeviceLanes:
 
     Attributes:
         config: the settings of the run.
-        mesh: a mesh with an axis ``"lanes"``, or ``None``.
-
-    Raises:
-        ValueError: if the mesh has no such axis, or its devices cannot share lanes and episodes of evaluations equally.
+        mesh: a mesh whose axis ``"lanes"`` shares lanes and episodes of evaluations equally, or ``None``.
     """
 
     config: RunConfig
@@ -135,11 +128,7 @@ class DeviceLanes:
         return 1 if self.mesh is None else self.mesh.shape[AXIS]
 
     def per_device(self, name: str) -> int:
-        """Divides a setting that counts lanes, rows or episodes among the devices.
-
-        Raises:
-            ValueError: if the devices cannot share it equally.
-        """
+        """Divides a setting that counts lanes, rows or episodes equally among the devices."""
         number = getattr(self.config, name)
         if number % self.devices:
             raise ValueError(f"{self.config.owner}: {self.devices} devices must divide {name}, got {number}")
@@ -188,12 +177,8 @@ class DeviceLanes:
     ) -> Train[L]:
         """Builds the run of a learner over the whole mesh from two functions of one device's lanes.
 
-        Args:
-            env: the stack to train on.
-            learner: the class that ``init`` returns; `PerLane` and `LaneBuffer` annotate its fields.
-            curve: the class of the evaluation that ``iteration`` returns too.
-            init: a function of a key and `RunConfig.arrays`.
-            iteration: a function of the learner.
+        ``init``, of a key and `RunConfig.arrays`, returns a ``learner``, whose fields `PerLane` and `LaneBuffer`
+        annotate; ``iteration``, of the learner, also returns a ``curve``.
         """
         if self.mesh is not None:
             state_specs = partition_specs(summed_over(env, AXIS).start_shapes()[0], AXIS)

@@ -25,8 +25,7 @@ class Filters(NamedTuple):
     stride: int
 
 
-# The networks of the first DQN (Mnih et al., 2013, arXiv:1312.5602) and for MinAtar (Young and Tian, 2019,
-# arXiv:1903.03176).
+# As in the first DQN (Mnih et al., 2013, arXiv:1312.5602) and for MinAtar (Young and Tian, 2019, arXiv:1903.03176).
 LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
 _LEAST_SMALL, _LEAST_PIXELS, _LEAST_LARGE = 3, 10, 32
@@ -59,22 +58,16 @@ class Reader:
             owner: the learner, for errors.
             spec: the spec of one lane's observation, a tree.
             torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one, of at least 3 rows and columns; ``"auto"``
-                convolves images of at least 10.
-
-        Raises:
-            ValueError: if the channels of an image come first, or for ``"cnn"`` without an image.
+                convolves images of at least 10. The channels of an image come last.
         """
         leaves = jax.tree.leaves(spec, is_leaf=specs.is_spec)
         filters = tuple(_filters(owner, torso, leaf) for leaf in leaves)
         if torso == "cnn" and not any(filters):
             rule = f"an image [H, W] or [H, W, C] of at least {_LEAST_SMALL} rows and columns"
             raise ValueError(f"{owner}: the observation must hold {rule} for torso='cnn', got {spec}")
-        categories = [_is_category(leaf) for leaf in leaves]
-        return cls(
-            filters,
-            tuple(leaf.num_values if is_one else 0 for leaf, is_one in zip(leaves, categories, strict=True)),
-            tuple(int(leaf.minimum) if is_one else 0 for leaf, is_one in zip(leaves, categories, strict=True)),
-        )
+        categories = [(leaf.num_values, int(leaf.minimum)) if _is_category(leaf) else (0, 0) for leaf in leaves]
+        num_values, lowest = zip(*categories, strict=True) if leaves else ((), ())
+        return cls(filters, num_values, lowest)
 
     def __call__(self, observation: Any) -> tuple[jax.Array, ...]:
         """Converts observations ``[B, ...]`` to the form that a network reads and a buffer stores.

@@ -98,20 +98,11 @@ def make_train(
         its_settings = tree.rebuild(builder, **learner.hyperparameters)
         batch, _ = adversary.advantages(its_settings, start.memory, paid, steps, last_observation)
         designer, its_losses = adversary.optimise(its_settings, built, batch)
-        learner = dataclasses.replace(
-            own,
-            antagonist=next_update(antagonist),
-            adversary=next_update(designer),
-            levels=levels,
-            regret=regret,
-        )
-        return learner, Losses(
-            **vars(losses),
-            regret=jnp.mean(regret),
-            protagonist_return=jnp.mean(mean),
-            antagonist_return=jnp.mean(best),
-            adversary_entropy=its_losses.entropy,
-        )
+        others = {"antagonist": next_update(antagonist), "adversary": next_update(designer)}
+        learner = dataclasses.replace(own, **others, levels=levels, regret=regret)
+        means = {"regret": regret, "protagonist_return": mean, "antagonist_return": best}
+        means = {name: jnp.mean(x) for name, x in means.items()}
+        return learner, Losses(**vars(losses), **means, adversary_entropy=its_losses.entropy)
 
     def study(settings: ppo.Config, learner: L, played: jaxenv.Environment) -> tuple[L, Rows, ppo.Losses]:
         """Plays the levels of an update and learns from them."""

@@ -4,8 +4,7 @@ Schulman et al. (2017), arXiv:1707.06347, with generalised advantage estimation 
 that Huang et al. (2022, "The 37 implementation details of PPO") found to matter: orthogonal weights, advantages
 normalised per minibatch, a learning rate that falls to 0, gradients clipped by their norm. Unlike most versions it
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
-the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it over the unroll, with the same
-restarts.
+the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it, with the same restarts.
 
 The file reads from top to bottom: the config, the state of a run, `make_train`, the three stages of an update (collect,
 advantages, optimise), the policy, the network. An environment is given by its id or as two stacks. To change PPO, copy
@@ -49,8 +48,7 @@ class Config(RunConfig):
             at the first mistake, a policy that keeps exploring never sees the late part of an episode.
         value_cost: weight of the value loss.
         clip_value: in the value loss, a value that an update has moved by more than ``clip`` counts as moved by
-            ``clip``, where that makes its error larger. Its gradient is then zero, and no longer outweighs the policy's
-            gradient in ``max_gradient_norm``.
+            ``clip``, where that makes its error larger. Its gradient is then zero, and cannot outweigh the policy's.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         normalize_advantage: bring the advantages of each minibatch to mean 0 and variance 1. Where rewards are rare,
             this turns the noise of a minibatch without rewards into large steps.
@@ -150,8 +148,7 @@ class Stages(NamedTuple):
             after these steps, the rows and the observation after them.
         advantages: a function of the settings, the memory before the rows, and what ``collect`` returned. It returns
             the batch to learn from, and the values and advantages of the rows, float32 ``[T, B]`` each.
-        optimise: a function of the settings, a learner and a batch. It returns the learner with new weights and the
-            mean `Losses`.
+        optimise: a function of the settings, a learner and a batch. It returns the new learner and the mean `Losses`.
     """
 
     init: Callable[..., Any]
@@ -165,7 +162,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     pi, network, read, legal = model(config, env)
     heads: Callable[..., Any] = network.apply
     num_envs = lanes.per_device("num_envs")
-    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
+    view = evaluation.normalizer(config, lanes.axis_name)
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         return evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
@@ -193,26 +190,14 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     def collect(learner: Learner, env: jaxenv.Environment) -> tuple[Learner, rollout.Experience, Any]:
         start = network.start(num_envs)
         policy, start = view.wrap_policy(explore(learner.params), learner.timestep, start, state=learner.statistics)
-        (env_state, last, memory), rows = jaxenv.unroll(
-            lanes.on_device(env),
-            policy,
-            learner.env_state,
-            learner.timestep,
-            config.num_steps,
-            initial_memory=start,
-            memory=(start[0], learner.memory) if start else None,
-            fields=["step_type", "reward", "discount", "env_info", "policy_info"],
+        fields = ["step_type", "reward", "discount", "env_info", "policy_info"]
+        given = {"initial_memory": start, "memory": (start[0], learner.memory) if start else None}
+        learner, memory, rows = evaluation.unrolled(
+            lanes, env, policy, learner, config.num_steps, **given, fields=fields
         )
         statistics, memory = memory if start else ((), ())
-        _, seen = view.frozen().transform_timestep(statistics, last)
-        learner = dataclasses.replace(
-            learner,
-            statistics=statistics,
-            memory=memory,
-            env_state=env_state,
-            timestep=last,
-            metrics=metrics.update_rows(learner.metrics, rows.timestep),
-        )
+        _, seen = view.frozen().transform_timestep(statistics, learner.timestep)
+        learner = dataclasses.replace(learner, statistics=statistics, memory=memory)
         return learner, rows, read(seen.observation)
 
     # === 2. Advantages: a time limit bootstraps, a termination does not ===============================================
@@ -231,15 +216,9 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
             log_probability = pi.log_probability(inputs, info["sample"])
         advantage, return_ = data.gae(rows.timestep, last, values, gamma=settings.gamma, lambda_=settings.lambda_)
         estimates, valid = (values[:-1], advantage), data.transition_mask(rows.timestep, last)
+        old = values[:-1] if config.clip_value else ()
         batch = _Batch(
-            observation=info["observation"],
-            mask=info["mask"],
-            sample=info["sample"],
-            log_probability=log_probability,
-            advantage=advantage,
-            value=values[:-1] if config.clip_value else (),
-            return_=return_,
-            valid=valid,
+            info["observation"], info["mask"], info["sample"], log_probability, advantage, old, return_, valid
         )
         batch = data.mask_non_finite(batch, valid)
         if config.recurrent:  # whole lanes [B, T, ...], with the memory that they had before the unroll
@@ -351,8 +330,7 @@ class ActorCritic(nn.Module):
     ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
     GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. An LSTM
     takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard deviations, which
-    do not depend on the observation. With a ``critic_reader`` the observation is a pair, whose second part the critic
-    alone reads.
+    do not depend on the observation. With a ``critic_reader`` the observation is a pair, the second the critic's.
     """
 
     num_outputs: int
@@ -414,16 +392,8 @@ def model(
     if config.squash and not isinstance(pi, distributions.TanhNormal):
         raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
     reader, of_critic, read = _readers(config, env.observation_spec())
-    network = ActorCritic(
-        pi.num_inputs,
-        pi.num_log_std,
-        config.hidden,
-        reader,
-        config.recurrent,
-        config.cell,
-        config.activation,
-        of_critic,
-    )
+    memory = config.recurrent, config.cell, config.activation
+    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, reader, *memory, of_critic)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)
 
 

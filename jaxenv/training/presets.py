@@ -30,18 +30,12 @@ PRESETS = _read()
 
 
 def preset(env_id: str, algorithm: str | None = None) -> Any:
-    """Returns the settings of a learner that were tuned for an environment.
+    """Returns the settings of a learner that were tuned for an environment, the ``Config`` of that learner.
 
     Args:
-        env_id: the id of the environment.
-        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first that
-            has a preset for this id.
-
-    Returns:
-        The ``Config`` of that learner. ``dataclasses.replace`` changes some of its settings.
-
-    Raises:
-        ValueError: if there is no preset for this id; the message lists the ids with a preset.
+        env_id: the id of the environment. An error lists the ids with a preset.
+        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first with
+            a preset.
 
     >>> import dataclasses, jaxenv
     >>> config = jaxenv.training.preset("CartPole-v1")  # doctest: +SKIP

@@ -40,19 +40,16 @@ class Config(RunConfig):
         num_gradient_steps: gradient steps of an update, each on a new batch.
         batch_size: transitions in a batch.
         buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
-        warmup_steps: rows of all lanes together that are collected by uniform actions before the first update; rounded
-            up to whole updates.
+        warmup_steps: rows of all lanes together that uniform actions collect at first; rounded up to whole updates.
         learning_rate: Adam's initial learning rate, for actor, critics and temperature; it falls to 0 linearly.
         target_rate: rate of the moving average of the critics' weights that the target critics use.
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
-        target_entropy: target of the entropy in nats, where actions are measured from -1 to 1; ``None`` for minus the
-            number of actions.
+        target_entropy: target of the entropy in nats of actions from -1 to 1; ``None`` for minus their number.
         layer_norm: whether the critics normalise their hidden layers (Ba et al., 2016, arXiv:1607.06450), which keeps
             values from growing without bound where ``gamma`` is close to 1.
         noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
-            independent samples of the policy. It applies to the warm-up too, and leaves the distribution of each single
-            action unchanged.
+            independent samples of the policy. It applies to the warm-up too. Single actions are distributed alike.
     """
 
     env_id: str = "Pendulum-v1"
@@ -156,7 +153,7 @@ def make_train(
     target_entropy = np.float32(-pi.num_log_std if config.target_entropy is None else config.target_entropy)
     lanes = DeviceLanes(config, mesh)
     num_envs, batch_size = lanes.per_device("num_envs"), lanes.per_device("batch_size")
-    view, metrics = evaluation.normalizer(config, lanes.axis_name), rollout.Metrics()
+    view = evaluation.normalizer(config, lanes.axis_name)
     replay = data.Replay(config.buffer_size // config.num_envs, num_envs, pack_bits=True)
     seen = data.TransformedReplay(replay, view.frozen())
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
@@ -204,24 +201,12 @@ def make_train(
     def collect(learner: Learner, uniform: bool = False) -> tuple[Learner, rollout.Experience]:
         policy, start = explore(learner, uniform), jnp.zeros_like(learner.noise)
         policy, start = view.wrap_policy(policy, learner.timestep, start, state=learner.statistics)
-        (env_state, timestep, (statistics, noise)), rows = jaxenv.unroll(
-            lanes.on_device(env),
-            policy,
-            learner.env_state,
-            learner.timestep,
-            config.num_steps,
-            initial_memory=start,
-            memory=(start[0], learner.noise),
-            fields=["step_type", "reward", "discount", "observation", "env_info", "policy_info"],
+        fields = ["step_type", "reward", "discount", "observation", "env_info", "policy_info"]
+        memory = {"initial_memory": start, "memory": (start[0], learner.noise)}
+        learner, (statistics, noise), rows = evaluation.unrolled(
+            lanes, env, policy, learner, config.num_steps, **memory, fields=fields
         )
-        learner = dataclasses.replace(
-            learner,
-            statistics=statistics,
-            noise=noise,
-            env_state=env_state,
-            timestep=timestep,
-            metrics=metrics.update_rows(learner.metrics, rows.timestep),
-        )
+        learner = dataclasses.replace(learner, statistics=statistics, noise=noise)
         # Of env_info, the learner reads only which rows are abnormal.
         env_info = {name: x for name, x in rows.timestep.env_info.items() if name == "abnormal"}
         return learner, dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_info=env_info))

@@ -23,15 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import data, tree
-from jaxenv._util.checks import (
-    check_bool,
-    check_choice,
-    check_folder,
-    check_integer,
-    check_kind,
-    check_path,
-    check_real,
-)
+from jaxenv._util import checks
 from jaxenv._util.files import LOCK, FolderLock, check_unused, is_held_elsewhere, replacing
 from jaxenv.data import _processes
 from jaxenv.rollout import plot
@@ -93,8 +85,7 @@ def train(
             CPU, ``jax.config.update("jax_num_cpu_devices", 2)`` before anything else makes two devices, a core each.
         checkpoint_format: ``"npz"`` for one file, ``checkpoint.npz``, for which the first process gathers all arrays;
             or ``"orbax"`` for a `jaxenv.data.Checkpointer` of the folder ``checkpoints/``, in which every process
-            writes the arrays of its devices while the next iteration runs. By default the format of the run in the
-            folder, ``"npz"`` for a new one.
+            writes the arrays of its devices while the next iteration runs. By default the folder's, at first ``"npz"``.
         sequential: each device trains its seeds one after another, in one compiled function without `jax.vmap`. Under
             ``vmap`` every seed takes every branch that one seed needs, so this is faster on a CPU, with less memory,
             for environments with branches and loops, such as Box2D and mazes.
@@ -106,17 +97,17 @@ def train(
         OSError: while training, if a file cannot be written. The folder keeps its last checkpoint. With ``"orbax"`` the
             error may come one iteration later.
     """
-    check_integer("train", "num_seeds", num_seeds, 1)
-    check_integer("train", "seed", seed, 0)
-    check_integer("train", "checkpoint_every", checkpoint_every, 1)
-    check_integer("train", "devices", devices, 1)
-    check_bool("train", "resume", resume)
-    check_bool("train", "sequential", sequential)
+    checks.check_integer("train", "num_seeds", num_seeds, 1)
+    checks.check_integer("train", "seed", seed, 0)
+    checks.check_integer("train", "checkpoint_every", checkpoint_every, 1)
+    checks.check_integer("train", "devices", devices, 1)
+    checks.check_bool("train", "resume", resume)
+    checks.check_bool("train", "sequential", sequential)
     if threshold is not None:
-        check_real("train", "threshold", threshold, -math.inf)
+        checks.check_real("train", "threshold", threshold, -math.inf)
     if checkpoint_format is not None:
-        check_choice("train", "checkpoint_format", checkpoint_format, _checkpoints.FORMATS)
-    folder = None if folder is None else check_folder("train", "folder", folder)
+        checks.check_choice("train", "checkpoint_format", checkpoint_format, _checkpoints.FORMATS)
+    folder = None if folder is None else checks.check_folder("train", "folder", folder)
     if resume and folder is None:
         raise ValueError("train: resume needs the folder of the run, got None")
     if jax.process_count() > 1 and devices != len(jax.devices()):
@@ -126,17 +117,15 @@ def train(
     algorithm = _algorithms.name_of("train", config)
     make_train = _algorithms.module("train", algorithm).make_train
     if film_every is not None:
-        check_integer("train", "film_every", film_every, 1)
+        checks.check_integer("train", "film_every", film_every, 1)
         if folder is None:
             raise ValueError("train: film_every needs a folder")
         film_env = config.make_env(mode="eval")
         jax.eval_shape(lambda key: film_env.render(film_env.reset(key)[0]), jax.random.key(0))  # has it a picture?
     groups = math.gcd(num_seeds, devices)  # groups of devices; each trains equally many seeds
     if sequential and groups < devices:
-        raise ValueError(
-            f"train: sequential seeds need a number of devices that divides num_seeds, got {devices} devices for "
-            f"{num_seeds} seeds"
-        )
+        rule = "sequential seeds need a number of devices that divides num_seeds"
+        raise ValueError(f"train: {rule}, got {devices} devices for {num_seeds} seeds")
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]).reshape(groups, -1), ("seeds", lanes.AXIS))
     run = make_train(config, mesh=mesh) if groups < devices else make_train(config)
     over_seeds = functools.partial(_over_seeds, num_seeds=num_seeds, mesh=mesh, sequential=sequential)
@@ -154,7 +143,7 @@ def train(
 
 def can_resume(config: RunConfig) -> bool:
     """Returns whether a checkpoint holds the whole run: it does not if the lanes live outside JAX."""
-    check_kind("can_resume", "config", config, RunConfig)
+    checks.check_kind("can_resume", "config", config, RunConfig)
     return not isinstance(config.make_env().unwrapped, HostEnvironment)
 
 
@@ -214,11 +203,9 @@ def _unplayed(shape: jax.ShapeDtypeStruct) -> jax.Array:
 def _warn_of_cut_episodes(finished: jax.Array, number: int, of: int) -> None:
     """Counts the episodes of an evaluation that were cut off, bool ``[N, num_eval_episodes]``."""
     if cut := np.count_nonzero(~np.asarray(finished)):
-        warnings.warn(
-            f"train: {cut} of {finished.size} episodes of evaluation {number} of {of} were cut off and are left out, "
-            "by max_eval_steps or at a non-finite row",
-            stacklevel=3,
-        )
+        where = f"{cut} of {finished.size} episodes of evaluation {number} of {of}"
+        reason = "by max_eval_steps or at a non-finite row"
+        warnings.warn(f"train: {where} were cut off and are left out, {reason}", stacklevel=3)
 
 
 def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
@@ -234,9 +221,8 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
     seed = int(np.argmin(finite.all(axis=0)))
     names = [name for (name, _), is_finite in zip(floats, finite[:, seed], strict=True) if not is_finite]
     listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    raise FloatingPointError(
-        f"train: seed {seed} of {finite.shape[1]} is not finite at evaluation {number} of {of}: {listed}"
-    )
+    where = f"seed {seed} of {finite.shape[1]} is not finite at evaluation {number} of {of}"
+    raise FloatingPointError(f"train: {where}: {listed}")
 
 
 @jax.jit
@@ -275,9 +261,8 @@ class _Files:
         folder, settings = self.folder, self.settings
         nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not os.access(nearest, os.W_OK):
-            raise ValueError(
-                f"train: folder must be one that can be made, got {str(folder)!r}: {nearest} cannot be written to"
-            )
+            got = f"got {str(folder)!r}: {nearest} cannot be written to"
+            raise ValueError(f"train: folder must be one that can be made, {got}")
         names = (_checkpoints.FILE, _checkpoints.FOLDER, CONFIG, CURVE, PICTURE)
         present = [name for name in names if (folder / name).exists()]
         if not present:
@@ -295,13 +280,11 @@ class _Files:
             for name in dict.fromkeys([*settings, *source]):
                 if name not in source or name not in settings:
                     difference = f"{'with' if name in source else 'without'} the setting {name!r}"
-                    raise ValueError(
-                        f"train: {folder} holds a run of another version of jaxenv, {difference}: it cannot be resumed"
-                    )
+                    origin = f"another version of jaxenv, {difference}: it cannot be resumed"
+                    raise ValueError(f"train: {folder} holds a run of {origin}")
                 if settings[name] != source[name]:
-                    raise ValueError(
-                        f"train: {folder} holds a run with {name} = {source[name]!r}, not {settings[name]!r}"
-                    )
+                    found = f"{name} = {source[name]!r}, not {settings[name]!r}"
+                    raise ValueError(f"train: {folder} holds a run with {found}")
         if newest is not None and not can_resume(self.config):
             where = "its lanes live outside JAX, so a checkpoint does not hold them"
             raise ValueError(f"train: a run on {self.config.env_id} cannot be resumed: {where}")
@@ -349,11 +332,9 @@ class _Files:
             if number == num_evaluations:
                 self.checkpoints.close()
         except OSError as fault:
-            raise OSError(
-                fault.errno,
-                f"train: evaluation {number} of {num_evaluations} cannot be saved, the last checkpoint in "
-                f"{self.folder} is unchanged: {fault.__cause__ or fault}",
-            ) from fault
+            kept = f"the last checkpoint in {self.folder} is unchanged: {fault.__cause__ or fault}"
+            what = f"train: evaluation {number} of {num_evaluations} cannot be saved, {kept}"
+            raise OSError(fault.errno, what) from fault
 
     def _write(self, run: Run) -> None:
         write_curve(self.folder / CURVE, run)
@@ -384,7 +365,7 @@ def rows(run: Run) -> list[dict[str, Any]]:
     without exploration, in the environment's own rewards, followed by its standard error. Episodes that were cut off
     count in ``eval_unfinished`` alone. The losses are the fields of the learner's ``Losses``.
     """
-    check_kind("rows", "run", run, Run)
+    checks.check_kind("rows", "run", run, Run)
     curve = jax.device_get(run.curve)
     return [
         _row(jax.tree.map(lambda x: x[number, seed], curve), seed)  # noqa: B023
@@ -416,8 +397,8 @@ def _row(evaluation: Curve, seed: int) -> dict[str, Any]:
 
 def write_curve(path: pathlib.Path, run: Run) -> None:
     """Writes `rows` as CSV."""
-    path = check_path("write_curve", "path", path)
-    check_kind("write_curve", "run", run, Run)
+    path = checks.check_path("write_curve", "path", path)
+    checks.check_kind("write_curve", "run", run, Run)
     lines = rows(run)
     with replacing(path) as file, file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, list(lines[0]))
@@ -427,8 +408,8 @@ def write_curve(path: pathlib.Path, run: Run) -> None:
 
 def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None = None) -> None:
     """Draws the mean return without exploration over the steps: a thin line per seed, their mean and its interval."""
-    path = check_path("draw_curve", "path", path)
-    check_kind("draw_curve", "run", run, Run)
+    path = checks.check_path("draw_curve", "path", path)
+    checks.check_kind("draw_curve", "run", run, Run)
     curve = jax.device_get(run.curve)
     count = int(run.iterations)
     returns = np.array([row["eval_return"] for row in rows(run)], np.float64).reshape(count, -1)

@@ -18,8 +18,7 @@ import numpy as np
 import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import Range, check_array, check_arrays, check_integer
-from jaxenv.core.environment import Environment
-from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.core import Environment, Wrapper, layers
 from jaxenv.training import distributions, evaluation, ppo
 from jaxenv.training.config import check_config
 from jaxenv.training.evaluation import Curve as Curve
@@ -38,10 +37,9 @@ class Config(ppo.Config):
     scaled up until the policy plays one line only.
 
     Attributes:
-        league: number of opponents, the learner itself and its snapshots. Places that have no snapshot yet hold the
-            weights of the start.
-        snapshot_interval: number of updates between two snapshots. The n-th takes place ``1 + n % (league - 1)``, so
-            each replaces the oldest one.
+        league: number of opponents, the learner itself and its snapshots. Free places hold the weights of the start.
+        snapshot_interval: number of updates between two snapshots. The n-th takes place ``1 + n % (league - 1)``, the
+            oldest's.
     """
 
     env_id: str = "ConnectFour-v0"
@@ -66,9 +64,8 @@ class Config(ppo.Config):
         super().check()
         if self.recurrent or self.normalize_observation:
             name = "recurrent" if self.recurrent else "normalize_observation"
-            raise ValueError(
-                f"{self.owner}: {name} must be off, an opponent has weights only, got {getattr(self, name)}"
-            )
+            got = getattr(self, name)
+            raise ValueError(f"{self.owner}: {name} must be off, an opponent has weights only, got {got}")
 
     def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
         """Makes the config's stack with the league as `Opponent`, or with random moves for ``mode="eval"``."""
@@ -134,9 +131,7 @@ def make_train(
 ) -> Train[Any]:
     """Makes a run as one function of a key, ``train(key)``. `Train` describes the function and the arguments.
 
-    Raises:
-        ValueError: for a stack without the league as `Opponent`, as ``config.make_env`` makes it, and as the
-            ``make_train`` of `ppo`.
+    A stack has the league as `Opponent`, as ``config.make_env`` makes it.
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     game = next((x.env for x in layers(env) if isinstance(x, Opponent) and x.league == config.league), None)
@@ -178,9 +173,6 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
         weights: their weights, arrays ``[N, ...]``, such as ``learner.league``.
         key: a typed key. Sides are drawn, so the matrix is antisymmetric up to chance if rewards of a game sum to 0.
         num_games: games of each pair.
-
-    Raises:
-        ValueError: unless the weights are N sets of weights of the config's network.
     """
     check_config(config, Config)
     check_integer("cross_play", "num_games", num_games, 1)
@@ -212,11 +204,7 @@ def ratings(scores: Any) -> np.ndarray:
     """Returns Elo ratings ``[N]`` with mean 0 from mean scores in [-1, 1], ``[N, N]`` as of `cross_play`.
 
     They maximise the likelihood of the Bradley-Terry model, in which a difference of 400 is odds of ten to one (Hunter,
-    2004, "MM algorithms for generalized Bradley-Terry models"). A drawn fiftieth of a game against a player of rating 0
-    keeps them finite.
-
-    Raises:
-        ValueError: for another shape, and for numbers outside [-1, 1].
+    2004, "MM algorithms for generalized Bradley-Terry models"). A fiftieth of a drawn game keeps them finite.
     """
     check_array("ratings", "scores", scores)
     scores = np.asarray(scores, np.float64)

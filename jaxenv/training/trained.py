@@ -14,9 +14,7 @@ from jaxenv import data, specs, tree
 from jaxenv._util import version
 from jaxenv._util.checks import check_integer, check_path, is_integer
 from jaxenv._util.names import did_you_mean
-from jaxenv.core import registry
-from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
+from jaxenv.core import Environment, TimeStep, registry
 from jaxenv.random import Stream
 from jaxenv.rollout import Policy
 from jaxenv.training import _algorithms, _checkpoints
@@ -57,7 +55,6 @@ class Trained:
             num_envs: the number of lanes; by default the lanes of one game.
             **options: options of `jaxenv.make`: params of the physics, ``max_episode_steps`` and others. By default
                 they and the wrappers come from the run.
-
         """
         if own := options.keys() & {"wrappers", "mode"}:
             raise ValueError(f"make_env: {sorted(own)[0]} is fixed by the run, leave it out")
@@ -80,8 +77,7 @@ class Trained:
     def memory(self) -> Any:
         """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics.
 
-        Raises:
-            ValueError: if the policy has a memory per lane (a GRU, or the noise of `sac`): see `make_memory`.
+        A policy with a memory per lane (a GRU, or the noise of `sac`) has none: see `make_memory`.
         """
         memory = self._policies[2]
         if any(not tree.is_shared(x) for x in jax.tree.leaves(memory, is_leaf=tree.is_shared)):
@@ -131,8 +127,7 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
         folder: the folder.
         seed: the number of a seed of the run, from 0. By default the one with the best mean return at the last
             evaluation; the first of equal ones.
-        modules: modules to import first, such as ``["my_package.tasks"]``, which register the environment or wrappers
-            of the run.
+        modules: modules to import first, such as ``["my_package.tasks"]``, which register environment or wrappers.
 
     Returns:
         A `Trained`: ``policy`` and ``make_memory(num_envs)`` for `jaxenv.unroll`, `jaxenv.evaluate` and

@@ -5,8 +5,7 @@ A level is what distinguishes the episodes of a task, and every lane plays one l
 - ``"dr"``: domain randomisation. Every episode starts in a new level of the task: PPO alone.
 - ``"plr"``: prioritised level replay (Jiang et al., 2021, arXiv:2010.03934). An update plays new levels, or levels of a
   buffer in which those score highest that promise the most to learn.
-- ``"robust_plr"``: the same, but new levels are only scored: gradients come from replayed ones (Jiang et al., 2021,
-  arXiv:2110.02439).
+- ``"robust_plr"``: the same, but new levels are scored, not learned from (Jiang et al., 2021, arXiv:2110.02439).
 - ``"accel"``: robust PLR that follows each replay by an update on mutations of the levels that were replayed
   (Parker-Holder et al., 2022, arXiv:2203.01302).
 - ``"sfl"``: sampling for learnability (Rutherford et al., 2024, arXiv:2408.15099). At intervals many new levels are
@@ -19,8 +18,8 @@ The defaults come from jaxued's ``maze_plr.py`` (Coward et al., 2024, arXiv:2403
 its settings for mazes. Unlike there, the learning rate falls to 0 by the number of all updates, the buffer keeps the
 highest scores, and new levels that are only scored cost no pass over the loss.
 
-The file reads from top to bottom: the config, the state of a run, `make_train` with the stages that it adds to `ppo`:
-choose, restart, score.
+The file reads from top to bottom: the config, the state of a run, `make_train` with its stages (choose, restart,
+score).
 """
 
 import dataclasses
@@ -48,8 +47,7 @@ class Config(ppo.Config):
     """The settings of a run; `ppo.Config` and `RunConfig` have the others.
 
     Attributes:
-        env_options: as in `RunConfig`; a new config has 25 walls and scaled observations by default for AMaze, nothing
-            for other ids.
+        env_options: as in `RunConfig`; by default 25 walls and scaled observations for AMaze, nothing for other ids.
         curriculum: ``"dr"``, ``"plr"``, ``"robust_plr"``, ``"accel"``, ``"sfl"`` or ``"paired"``; the module describes
             them. ``"paired"`` reads ``num_editor_steps`` of the fields below, and ``"dr"`` none.
         score: how much a level promises: ``"max_monte_carlo"`` or ``"positive_value_loss"``, of `data.level_scores`;
@@ -161,9 +159,6 @@ def make_train(
 
     Evaluations play the levels of ``eval_env``: held-out ones where it is ``env.with_level(levels)``. One buffer serves
     all lanes, so ``mesh`` must be ``None`` unless the curriculum is ``"dr"``.
-
-    Raises:
-        ValueError: for a mesh, and as the ``make_train`` of `ppo`.
     """
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
     owner = f"{config.owner}: curriculum {config.curriculum!r}"
@@ -241,12 +236,8 @@ def make_train(
             return state, sample.levels, sample.place, sample.notes
 
         def others(make_levels: Any) -> Any:
-            return lambda: (
-                learner.buffer,
-                make_levels(),
-                jnp.arange(env.num_envs, dtype=jnp.int32),
-                jnp.asarray(no_return),
-            )
+            numbers = jnp.arange(env.num_envs, dtype=jnp.int32)
+            return lambda: (learner.buffer, make_levels(), numbers, jnp.asarray(no_return))
 
         branches = [others(lambda: jaxenv.sample_level(env, level_key)), replay]
         if config.curriculum == "accel":
@@ -307,8 +298,7 @@ def make_train(
         return dataclasses.replace(learner, buffer=state)
 
     def unchanged(learner: Learner) -> tuple[Learner, ppo.Losses]:
-        zero = jnp.zeros((), jnp.float32)
-        return learner, ppo.Losses(policy_loss=zero, value_loss=zero, entropy=zero, kl=zero, clip_fraction=zero)
+        return learner, ppo.Losses(*[jnp.zeros((), jnp.float32)] * 5)
 
     return evaluation.train(lanes, env, eval_env, Learner, make_policy, init, update, summary)
 
@@ -330,11 +320,8 @@ def _warn_of_long_episodes(owner: str, config: Config, env: jaxenv.Environment) 
     limit = evaluation.longest_episode(env)
     if limit is None or limit <= config.num_steps:
         return
-    effect = {
-        "plr": "no level is replayed",
-        "sfl": "no candidate is kept",
-        "paired": "the adversary is not paid",
-    }.get(config.curriculum, "nothing is learned")
+    effects = {"plr": "no level is replayed", "sfl": "no candidate is kept", "paired": "the adversary is not paid"}
+    effect = effects.get(config.curriculum, "nothing is learned")
     rule = f"num_steps must be at least {limit}, the time limit of {env}, got {config.num_steps}"
     reason = f"a level is scored by episodes that end within an update, and where none does, {effect}"
     warnings.warn(f"{owner}: {rule}: {reason}", stacklevel=3)

@@ -5,9 +5,6 @@ word, whatever the number of cells. The words are separate ``[B]`` arrays, whose
 into one vectorised loop over the lanes.
 """
 
-import functools
-import operator
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -16,16 +13,15 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
+from jaxenv.envs._words import Words
 
 _BITS = 32
 _ZERO, _ONE = np.uint32(0), np.uint32(1)
 
 
 @tree.struct
-class Cells:
-    """A set of cells: words, each uint32 ``[B]``, laid out as the module docstring says."""
-
-    words: tuple[Any, ...]
+class Cells(Words):
+    """A set of cells, laid out as the module docstring says."""
 
     @staticmethod
     def of(numbers: Any, num_words: int) -> "Cells":
@@ -40,35 +36,9 @@ class Cells:
         offset = number.astype(jnp.uint32)
         return Cells(tuple(_ONE << (offset - np.uint32(_BITS * k)) for k in range(num_words)))
 
-    @staticmethod
-    def union(sets: Iterable["Cells"]) -> "Cells":
-        """Returns the cells that are in at least one of the sets."""
-        return functools.reduce(operator.or_, sets)
-
     def full(self, lanes: tuple[int, ...]) -> "Cells":
         """Returns a constant set in lanes of this shape."""
         return Cells(tuple(jnp.full(lanes, word) for word in self.words))
-
-    def __and__(self, other: "Cells") -> "Cells":
-        return _map_words(lambda a, b: a & b, self, other)
-
-    def __or__(self, other: "Cells") -> "Cells":
-        return _map_words(lambda a, b: a | b, self, other)
-
-    def __sub__(self, other: "Cells") -> "Cells":
-        return _map_words(lambda a, b: a & ~b, self, other)
-
-    def where(self, mask: Any) -> "Cells":
-        """Returns this set in the lanes of ``mask`` (bool ``[B]``) and the empty set in the others."""
-        return _map_words(lambda a: jnp.where(mask, a, _ZERO), self)
-
-    def any(self) -> Any:
-        """Returns whether the set is not empty, bool ``[B]``."""
-        return functools.reduce(operator.or_, self.words) != _ZERO
-
-    def count(self) -> Any:
-        """Returns the number of cells in the set, int32 ``[B]``."""
-        return functools.reduce(operator.add, map(jax.lax.population_count, self.words)).astype(jnp.int32)
 
     def moved(self, distance: int) -> "Cells":
         """Adds ``distance`` (-31 to 31, not 0) to the number of every cell; cells beyond the words drop out."""
@@ -88,10 +58,6 @@ class Cells:
         return found
 
 
-def _map_words(fn: Callable[..., Any], *sets: Cells) -> Cells:
-    return Cells(tuple(fn(*words) for words in zip(*(s.words for s in sets), strict=True)))
-
-
 def two_rewards(result: jax.Array, player: jax.Array) -> jax.Array:
     """Returns the rewards float32 ``[B, 2]`` of both players for a result of ``player``: 1 for a win, -1 for a loss."""
     own = np.arange(2, dtype=np.int32)[None] == player[:, None]
@@ -104,7 +70,7 @@ _ROUNDS = 4
 
 def around(cells: Cells, steps: tuple[int, ...]) -> Cells:
     """Returns the cells that one of the ``steps`` leads to from one of the cells."""
-    return Cells.union(cells.moved(step) for step in steps)
+    return Cells.union(*(cells.moved(step) for step in steps))
 
 
 def connected(seeds: Cells, inside: Cells, steps: tuple[int, ...]) -> Cells:

@@ -3,8 +3,7 @@
 Reference: Pgx's ``connect_four`` 2.6.0 (tests/envs/board/test_connect_four.py contains games that it played). There a
 player of a game moves first or second at random; here player 0 moves first.
 
-Observation   int8[6, 7]   1 for a stone of the player to move, -1 for one of its opponent, 0 for a free cell; the first
-                           row is the top of the board
+Observation   int8[6, 7]   1 for a stone of the player to move, -1 for one of its opponent, 0 for none; the top first
 Action        int32        the column, 0 to 6, in which a stone falls onto the others
 Reward        float32[2]   1 for the player who gets four stones in a row, a column or a diagonal, and -1 for the other,
                            0 otherwise; an illegal move, into a full column, loses
@@ -76,8 +75,6 @@ class ConnectFour(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_COLUMNS, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         first, line = state.own.where(state.player == 0) | state.other.where(state.player == 1), _EMPTY
         for stones in (state.own, state.other):
@@ -99,7 +96,7 @@ def _move(own: Cells, other: Cells, column: jax.Array) -> tuple[Cells, jax.Array
     chosen = Cells((cells << offset, (cells >> (np.uint32(32) - offset)) | (cells << (offset - np.uint32(32)))))
     stone = onto & chosen
     own = own | stone
-    legal, wins = stone.any(), Cells.union(_fours(own)).any()
+    legal, wins = stone.any(), Cells.union(*_fours(own)).any()
     over = wins | ~legal | ~(_BOARD - own - other).any()
     return own, wins.astype(jnp.int32) - (~legal).astype(jnp.int32), legal, over
 

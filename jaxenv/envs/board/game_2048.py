@@ -1,7 +1,6 @@
 """One player slides all tiles of a board of 4 by 4 cells to one side; equal neighbours merge into their sum.
 
-Reference: Pgx's ``2048`` 2.6.0 (tests/envs/board/test_2048.py contains games that it played), which follows the rules
-of the original by G. Cirulli.
+Reference: Pgx's ``2048`` 2.6.0 (tests/envs/board/test_2048.py contains games that it played), with G. Cirulli's rules.
 
 The tiles slide until another tile or the side stops them. Two equal tiles that meet merge, each tile once in a move,
 the nearest to the side first. After each move a tile appears in a random free cell: 4 with ``four_probability``,
@@ -13,8 +12,8 @@ Reward        float32      the sum of the tiles made by merging; -1 for an illeg
 Starts        with two random tiles
 Terminates    when no tile can move, or on an illegal move
 Time limit    none; a game has at most 131,068 moves, as each adds a tile of at least 2
-env_info      action_mask: bool[4], the legal actions, all of them when the game is over; invalid_move: bool, whether
-              an illegal move ended the game
+env_info      action_mask: bool[4], the legal actions, all when the game is over; invalid_move: bool, whether an illegal
+one ended it
 """
 
 import functools
@@ -84,8 +83,6 @@ class Game2048(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = self.observe(state).astype(jnp.int32)
         return canvas.fill(NIGHT).tiles(kinds, [_tile(exponent) for exponent in range(_LARGEST + 1)])
@@ -99,8 +96,8 @@ def _start(empty: jax.Array, words: tuple[Any, ...], probability: Any) -> tuple[
 
 
 def _move(rows: Rows, action: Any, words: tuple[Any, ...], probability: Any) -> tuple[Rows, Any, Any, Any, Any]:
-    """Returns the board and its legal actions after a move, the sum of the tiles made, whether the move was legal and
-    whether it ended the game.
+    """Returns the board and its legal actions after a move, the sum of the tiles made, whether the move was legal, and
+    an end.
     """
     # A line leads from the side to the opposite one. Its cells have the same byte of the four words.
     is_row, is_reversed = _bytes((action & np.int32(1)) == 0), _bytes(action >= np.int32(2))

@@ -14,8 +14,7 @@ opponent. Black wins if its area exceeds white's by more than ``komi``; with a w
 Observation   bool[9, 9, 17]  the positions after the last eight moves, the latest first, each as stones of the player
               to move and of the opponent, empty before the first move; last whether that player is white
 Action        int32           0 to 80 places a stone, row by row; 81 passes
-Reward        float32[2]      1 for the winner and -1 for the other player when the game ends, 0 otherwise; an illegal
-              move loses
+Reward        float32[2]      1 for the winner and -1 for the other at the end of a game, else 0; an illegal move loses
 Starts        with an empty board, black to move
 Terminates    after two passes in a row, 162 moves, a repeated position or an illegal move
 Time limit    none; a game has at most 162 moves
@@ -134,8 +133,6 @@ class Go(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_PASS + 1, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(_WOOD).view_cells(SIZE, SIZE)
         for at in np.arange(SIZE) + 0.5:
@@ -144,7 +141,7 @@ class Go(Task):
             canvas = canvas.disc(x, y, 0.11, INK)
         black, white = (stones.at(_NUMBER) for stones in _by_colour(state.own, state.other, state.moves))
         kinds = black.astype(jnp.int32) + 2 * white.astype(jnp.int32)
-        return canvas.tiles(kinds.reshape(-1, SIZE, SIZE), [None, _black, _white])
+        return canvas.tiles(kinds.reshape(-1, SIZE, SIZE), _STONES)
 
 
 def _move(legal: Cells, action: jax.Array) -> tuple[Cells, jax.Array, jax.Array]:
@@ -246,11 +243,8 @@ def _unstacked(sets: Cells) -> list[Cells]:
 # --- the picture -----------------------------------------------------------------------------------------------------
 
 _WOOD = mix(SAND, ORANGE, 0.25)
-
-
-def _black(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.5, 0.44, BLACK)
-
-
-def _white(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.5, 0.44, GREY).disc(0.5, 0.5, 0.41, WHITE)
+_STONES = (
+    None,
+    lambda canvas: canvas.disc(0.5, 0.5, 0.44, BLACK),
+    lambda canvas: canvas.disc(0.5, 0.5, 0.44, GREY).disc(0.5, 0.5, 0.41, WHITE),
+)

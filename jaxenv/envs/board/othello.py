@@ -80,8 +80,6 @@ class Othello(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_PASS + 1, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         black = state.own.where(state.player == 0) | state.other.where(state.player == 1)
         taken, may_pass = state.own | state.other, state.moves.at(np.array([_PASS]))[:, 0]
@@ -89,7 +87,7 @@ class Othello(Task):
         cells = (x.at(_NUMBER).astype(jnp.int32) for x in (taken, black, moves))
         is_taken, is_black, is_move = cells
         kinds = is_taken * (2 - is_black) + 3 * is_move
-        return canvas.fill(NIGHT).tiles(kinds.reshape(-1, _SIZE, _SIZE), [_cell, _black, _white, _move_to])
+        return canvas.fill(NIGHT).tiles(kinds.reshape(-1, _SIZE, _SIZE), _PAINTERS)
 
 
 def _move(
@@ -101,12 +99,12 @@ def _move(
     chosen = Cells.cell(action, 3) & moves
     disc = Cells(chosen.words[:2])
     # The other discs between the new one and the player's; none without a new disc.
-    turned = Cells.union(seen.where((seen.moved(step) & own).any()) for seen, step in _lines(disc, other))
+    turned = Cells.union(*(seen.where((seen.moved(step) & own).any()) for seen, step in _lines(disc, other)))
     own, other = own | disc | turned, other - turned
     legal = chosen.any()
     over = ~(_BOARD - own - other).any() | ~other.any() | (passed & (action == _PASS)) | ~legal
     result = jnp.where(legal & over, jnp.sign(own.count() - other.count()), -(~legal).astype(jnp.int32))
-    discs = Cells.union(seen.moved(step) for seen, step in _lines(other, own)) - own - other
+    discs = Cells.union(*(seen.moved(step) for seen, step in _lines(other, own))) - own - other
     moves = Cells((*discs.words, jnp.where(discs.any(), np.uint32(0), np.uint32(1))))
     return own, other, moves | _ACTIONS.where(over), result, legal, over
 
@@ -133,13 +131,9 @@ def _cell(canvas: Canvas) -> Canvas:
     return canvas.box(0.5, 0.5, 0.96, 0.96, _CLOTH)
 
 
-def _black(canvas: Canvas) -> Canvas:
-    return _cell(canvas).disc(0.5, 0.5, 0.38, INK)
-
-
-def _white(canvas: Canvas) -> Canvas:
-    return _cell(canvas).disc(0.5, 0.5, 0.38, WHITE)
-
-
-def _move_to(canvas: Canvas) -> Canvas:
-    return _cell(canvas).disc(0.5, 0.5, 0.1, mix(_CLOTH, WHITE, 0.5))
+_PAINTERS = (  # a free cell, a black disc, a white one, and where the player may place one
+    _cell,
+    lambda canvas: _cell(canvas).disc(0.5, 0.5, 0.38, INK),
+    lambda canvas: _cell(canvas).disc(0.5, 0.5, 0.38, WHITE),
+    lambda canvas: _cell(canvas).disc(0.5, 0.5, 0.1, mix(_CLOTH, WHITE, 0.5)),
+)

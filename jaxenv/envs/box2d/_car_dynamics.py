@@ -103,19 +103,9 @@ def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road:
     driven = np.array([0, 0, 1, 1], np.float32)[:, None]
     bodies = jnp.moveaxis(car.bodies, 0, -1)
     pose, velocity = bodies[:3], bodies[3:]
-    motors, omega, phase, force_x, force_y = in_one_kernel(
-        _tyre,
-        steer[None] * front,
-        gas[None] * driven,
-        jnp.broadcast_to(brake[None], (4, *brake.shape)),
-        on_road.T,
-        pose[2, :1],
-        pose[2, 1:],
-        velocity[0, 1:],
-        velocity[1, 1:],
-        car.omega.T,
-        car.phase.T,
-    )
+    controls = steer[None] * front, gas[None] * driven, jnp.broadcast_to(brake[None], (4, *brake.shape)), on_road.T
+    motion = pose[2, :1], pose[2, 1:], velocity[0, 1:], velocity[1, 1:], car.omega.T, car.phase.T
+    motors, omega, phase, force_x, force_y = in_one_kernel(_tyre, controls, motion)
     on_hull = jnp.zeros_like(force_x[:1])
     force_x, force_y = (jnp.concatenate([on_hull, f]) for f in (force_x, force_y))
     world = physics2d.step_free(
@@ -127,30 +117,16 @@ def drive(car: Car, steer: jax.Array, gas: jax.Array, brake: jax.Array, on_road:
         force=(force_x, force_y, jnp.zeros_like(force_x)),
         dt=DT,
     )
-    joints = world.joints
-    return Car(
-        bodies=jnp.moveaxis(jnp.stack([*world.pose, *world.velocity]), -1, 0),
-        impulses=jnp.moveaxis(jnp.stack([joints.x, joints.y, joints.limit, joints.motor]), -1, 0),
-        still=world.still,
-        gas=gas,
-        omega=omega.T,
-        phase=phase.T,
-    )
+    hinges = world.joints
+    stacks = [*world.pose, *world.velocity], [hinges.x, hinges.y, hinges.limit, hinges.motor]
+    bodies, impulses = (jnp.moveaxis(jnp.stack(numbers), -1, 0) for numbers in stacks)
+    return Car(bodies, impulses, world.still, gas, omega.T, phase.T)
 
 
-def _tyre(
-    steer: jax.Array,
-    gas: jax.Array,
-    brake: jax.Array,
-    on_road: jax.Array,
-    hull_angle: jax.Array,
-    angle: jax.Array,
-    vx: jax.Array,
-    vy: jax.Array,
-    omega: jax.Array,
-    phase: jax.Array,
-) -> tuple[Any, ...]:
+def _tyre(controls: tuple[jax.Array, ...], motion: tuple[jax.Array, ...]) -> tuple[Any, ...]:
     """Returns the motor speed and rate of a wheel, its angle, and the force on it. Elementwise."""
+    steer, gas, brake, on_road = controls
+    hull_angle, angle, vx, vy, omega, phase = motion
     error = steer - (angle - hull_angle)
     motor = jnp.sign(error) * jnp.minimum(50 * jnp.abs(error), np.float32(3))
 

@@ -1,8 +1,7 @@
 """Draws CarRacing: grass, road, car and indicators, seen from above and behind the car.
 
 Reference: ``CarRacing._render`` of Gymnasium (tests/envs/box2d/test_car_racing.py). The original draws 1000 x 800
-pixels and averages them. Here each pixel of the result computes how much of it a shape covers, from its distances to
-the sides of the shape.
+pixels and averages them. Here each pixel computes how much of it a shape covers, by distances to its sides.
 
 The picture is divided into blocks of `_BLOCK` pixels. For each block, the tiles of the road that reach into it are
 listed, first as bits of words. The pixels of the block read these few tiles. In the first second the camera is far
@@ -13,12 +12,12 @@ the left. Skid marks are not drawn either, as in the original's observation.
 """
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import clip, computed_once, in_one_kernel, sin_cos
@@ -44,14 +43,16 @@ _LIGHTER = np.array([0, 2, 5], np.float32)  # colours of tiles that have not bee
 _RED, _STRIPE = 204, 77
 _DARKER = 1.5  # the original's means are rounded down twice
 
+Scale: TypeAlias = tuple[np.float32, np.float32]
+
 
 @tree.struct
 class Colours:
     """Red, green and blue from 0 to 255, float32 ``[B, 3]`` each."""
 
-    road: jax.Array
-    ground: jax.Array
-    patch: jax.Array
+    road: Array
+    ground: Array
+    patch: Array
 
 
 @tree.struct
@@ -66,8 +67,8 @@ class _Camera:
 
 
 def image(
-    car: Car, track: Track, visited: jax.Array, seconds: jax.Array, colours: Colours, size: tuple[int, int] = (96, 96)
-) -> jax.Array:
+    car: Car, track: Track, visited: Array, seconds: Array, colours: Colours, size: tuple[int, int] = (96, 96)
+) -> Array:
     """Returns the picture, uint8 ``[B, H, W, 3]``, in the ``colours`` of grass and road.
 
     Tiles that a wheel has ``visited``, bool ``[B, N]``, are plain. ``seconds`` since the start are float32 ``[B]``.
@@ -82,7 +83,7 @@ def image(
     return lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
 
 
-def _camera(car: Car, seconds: jax.Array) -> _Camera:
+def _camera(car: Car, seconds: Array) -> _Camera:
     x, y, angle = car.bodies[:, 0, 0], car.bodies[:, 1, 0], car.bodies[:, 2, 0]
     s, c = sin_cos(angle)
     centre = SCENE.centre_x[0], SCENE.centre_y[0]
@@ -94,9 +95,7 @@ def _camera(car: Car, seconds: jax.Array) -> _Camera:
 # --- grass and road --------------------------------------------------------------------------------------------------
 
 
-def _field(
-    camera: _Camera, track: Track, visited: jax.Array, colours: Colours, size: tuple[int, int], rows: int
-) -> jax.Array:
+def _field(camera: _Camera, track: Track, visited: Array, colours: Colours, size: tuple[int, int], rows: int) -> Array:
     block_rows, block_columns = -(-rows // _BLOCK[0]), -(-size[1] // _BLOCK[1])
     starts = np.indices((block_rows, block_columns)).reshape(2, 1, -1) * np.array(_BLOCK)[:, None, None]
     top, left = starts.astype(np.float32)  # [1, K] for K blocks
@@ -112,13 +111,8 @@ def _field(
 
 
 def _tiles_of_blocks(
-    camera: _Camera,
-    track: Track,
-    visited: jax.Array,
-    scale: tuple[np.float32, np.float32],
-    top: np.ndarray,
-    left: np.ndarray,
-) -> tuple[jax.Array, jax.Array]:
+    camera: _Camera, track: Track, visited: Array, scale: Scale, top: np.ndarray, left: np.ndarray
+) -> tuple[Array, Array]:
     """Returns the data of T tiles that the pixels of K blocks read.
 
     The coefficients of five lines, how much lighter than the road the tile is and how white its border:
@@ -141,16 +135,16 @@ def _tiles_of_blocks(
 
 
 def _lines(
-    ahead: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
-    behind: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
-    side: jax.Array,
-    shown: jax.Array,
-    x: jax.Array,
-    y: jax.Array,
-    sin: jax.Array,
-    cos: jax.Array,
-    zoom: jax.Array,
-    scale: tuple[np.float32, np.float32],
+    ahead: tuple[Array, ...],
+    behind: tuple[Array, ...],
+    side: Array,
+    shown: Array,
+    x: Array,
+    y: Array,
+    sin: Array,
+    cos: Array,
+    zoom: Array,
+    scale: Scale,
 ) -> tuple[Any, ...]:
     """Returns five lines per tile: front, back, border side, other side, and the far side of the border.
 
@@ -159,15 +153,13 @@ def _lines(
     reaches into. Elementwise.
     """
 
-    def seen(
-        px: jax.Array, py: jax.Array, c: jax.Array, s: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    def seen(px: Array, py: Array, c: Array, s: Array) -> tuple[Array, Array, Array, Array]:
         dx, dy = px - x, py - y
         return cos * dx + sin * dy, cos * dy - sin * dx, cos * c + sin * s, cos * s - sin * c
 
     def line(
-        nx: jax.Array, ny: jax.Array, px: jax.Array, py: jax.Array, wider: np.float32 = np.float32(0)
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        nx: Array, ny: Array, px: Array, py: Array, wider: np.float32 = np.float32(0)
+    ) -> tuple[Array, Array, Array]:
         a, b = nx * scale[0], -ny * scale[1]
         norm = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
         first_x, first_y = scale[0] / 2 - _WIDTH / 2, _HEIGHT - _ABOVE - scale[1] / 2  # of the first pixel
@@ -179,7 +171,7 @@ def _lines(
     border = jnp.abs(side).astype(jnp.float32) * np.float32(BORDER)
     sign = jnp.where(side < 0, np.float32(-1), np.float32(1))
 
-    def edge(distance: Any, sign: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def edge(distance: Any, sign: Array) -> tuple[Array, Array, Array]:
         distance = sign * distance
         px, py = bx + distance * bc, by + distance * bs
         dx, dy = ax + distance * ac - px, ay + distance * as_ - py
@@ -203,16 +195,13 @@ def _lines(
 
 
 def _listed(
-    lines: tuple[tuple[jax.Array, jax.Array, jax.Array], ...],
-    limits: list[jax.Array],
-    top: np.ndarray,
-    left: np.ndarray,
-) -> tuple[jax.Array, jax.Array]:
+    lines: tuple[tuple[Array, Array, Array], ...], limits: list[Array], top: np.ndarray, left: np.ndarray
+) -> tuple[Array, Array]:
     """Returns the first tiles of each block, int32 ``[B, T, K]``, and whether they exist, float32 ``[B, T, K]``."""
     row, column = top + np.float32((_BLOCK[0] - 1) / 2), left + np.float32((_BLOCK[1] - 1) / 2)
     words = limits[0].shape[1] // 32
 
-    def grouped(x: jax.Array) -> jax.Array:
+    def grouped(x: Array) -> Array:
         return x.reshape(-1, words, 32, 1)
 
     hit: Any = np.True_
@@ -222,7 +211,7 @@ def _listed(
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)[None, None, :, None]
     masks = jnp.sum(jnp.where(hit, bits, np.uint32(0)), axis=2, dtype=jnp.uint32)  # [B, words, K]
 
-    def take(masks: tuple[jax.Array, ...], _: Any) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, jax.Array]]:
+    def take(masks: tuple[Array, ...], _: Any) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
         masks, number, there = in_one_kernel(_first_bit, masks)
         return masks, (number, there)
 
@@ -230,7 +219,7 @@ def _listed(
     return jnp.moveaxis(number, 0, 1), jnp.moveaxis(there, 0, 1)
 
 
-def _first_bit(masks: tuple[jax.Array, ...]) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
+def _first_bit(masks: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array, Array]:
     """Returns the words without their first bit, its number, and 1 if there was one. Elementwise."""
     word, index = jnp.zeros_like(masks[0]), jnp.zeros_like(masks[0], jnp.int32)
     for i in range(len(masks) - 1, -1, -1):
@@ -243,13 +232,8 @@ def _first_bit(masks: tuple[jax.Array, ...]) -> tuple[tuple[jax.Array, ...], jax
 
 
 def _painted(
-    row: np.ndarray,
-    column: np.ndarray,
-    tiles: list[tuple[jax.Array, ...]],
-    camera: _Camera,
-    colours: Colours,
-    scale: tuple[np.float32, np.float32],
-) -> jax.Array:
+    row: np.ndarray, column: np.ndarray, tiles: list[tuple[Array, ...]], camera: _Camera, colours: Colours, scale: Scale
+) -> Array:
     road = lighter = border = white = jnp.zeros((), jnp.float32)
     for *numbers, light, is_white, found in tiles:
         front, back, near, other, far = (
@@ -270,9 +254,7 @@ def _painted(
     return _word(*channels)
 
 
-def _grass(
-    row: np.ndarray, column: np.ndarray, camera: _Camera, scale: tuple[np.float32, np.float32]
-) -> tuple[jax.Array, jax.Array]:
+def _grass(row: np.ndarray, column: np.ndarray, camera: _Camera, scale: Scale) -> tuple[Array, Array]:
     """Returns the fractions of a pixel on the field and on its lighter patches."""
     u = (column * scale[0] + np.float32(scale[0] / 2 - _WIDTH / 2)) / camera.zoom
     v = (np.float32(_HEIGHT - _ABOVE - scale[1] / 2) - row * scale[1]) / camera.zoom
@@ -286,13 +268,13 @@ def _grass(
     return fields[0] * fields[1], patches[0] * patches[1]
 
 
-def _integral(x: jax.Array) -> jax.Array:
+def _integral(x: Array) -> Array:
     """Returns the total length of the patches between 0 and x."""
     periods = jnp.floor(x * np.float32(0.5 / _GRASS))
     return periods * np.float32(_GRASS) + jnp.minimum(x - periods * np.float32(2 * _GRASS), np.float32(_GRASS))
 
 
-def _word(red: jax.Array, green: jax.Array, blue: jax.Array) -> jax.Array:
+def _word(red: Array, green: Array, blue: Array) -> Array:
     """Packs red, green and blue into the bytes of one word per pixel."""
     red, green, blue = (clip(x - np.float32(_DARKER), 0, 255).astype(jnp.uint32) for x in (red, green, blue))
     return red | green << np.uint32(8) | blue << np.uint32(16)
@@ -301,7 +283,7 @@ def _word(red: jax.Array, green: jax.Array, blue: jax.Array) -> jax.Array:
 # --- the car ---------------------------------------------------------------------------------------------------------
 
 
-def _with_car(words: jax.Array, car: Car, camera: _Camera, size: tuple[int, int]) -> jax.Array:
+def _with_car(words: Array, car: Car, camera: _Camera, size: tuple[int, int]) -> Array:
     """Paints the car, which is always at the same place, into the words."""
     unit = _WIDTH / size[1], _HEIGHT / size[0]
     reach = 1.9 * _NEAR, 2.9 * _NEAR  # pixels of the original, across and along
@@ -332,7 +314,7 @@ def _with_car(words: jax.Array, car: Car, camera: _Camera, size: tuple[int, int]
     return lax.dynamic_update_slice(words, painted, (0, top, left))
 
 
-def _stripe(phase: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _stripe(phase: Array) -> tuple[Array, Array]:
     """Returns the ends of the light stripe of each wheel, float32 ``[B, 4]``; equal if it is hidden below."""
     (s1, c1), (s2, c2) = sin_cos(phase), sin_cos(phase + np.float32(1.2))
     c1, c2 = jnp.where(s1 > 0, jnp.sign(c1), c1), jnp.where(s2 > 0, jnp.sign(c2), c2)
@@ -341,7 +323,7 @@ def _stripe(phase: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.where(hidden, 99, low), jnp.where(hidden, -99, high)
 
 
-def _sampled(x: Any, y: Any, wheels: list[tuple[jax.Array, ...]], zoom: jax.Array) -> jax.Array:
+def _sampled(x: Any, y: Any, wheels: list[tuple[Array, ...]], zoom: Array) -> Array:
     """Marks samples ``[1, S, P]``: bit 0 if the car is there, bit 10 if it is red, bit 20 if it is a stripe."""
     x, y = x / zoom, y / zoom
     skin = np.float32(0.5) / zoom  # the original fills the pixels on the sides of polygons as well
@@ -357,7 +339,7 @@ def _sampled(x: Any, y: Any, wheels: list[tuple[jax.Array, ...]], zoom: jax.Arra
     return covered | hull.astype(jnp.int32) << 10 | (stripe & ~hull).astype(jnp.int32) << 20
 
 
-def _within(polygon: tuple[tuple[int, int], ...], x: jax.Array, y: jax.Array, skin: jax.Array) -> jax.Array:
+def _within(polygon: tuple[tuple[int, int], ...], x: Array, y: Array, skin: Array) -> Array:
     """Returns whether points are in a polygon of the hull's drawing, widened by ``skin``."""
     inside = x < np.inf
     points = np.array(polygon, np.float64) * SIZE
@@ -371,7 +353,7 @@ def _within(polygon: tuple[tuple[int, int], ...], x: jax.Array, y: jax.Array, sk
 # --- the indicators --------------------------------------------------------------------------------------------------
 
 
-def _indicators(car: Car, rows: int, size: tuple[int, int]) -> jax.Array:
+def _indicators(car: Car, rows: int, size: tuple[int, int]) -> Array:
     """Returns bars of the speed, the four wheels, the steering and the turning of the hull: words ``[B, rows, W]``."""
     unit = _WIDTH / size[1], _HEIGHT / size[0]
     x = np.arange(size[1], dtype=np.float32)[None, None] * np.float32(unit[0])
@@ -397,7 +379,7 @@ def _indicators(car: Car, rows: int, size: tuple[int, int]) -> jax.Array:
     return _word(*channels)
 
 
-def _overlap(start: np.ndarray, length: float, a: Any, b: Any) -> jax.Array:
+def _overlap(start: np.ndarray, length: float, a: Any, b: Any) -> Array:
     """Returns the fraction of ``[start, start + length]``, a pixel of the original, between a and b."""
     low, high = jnp.minimum(a, b), jnp.maximum(a, b) + 1
     return clip(jnp.minimum(high, start + length) - jnp.maximum(low, start), 0, length) / np.float32(length)

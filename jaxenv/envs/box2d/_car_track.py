@@ -1,8 +1,7 @@
 """Generates race tracks, closed roads of quadrilateral tiles, and finds the tiles that wheels touch.
 
 Reference: ``CarRacing._create_track`` of Gymnasium (tests/envs/box2d/test_car_track.py). A point moves from one of 12
-random checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track, if its ends
-meet.
+random checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track.
 """
 
 import math
@@ -11,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxenv import random, tree
 from jaxenv.core import in_one_kernel, sin_cos
@@ -38,22 +37,22 @@ _SKIN = np.float32(0.02)  # distance at which polygons overlap in Box2D
 class Track:
     """A closed road. Tile i lies between lines i - 1 and i across it, tile 0 begins at the last; ``length`` ends it."""
 
-    points: jax.Array  # float32[B, 4, N]: x and y of the middle of each line (m), cosine and sine of its direction
-    side: jax.Array  # int8[B, N]: 1 if the tile has a border on the right, -1 if on the left
-    length: jax.Array  # int32[B], number of tiles
+    points: Array  # float32[B, 4, N]: x and y of the middle of each line (m), cosine and sine of its direction
+    side: Array  # int8[B, N]: 1 if the tile has a border on the right, -1 if on the left
+    length: Array  # int32[B], number of tiles
 
     @property
-    def exists(self) -> jax.Array:
+    def exists(self) -> Array:
         """Which tiles exist, bool ``[B, N]``."""
         return self.length[:, None] > np.arange(self.side.shape[1], dtype=np.int32)[None]
 
-    def before(self) -> jax.Array:
+    def before(self) -> Array:
         """Returns the points of the line at which each tile begins, float32 ``[B, 4, N]``."""
         last = jnp.take_along_axis(self.points, self.length[:, None, None] - 1, axis=2)
         return jnp.concatenate([last, self.points[:, :, :-1]], axis=2)
 
 
-def random_track(stream: Stream) -> tuple[Track, jax.Array]:
+def random_track(stream: Stream) -> tuple[Track, Array]:
     """Draws a track for each lane; also returns the angle of its first line in rad, float32 ``[B]``."""
 
     def attempt(carry: Any) -> Any:
@@ -69,7 +68,7 @@ def random_track(stream: Stream) -> tuple[Track, jax.Array]:
     return lax.while_loop(lambda c: ~jnp.all(c[1]), attempt, (np.int32(0), none, start))[2]
 
 
-def track_of(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Track, jax.Array], jax.Array]:
+def track_of(angles: Array, radii: Array) -> tuple[tuple[Track, Array], Array]:
     """Returns the track through checkpoints, the angle of its first line, and whether it is closed, bool ``[B]``.
 
     Places of the checkpoints within their sectors, and their distances from the centre, are from 0 to 1, float32
@@ -88,7 +87,7 @@ def track_of(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Track, jax.Arra
     return (track, angle[:, 0]), good & (jnp.hypot(c * gap_x, s * gap_y) <= np.float32(STEP))
 
 
-def track_through(x: jax.Array, y: jax.Array, angle: jax.Array, length: jax.Array) -> Track:
+def track_through(x: Array, y: Array, angle: Array, length: Array) -> Track:
     """Returns the track whose tiles end at these lines across the road.
 
     ``x`` and ``y`` of the middles in m, and the angles in rad, are float32 ``[B, N]``; entries from ``length`` on, the
@@ -98,7 +97,7 @@ def track_through(x: jax.Array, y: jax.Array, angle: jax.Array, length: jax.Arra
     return Track(jnp.stack([x, y, c, s], axis=1), _sides(angle, length), length)
 
 
-def _checkpoints(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Any, ...], ...]:
+def _checkpoints(angles: Array, radii: Array) -> tuple[tuple[Any, ...], ...]:
     """Returns polar angle, x and y of the checkpoints: three tuples of 12 arrays ``[B]``."""
     sector = np.float32(2 * math.pi / _CHECKPOINTS)
     number: Any = np.arange(_CHECKPOINTS, dtype=np.float32)[None]
@@ -109,7 +108,7 @@ def _checkpoints(angles: jax.Array, radii: jax.Array) -> tuple[tuple[Any, ...], 
     return tuple(tuple(x[:, i] for i in range(_CHECKPOINTS)) for x in (angle, radius * c, radius * s))
 
 
-def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], jax.Array, jax.Array]:
+def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[Array, ...], Array, Array]:
     """Returns lines across the road (x, y, angle: float32 ``[2500, B]``) and the ends of the last lap, or -1."""
     zero = jnp.zeros_like(checkpoints[0][0])
     none = zero.astype(jnp.int32)
@@ -124,14 +123,14 @@ def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], jax.Arra
         )
         return i + np.int32(1), lines, tuple(moving)
 
-    def unfinished(carry: tuple[Any, ...]) -> jax.Array:
+    def unfinished(carry: tuple[Any, ...]) -> Array:
         return (carry[0] < _STEPS) & jnp.any(carry[2][4] <= _LAPS)
 
     _, lines, moving = lax.while_loop(unfinished, advance, (np.int32(0), lines, moving))
     return lines, moving[7], moving[8]
 
 
-def _advanced(i: jax.Array, moving: tuple[jax.Array, ...], checkpoints: tuple[Any, ...]) -> tuple[Any, ...]:
+def _advanced(i: Array, moving: tuple[Array, ...], checkpoints: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns the point after a step and the direction of the line there. Elementwise."""
     x, y, beta, target, laps, far_side, last_alpha, first, end = moving
     turn = np.float32(2 * math.pi)
@@ -166,7 +165,7 @@ def _advanced(i: jax.Array, moving: tuple[jax.Array, ...], checkpoints: tuple[An
     return x, y, new_beta, new_target, laps, far_side, alpha, first, end, middle
 
 
-def _sides(angle: jax.Array, length: jax.Array) -> jax.Array:
+def _sides(angle: Array, length: Array) -> Array:
     """Returns the side on which sharp turns and the three tiles before them have a border, int8 ``[B, N]``."""
     number = np.arange(angle.shape[1], dtype=np.int32)[None]
     exists = number < length[:, None]
@@ -187,7 +186,7 @@ def _sides(angle: jax.Array, length: jax.Array) -> jax.Array:
     return jnp.where(any_near & exists, -jnp.sign(change), 0).astype(jnp.int8)
 
 
-def touching(track: Track, x: jax.Array, y: jax.Array, angle: jax.Array) -> jax.Array:
+def touching(track: Track, x: Array, y: Array, angle: Array) -> Array:
     """Returns which tiles W wheels at these poses, float32 ``[B, W]``, overlap: bool ``[B, W, N]``.
 
     Convex polygons are apart if they are apart along the normal of a side. Where corner is opposite to corner, this
@@ -198,9 +197,7 @@ def touching(track: Track, x: jax.Array, y: jax.Array, angle: jax.Array) -> jax.
     return in_one_kernel(_overlap, ahead, behind, *(v[..., None] for v in (x, y, s, c))) & track.exists[:, None]
 
 
-def _overlap(
-    ahead: list[jax.Array], behind: list[jax.Array], x: jax.Array, y: jax.Array, s: jax.Array, c: jax.Array
-) -> jax.Array:
+def _overlap(ahead: list[Array], behind: list[Array], x: Array, y: Array, s: Array, c: Array) -> Array:
     """Returns whether a wheel overlaps a tile. Elementwise."""
     # Corners relative to the wheel's centre.
     corners = [

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxenv import random, tree
 from jaxenv.core import in_one_kernel
@@ -52,7 +52,7 @@ class _Walk:
     base: Any  # height before the obstacle
 
 
-def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array, jax.Array]:
+def draw(stream: random.Stream) -> tuple[Array, Array, Array]:
     """Draws bumps, obstacles and their sizes for new ground, as `ground` takes them."""
     bump = random.uniform(random.fold_in(stream, "bumps"), (POINTS,), -1.0, 1.0)
     low, high = FLAT
@@ -61,7 +61,7 @@ def draw(stream: random.Stream) -> tuple[jax.Array, jax.Array, jax.Array]:
     return placed(Draws(bump, low + rest // 3, 1 + rest % 3, number % 2 == 0, number // 2 % 2 == 0))
 
 
-def placed(draws: Draws) -> tuple[jax.Array, jax.Array, jax.Array]:
+def placed(draws: Draws) -> tuple[Array, Array, Array]:
     """Returns bumps, obstacles and their sizes for given draws, as `ground` takes them."""
     kind = jnp.roll(draws.kind, 1, axis=1)
     size = jnp.where(kind == STUMP, np.int32(1), np.int32(3)) + draws.long.astype(jnp.int32)
@@ -78,7 +78,7 @@ def length(kind: Any, size: Any) -> Any:
     return stump * size + stairs * _WIDTH * size + pit * (size + 2)
 
 
-def ground(bumps: jax.Array, obstacles: jax.Array, sizes: jax.Array) -> tuple[jax.Array, jax.Array]:
+def ground(bumps: Array, obstacles: Array, sizes: Array) -> tuple[Array, Array]:
     """Returns heights ``[B, 200]`` and blocks ``[B, 4, 38]``, float32 in metres.
 
     The rows of blocks are their left, lower, right and upper sides. They are in order from left to right; missing ones
@@ -138,18 +138,18 @@ def _next_point(walk: _Walk, index: Any, bump: Any, obstacle: Any, given: Any) -
     return _Walk(slope, height, left - 1, last, kind, size, rise, base), begins, (at, low, at + wide, high)
 
 
-def near(blocks: jax.Array, x: jax.Array) -> Blocks:
+def near(blocks: Array, x: Array) -> Blocks:
     """Returns the blocks ``[B, 4, 38]`` near ``x [B]`` that a walker touches or sees."""
     return _after(blocks, x - BEHIND, NEAR)
 
 
-def shown(blocks: jax.Array, left: jax.Array) -> list[tuple[jax.Array, ...]]:
+def shown(blocks: Array, left: Array) -> list[tuple[Array, ...]]:
     """Returns middle, width and height of the blocks in a picture that begins at ``left [B]``; arrays ``[B]``."""
     half, sides = np.float32(0.5), jax.tree.leaves(_after(blocks, left, _SHOWN).boxes)
     return [(half * (a + c), half * (b + d), c - a, d - b) for a, b, c, d in zip(*sides, strict=True)]
 
 
-def _after(blocks: jax.Array, x: jax.Array, num: int) -> Blocks:
+def _after(blocks: Array, x: Array, num: int) -> Blocks:
     """Returns the first ``num`` blocks that end beyond ``x``."""
     first = jnp.sum(blocks[:, 2] < x[:, None], axis=1, dtype=jnp.int32)
     first = jnp.minimum(first, np.int32(MOST - num))
@@ -157,7 +157,7 @@ def _after(blocks: jax.Array, x: jax.Array, num: int) -> Blocks:
     return Blocks(Box(*jnp.moveaxis(jnp.take_along_axis(blocks, index, axis=2), 0, -1)), first)
 
 
-def lidar(blocks: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+def lidar(blocks: Array, x: Array, y: Array) -> Array:
     """Returns how far rays from ``(x, y)`` reach before a block, in units of their range: float32 ``[B, 10]``."""
     boxes = near(blocks, x).boxes
     each = [jax.tree.map(lambda side, k=k: side[k], boxes) for k in range(NEAR)]

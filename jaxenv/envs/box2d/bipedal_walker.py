@@ -6,8 +6,7 @@ Reference: Gymnasium ``BipedalWalker-v3`` (tests/envs/box2d/test_bipedal_walker.
 Observation   float32[24]  angle of the hull (rad), its rate, velocity along x and y; for each leg the angle of the hip
               (rad), its rate, the angle of the knee plus 1 (rad), its rate, ground contact of the lower leg (0 or 1);
               and how far 10 rays reach from the hull before they meet the ground, from straight down to almost straight
-              ahead. Units: rates of the hull of 25 rad/s, of hips 4 and of knees 6 rad/s, velocities of 8.33 and
-              12.5 m/s, rays of 5.33 m
+              ahead. Units: 25 rad/s for the hull, 4 for hips, 6 for knees; 8.33 and 12.5 m/s; 5.33 m for rays
 Action        float32[4]   hip and knee of the first leg, hip and knee of the second: the sign is the direction in
               which a motor turns (4 rad/s, knees 6 rad/s), the size its largest torque in units of 80 N m
 Reward        increase of the shaping term 4.33 x - 5 |angle of the hull|, minus 0.028 for each unit of torque; -100
@@ -34,7 +33,7 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, GREY, NIGHT, PAPER, PURPLE, RED, SILVER, Canvas, mix
-from jaxenv.core import Task, Transition, sin_cos
+from jaxenv.core import Task, Transition
 from jaxenv.envs import physics2d
 from jaxenv.envs.box2d import bipedal_level, bipedal_obstacles, bipedal_terrain
 from jaxenv.envs.box2d.bipedal_level import WalkerLevel
@@ -134,7 +133,7 @@ class BipedalWalker(Task):
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         world, step = _step(world_of(state), state.heights, action, state.blocks)
         shaping = _shaping(world)
-        x, _ = _origin(world)
+        x, _ = physics2d.origin(SCENE, world)
         lost = step.begun[0] | (x < 0)
         cost = np.float32(_COST) * jnp.sum(jnp.clip(jnp.abs(action), 0, 1), axis=1)
         reward = jnp.where(lost, np.float32(-100), shaping - state.shaping - cost)
@@ -153,9 +152,9 @@ class BipedalWalker(Task):
             numbers += [angle + 1, rate / _KNEE_SPEED] if knee else [angle, rate / _HIP_SPEED]
             if knee:
                 numbers.append(world.touched[_LOWER[place // 2]].astype(jnp.float32))
-        rays = bipedal_terrain.lidar(state.heights, *_origin(world))
+        rays = bipedal_terrain.lidar(state.heights, *physics2d.origin(SCENE, world))
         if state.blocks is not None:
-            rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *_origin(world)))
+            rays = jnp.minimum(rays, bipedal_obstacles.lidar(state.blocks, *physics2d.origin(SCENE, world)))
         return jnp.concatenate([jnp.stack(numbers, axis=-1), rays], axis=-1)
 
     def observation_spec(self) -> specs.Bounded:
@@ -178,7 +177,7 @@ class BipedalWalker(Task):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the walker on its ground and the flag at the start; the view moves with the walker."""
-        x, _ = _origin(world_of(state))
+        x, _ = physics2d.origin(SCENE, world_of(state))
         left = x - np.float32(WIDTH / 5)
         canvas = canvas.fill(PAPER).view((0, WIDTH), (0, HEIGHT))
         canvas = canvas.below(lambda x: bipedal_terrain.height_at(state.heights, x + left[:, None, None]), GREEN)
@@ -220,12 +219,5 @@ def _motors(action: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
     return speeds, [np.float32(_TORQUE) * size[:, i] for i in order]
 
 
-def _origin(world: World) -> tuple[jax.Array, jax.Array]:
-    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
-    s, c = sin_cos(world.pose[2][0])
-    x, y = SCENE.centre_x[0], SCENE.centre_y[0]
-    return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)
-
-
 def _shaping(world: World) -> jax.Array:
-    return np.float32(130 / SCALE) * _origin(world)[0] - 5 * jnp.abs(world.pose[2][0])
+    return np.float32(130 / SCALE) * physics2d.origin(SCENE, world)[0] - 5 * jnp.abs(world.pose[2][0])

@@ -190,8 +190,6 @@ class CarRacing(Task):
             return specs.Bounded((3,), np.float32, low, high, "action")
         return specs.discrete(5, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the observed picture in the size of the canvas."""
         return canvas.picture(self._image(state, (min(canvas.size),) * 2))

@@ -25,9 +25,9 @@ that depends on its orientation. Particles of the flames are not simulated; they
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GOLD, NIGHT, PURPLE, SILVER, WHITE, Canvas, mix
@@ -90,9 +90,9 @@ class LanderLevel:
         weather: int32 ``[B, 2]``, the first index of the wind and of the torque.
     """
 
-    heights: jax.Array
-    force: jax.Array
-    weather: jax.Array
+    heights: Array
+    force: Array
+    weather: Array
 
 
 @tree.struct
@@ -100,10 +100,10 @@ class State:
     """The craft, the ground, the last shaping term and the indices of wind and torque."""
 
     world: Packed  # the hull, the leg on the right and the leg on the left; `world_of` names its parts
-    heights: jax.Array  # float32[B, 11], of the ground in m
-    shaping: jax.Array  # float32[B], the shaping term of the last observation
-    wind_index: jax.Array  # int32[B]
-    torque_index: jax.Array  # int32[B]
+    heights: Array  # float32[B, 11], of the ground in m
+    shaping: Array  # float32[B], the shaping term of the last observation
+    wind_index: Array  # int32[B]
+    torque_index: Array  # int32[B]
 
 
 class LunarLander(Task):
@@ -149,7 +149,7 @@ class LunarLander(Task):
     def initial(self, stream: random.Stream, level: LanderLevel) -> State:
         return self._started(level.heights, level.force, level.weather)
 
-    def _started(self, heights: jax.Array, force: jax.Array, indices: jax.Array) -> State:
+    def _started(self, heights: Array, force: Array, indices: Array) -> State:
         """Returns the state after the first step, which the original takes in ``reset``, with idle engines."""
         lanes = heights.shape[0]
         strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))
@@ -161,11 +161,11 @@ class LunarLander(Task):
         state = State(physics2d.pack(world), heights, jnp.zeros(lanes, jnp.float32), wind_index, torque_index)
         return tree.rebuild(state, shaping=_shaping(_observed(state)))
 
-    def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
+    def transition(self, state: State, action: Array, stream: random.Stream) -> Transition:
         noise = random.uniform(stream, (2,), -1.0, 1.0)
         return self._advanced(state, action, noise)
 
-    def _advanced(self, state: State, action: jax.Array, noise: jax.Array) -> Transition:
+    def _advanced(self, state: State, action: Array, noise: Array) -> Transition:
         """Returns the transition, given ``noise [B, 2]`` in [-1, 1), which disperses the flames."""
         main, side, direction = self._throttles(action)
         world = world_of(state)
@@ -182,7 +182,7 @@ class LunarLander(Task):
         return Transition(tree.rebuild(state, shaping=shaping), reward, lost | step.asleep)
 
     def _step(
-        self, world: World, heights: jax.Array, push: tuple[jax.Array, ...], **kwargs: Any
+        self, world: World, heights: Array, push: tuple[Array, ...], **kwargs: Any
     ) -> tuple[World, physics2d.Step]:
         # Loops of unknown length have no derivative in reverse mode.
         gravity, world, heights, push = tree.detach((self.params.gravity, world, heights, push))
@@ -198,7 +198,7 @@ class LunarLander(Task):
             **kwargs,
         )
 
-    def _throttles(self, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def _throttles(self, action: Array) -> tuple[Array, Array, Array]:
         """Returns the power of main and side engine in [0, 1] and the side engine's direction, float32 ``[B]``."""
         if not self.continuous:
             main = (action == 2).astype(jnp.float32)
@@ -209,9 +209,7 @@ class LunarLander(Task):
         size = jnp.abs(action[:, 1])
         return main, jnp.where(size > np.float32(0.5), size, 0), jnp.sign(action[:, 1])
 
-    def _weather(
-        self, wind_index: jax.Array, torque_index: jax.Array, flying: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    def _weather(self, wind_index: Array, torque_index: Array, flying: Array) -> tuple[Array, Array, Array, Array]:
         """Returns wind and torque on the hull, float32 ``[B]``, and the next indices."""
         if not self.enable_wind:
             calm = jnp.zeros(flying.shape, jnp.float32)
@@ -221,7 +219,7 @@ class LunarLander(Task):
         one = flying.astype(jnp.int32)
         return wind, torque, wind_index + one, torque_index + one
 
-    def observe(self, state: State) -> jax.Array:
+    def observe(self, state: State) -> Array:
         return jnp.stack(_observed(state), axis=-1)
 
     def observation_spec(self) -> specs.Bounded:
@@ -259,7 +257,7 @@ def world_of(state: State) -> World:
     return physics2d.unpack(state.world, SCENE, NEARBY)
 
 
-def smoothed(heights: jax.Array) -> jax.Array:
+def smoothed(heights: Array) -> Array:
     """Smooths 12 random heights to the ground, float32 ``[B, 11]``: a flat pad in the middle, else means of three.
 
     As in the original, the neighbour on the left of the first point is the last of the 12.
@@ -272,22 +270,20 @@ def smoothed(heights: jax.Array) -> jax.Array:
     return (np.float32(0.33) * (left + heights + right))[:, : EDGES + 1]
 
 
-def _on_hull(x: jax.Array, y: jax.Array, torque: jax.Array) -> tuple[jax.Array, ...]:
+def _on_hull(x: Array, y: Array, torque: Array) -> tuple[Array, ...]:
     """Returns forces and torques on all bodies, float32 ``[3, B]`` each, that act on the hull only."""
     zero = jnp.zeros_like(x)
     return tuple(jnp.stack([value, zero, zero]) for value in (x, y, torque))
 
 
-def _gust(index: jax.Array) -> jax.Array:
+def _gust(index: Array) -> Array:
     """Returns tanh(sin(2 k i) + sin(pi k i)) for k = 0.01, which never repeats."""
     turn = (index % 200).astype(jnp.float32)  # the second sine has a period of 200 steps
     slow = index.astype(jnp.float32) * np.float32(0.02)
     return jnp.tanh(sin_cos(slow)[0] + sin_cos(turn * np.float32(math.pi * 0.01))[0])
 
 
-def _fire_engines(
-    world: World, main: jax.Array, side: jax.Array, direction: jax.Array, noise: jax.Array, params: Params
-) -> World:
+def _fire_engines(world: World, main: Array, side: Array, direction: Array, noise: Array, params: Params) -> World:
     """Returns the world after the engines' impulses on the hull."""
     first, second = noise[:, 0] / np.float32(SCALE), noise[:, 1] / np.float32(SCALE)
     s, c = sin_cos(world.pose[2][0])
@@ -296,7 +292,7 @@ def _fire_engines(
     off = s * along - c * second, -c * along - s * second
     velocity = tuple(v[0] for v in world.velocity)
     hull = world.pose[0][0], world.pose[1][0]
-    origin = _origin(world)
+    origin = physics2d.origin(SCENE, world)
     power = main * params.main_engine_power
     point = origin[0] + off[0] - hull[0], origin[1] + off[1] - hull[1]
     velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
@@ -313,10 +309,8 @@ def _fire_engines(
 
 
 def _apply_impulse(
-    velocity: tuple[jax.Array, jax.Array, jax.Array],
-    impulse: tuple[jax.Array, jax.Array],
-    arm: tuple[jax.Array, jax.Array],
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+    velocity: tuple[Array, Array, Array], impulse: tuple[Array, Array], arm: tuple[Array, Array]
+) -> tuple[Array, Array, Array]:
     """Returns the velocity of the hull after an impulse at ``arm`` from its centre of mass."""
     vx, vy, w = velocity
     mass, inertia = SCENE.inverse_mass[0], SCENE.inverse_inertia[0]
@@ -324,17 +318,10 @@ def _apply_impulse(
     return vx + mass * impulse[0], vy + mass * impulse[1], w + inertia * turn
 
 
-def _origin(world: World) -> tuple[jax.Array, jax.Array]:
-    """Returns x and y of the hull's origin, float32 ``[B]`` each; lanes last."""
-    s, c = sin_cos(world.pose[2][0])
-    x, y = SCENE.centre_x[0], SCENE.centre_y[0]
-    return world.pose[0][0] - (c * x - s * y), world.pose[1][0] - (s * x + c * y)
-
-
-def _observed(state: State) -> tuple[jax.Array, ...]:
+def _observed(state: State) -> tuple[Array, ...]:
     """Returns the eight numbers of the observation, float32 ``[B]`` each."""
     world = world_of(state)
-    x, y = _origin(world)
+    x, y = physics2d.origin(SCENE, world)
     vx, vy, w = (v[0] for v in world.velocity)
     half_width, half_height = np.float32(WIDTH / 2), np.float32(HEIGHT / 2)
     return (
@@ -349,7 +336,7 @@ def _observed(state: State) -> tuple[jax.Array, ...]:
     )
 
 
-def _shaping(observation: tuple[jax.Array, ...]) -> Any:
+def _shaping(observation: tuple[Array, ...]) -> Any:
     x, y, vx, vy, angle, _, first, second = observation
     distance, speed = jnp.sqrt(x * x + y * y), jnp.sqrt(vx * vx + vy * vy)
     return -100 * distance - 100 * speed - 100 * jnp.abs(angle) + 10 * first + 10 * second
@@ -360,7 +347,7 @@ def _shaping(observation: tuple[jax.Array, ...]) -> Any:
 _LEG_COLOUR = mix(PURPLE, NIGHT, 0.25)  # colour of the legs
 
 
-def _height(heights: jax.Array, x: jax.Array) -> jax.Array:
+def _height(heights: Array, x: Array) -> Array:
     """Returns the height of the ground ``[B, 1, W]`` at ``x [1, 1, W]``."""
     place = x * np.float32(EDGES / WIDTH)
     parts = [heights[:, i, None, None] * jnp.maximum(1 - jnp.abs(place - i), 0) for i in range(EDGES + 1)]

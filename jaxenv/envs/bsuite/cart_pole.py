@@ -91,8 +91,6 @@ class CartPole(PoleTask):
         low, high = self.column_bounds()
         return specs.Bounded((1, 6), np.float32, np.array([low]), np.array([high]), "observation")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         p = self.params
         canvas = self.draw_track(state, canvas)

@@ -11,8 +11,7 @@ Action        int32           0 pushes left, 1 does not push, 2 pushes right
 Reward        1 while the pole is upright: cosine of its angle > height_threshold, |rate| < theta_dot_threshold and
               |position| < x_reward_threshold; minus move_cost for a push
 Starts        position, velocity, angle and rate uniform within init_range of hanging at rest in the centre
-Terminates    |position| > x_threshold, or when the time exceeds max_time (step 1001), which bsuite reports as a
-              termination
+Terminates    |position| > x_threshold, or when the time exceeds max_time (step 1001), a termination as in bsuite
 Time limit    none
 env_info      raw_return: float32, sum of all rewards; total_upright: float32, steps upright; best_episode: float32,
               highest return of a finished episode, at least 0; all accumulate over the episodes of a lane
@@ -127,8 +126,6 @@ class CartPoleSwingup(PoleTask):
     def observation_spec(self) -> specs.Bounded:
         low, high = self.column_bounds()
         return specs.Bounded((1, 8), np.float32, np.array([[*low, -1, -1]]), np.array([[*high, 1, 1]]), "observation")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the pole, green while it is upright, and marks the angles and the part of the track that count."""

@@ -77,28 +77,21 @@ class Catch(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         board = (self.rows, self.columns)
         canvas = canvas.fill(NIGHT).tiles(np.zeros((1, *board), np.int32), [floor])
         paddle = (self.rows - 1) * self.columns + state.paddle
-        canvas = canvas.tiles(place(paddle, board), [None, _paddle])
+        canvas = canvas.tiles(place(paddle, board), _PADDLE)
         missed = (state.ball_row == self.rows - 1) & (state.paddle != state.ball_column)
         ball = state.ball_row * self.columns + state.ball_column
-        return canvas.tiles(place(ball, board, 1 + missed.astype(jnp.int32)), [None, _ball, _missed_ball])
+        return canvas.tiles(place(ball, board, 1 + missed.astype(jnp.int32)), _BALL)
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------
 
-
-def _paddle(canvas: Canvas) -> Canvas:
-    return canvas.box(0.5, 0.3, 0.98, 0.36, SKY, corner=0.16)
-
-
-def _ball(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.6, 0.32, WHITE)
-
-
-def _missed_ball(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.4, 0.32, RED)
+_PADDLE = (None, lambda canvas: canvas.box(0.5, 0.3, 0.98, 0.36, SKY, corner=0.16))
+_BALL = (  # in play, and missed
+    None,
+    lambda canvas: canvas.disc(0.5, 0.6, 0.32, WHITE),
+    lambda canvas: canvas.disc(0.5, 0.4, 0.32, RED),
+)

@@ -14,8 +14,7 @@ Time limit    none
 env_info      total_bad_episodes: int32, episodes in which the diver chose to leave the diagonal; denoised_return:
               float32, treasures found; both accumulate over the episodes of a lane
 
-With deterministic=False going right fails with probability 1 / size: the cost is paid, but the diver stays in the
-column.
+With deterministic=False going right fails with probability 1 / size: it is paid, but the diver stays in the column.
 """
 
 import functools
@@ -26,10 +25,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import Canvas
+from jaxenv.canvas import BLUE, BROWN, GOLD, INK, NIGHT, ORANGE, SAND, SKY, WHITE, Canvas, mix
 from jaxenv.core import Task, Transition, in_own_kernels
 from jaxenv.envs._bitmap import lookup
-from jaxenv.envs.bsuite import _sea
+from jaxenv.envs._drawing import place
 from jaxenv.tree import Tree
 
 
@@ -139,10 +138,24 @@ class DeepSea(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _sea.draw(canvas, state.row, state.column, self.action_mapping)
+        """Paints the sea, in each cell the action that goes right, and the diver, who ends on the ground below."""
+        size = self.size
+        grid = (size + 1, size + 1)
+        depth = np.arange(size) * _TINTS // size
+        kinds = np.full((1, *grid), 4 * _TINTS, np.int32)
+        kinds[0, :size, :size] = 4 * depth[:, None] + 2 * np.eye(size, dtype=np.int32) + self.action_mapping
+        kinds[0, :, size] += 1
+        kinds[0, size - 1, size] += 1
+        water = [
+            functools.partial(_water, tint=tint / (_TINTS - 1), diagonal=diagonal, digit=digit)
+            for tint in range(_TINTS)
+            for diagonal in (False, True)
+            for digit in "01"
+        ]
+        rock = [lambda c: c.fill(SAND), lambda c: c.fill(BROWN), _treasure]
+        canvas = canvas.fill(NIGHT).tiles(jnp.asarray(kinds), [*water, *rock])
+        return canvas.tiles(place(state.row * np.int32(size + 1) + state.column, grid), [None, _diver])
 
 
 @functools.lru_cache(maxsize=64)
@@ -152,3 +165,33 @@ def _action_mapping(size: int, seed: int | None) -> np.ndarray:
         mapping = np.random.RandomState(seed).binomial(1, 0.5, [size, size]).astype(np.int32)
     mapping.flags.writeable = False
     return mapping
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_TINTS = 8  # of the water
+_MIN_SIDE = 16  # pixels of a cell with a legible digit
+
+
+def _water(canvas: Canvas, tint: float, diagonal: bool, digit: str) -> Canvas:
+    colour = mix(mix(SKY, BLUE, 0.55), mix(BLUE, NIGHT, 0.65), tint)
+    canvas = canvas.fill(colour)
+    if diagonal:
+        canvas = canvas.box(0.5, 0.5, 0.9, 0.9, mix(colour, WHITE, 0.25), corner=0.1)
+    if canvas.scale < _MIN_SIDE:
+        return canvas
+    light = mix(colour, WHITE, 0.55)
+    canvas = canvas.text(digit, 0.52, 0.12, 0.3, light, align=1)
+    canvas = canvas.line(0.64, 0.27, 0.88, 0.27, 0.06, light)
+    return canvas.path([(0.78, 0.17), (0.88, 0.27), (0.78, 0.37)], 0.06, light)
+
+
+def _treasure(canvas: Canvas) -> Canvas:
+    canvas = canvas.fill(mix(BLUE, NIGHT, 0.65))
+    canvas = canvas.box(0.5, 0.42, 0.84, 0.64, GOLD, corner=0.16).box(0.5, 0.5, 0.84, 0.1, INK)
+    return canvas.box(0.5, 0.44, 0.16, 0.22, INK, corner=0.05)
+
+
+def _diver(canvas: Canvas) -> Canvas:
+    canvas = canvas.disc(0.5, 0.5, 0.42, INK).disc(0.5, 0.5, 0.36, ORANGE)
+    return canvas.disc(0.5, 0.54, 0.23, INK).disc(0.5, 0.54, 0.17, SKY)

@@ -81,8 +81,6 @@ class DiscountingChain(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(_REWARD_STEPS), name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         bonus = jnp.asarray(self.params.mapping_seed, jnp.int32) % len(_REWARD_STEPS)
         return _chains.discounting(canvas, state.time, state.choice, bonus, _REWARD_STEPS)

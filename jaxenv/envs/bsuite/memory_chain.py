@@ -3,15 +3,14 @@
 Reference: bsuite 0.3.6 ``memory_len`` and ``memory_size`` (tests/envs/bsuite/test_memory_chain.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
 
-Observation   float32[1, 2 + num_bits]   remaining time, from 1 to 0; the index of the queried bit, 0 before the query;
-                                         the bits as -1 and 1, later 0
+Observation   float32[1, 2 + num_bits]   remaining time, from 1 to 0; the index of the queried bit, 0 at first; the bits
+              as -1 and 1, later 0
 Action        int32                      0 or 1, the queried bit; only the last action matters
 Reward        1 for the right bit, -1 for the wrong one, 0 before
 Starts        bits and query uniform
 Terminates    with step memory_length + 1
 Time limit    none
-env_info      total_perfect: int32, right answers; total_regret: float32, 2 for every wrong answer; both accumulate over
-              the episodes of a lane
+env_info      total_perfect: int32, right answers; total_regret: float32, 2 for every wrong one; both over all episodes
 
 As in bsuite the observation lags by one step: the first one is repeated after the first step, the query appears after
 step memory_length, and the last observation, with time 0, accompanies the reward.
@@ -94,8 +93,6 @@ class MemoryChain(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _chains.memory(canvas, state.time, state.bits, state.query, self.params.memory_length)

@@ -53,8 +53,7 @@ class MNISTBandit(Task):
     action_names = tuple(f"digit {digit}" for digit in range(10))
 
     def convert(self) -> dict[str, Any]:
-        # The files are identified once, here: later changes of the working directory do not matter, and changed files
-        # are detected.
+        # The files are identified once, here: later working directories do not matter, and changed files are detected.
         if not isinstance(self.path, str):  # the constructor rejects it after this call
             return {}
         return {"files": self._with_owner(_digits.find, self.path)}
@@ -114,8 +113,6 @@ class MNISTBandit(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(10, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         images, _, white = self._data

@@ -94,8 +94,6 @@ class MountainCar(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the valley and, at the bottom, a bar for the elapsed steps."""
         canvas = mountain_car.draw_valley(self, state.car, canvas).view((0, 1), (0, 1))

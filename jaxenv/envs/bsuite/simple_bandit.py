@@ -84,8 +84,6 @@ class SimpleBandit(Task):
     def _units(self) -> np.float32:
         return np.float32(self.num_actions - 1)
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = Arms(self.num_actions, 0.0, 1.0).draw(canvas, state.arms)
         # The regret in tenths.

@@ -94,8 +94,6 @@ class UmbrellaChain(Task):
     def _distractors(self, state: State) -> jax.Array:
         return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _chains.umbrella(canvas, state.needed, state.held)
         canvas = _chains.coins(canvas, self._distractors(state))

@@ -87,8 +87,6 @@ class Acrobot(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(3, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints both links 1 m long, as in the condition of the goal: the tip is above the line at a height of 1 m."""
         canvas = canvas.view((-2, 2), (-2, 2), margin=0.04).box(0, 51, 999, 100, mix(PAPER, GREEN, 0.25))
@@ -109,7 +107,8 @@ def _swung(env: Acrobot, state: State, action: jax.Array) -> tuple[State, jax.Ar
     """Returns the state after a step, and whether the tip is above the line."""
     torque = (action - 1).astype(jnp.float32) * env.params.torque
     state = _runge_kutta(lambda s: _derivative(s, torque, env.params, env.dynamics), state, env.params.dt)
-    state = _within_bounds(state, env.max_rate_1, env.max_rate_2)
+    rate_1, rate_2 = (clip(x, -y, y) for x, y in ((state.rate_1, env.max_rate_1), (state.rate_2, env.max_rate_2)))
+    state = State(wrap_angle(state.theta_1), wrap_angle(state.theta_2), rate_1, rate_2)
     return state, -sin_cos(state.theta_1)[1] - sin_cos(state.theta_1 + state.theta_2)[1] > 1
 
 
@@ -140,12 +139,3 @@ def _runge_kutta(derivative: Callable[[State], State], state: State, dt: Any) ->
     k3 = derivative(advanced(k2, dt / 2))
     k4 = derivative(advanced(k3, dt))
     return jax.tree.map(lambda x, a, b, c, d: x + dt / 6 * (a + 2 * b + 2 * c + d), state, k1, k2, k3, k4)
-
-
-def _within_bounds(state: State, max_rate_1: float, max_rate_2: float) -> State:
-    return State(
-        theta_1=wrap_angle(state.theta_1),
-        theta_2=wrap_angle(state.theta_2),
-        rate_1=clip(state.rate_1, -max_rate_1, max_rate_1),
-        rate_2=clip(state.rate_2, -max_rate_2, max_rate_2),
-    )

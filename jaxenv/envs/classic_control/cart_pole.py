@@ -97,8 +97,6 @@ class CartPole(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.view((-self.position_limit, self.position_limit), (-0.7, 2.3), margin=0.02)
         canvas = canvas.zoom(jnp.maximum(self.params.length / 1.4, 1.0))

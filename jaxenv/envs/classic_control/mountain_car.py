@@ -69,8 +69,6 @@ class Valley(Task):
         low = np.array([self.min_position, -self.max_speed], np.float32)
         return specs.Bounded((2,), np.float32, low, high, "observation")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return draw_valley(self, state, canvas)
 

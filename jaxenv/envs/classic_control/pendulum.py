@@ -81,8 +81,6 @@ class Pendulum(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((1,), np.float32, -self.max_torque, self.max_torque, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the pendulum, a mark where upright is, and an arrow for the rate."""
         length, angle = self.params.length, math.pi / 2 + state.theta

@@ -36,7 +36,10 @@ def _shapes(task: Any) -> Any:
 
 
 def parse_levels(task: Any, texts: str | Sequence[str]) -> Any:
-    """Reads start states of a task from texts, one per lane; `GridWorld.parse_levels` describes it."""
+    """Reads levels from text, one per lane: ``#``, ``.``, ``>v<^``, ``G``, in some tasks ``L``, or ``K`` and ``D``.
+
+    Smaller grids get walls on the right and below. A ``ValueError`` names text, line, column, rule and character.
+    """
     known = characters(task)
     size, parsed = task.max_size, []
     for i, text in enumerate(listed(texts)):
@@ -80,7 +83,7 @@ def _check_border(owner: str, cells: Any) -> None:
 
 
 def format_levels(task: Any, level: Any) -> list[str]:
-    """Returns start states as text; `GridWorld.format_levels` describes it."""
+    """Returns the levels of all lanes as text, which `parse_levels` reads."""
     characters(task)  # raises for a task without texts
     size = task.max_size
     level = jax.tree.map(np.asarray, level)

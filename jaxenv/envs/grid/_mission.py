@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# A word's token is its index here; 0 means no word. New words go to the end, because trained policies depend on the
-# tokens.
+# A word's token is its index here; 0 means no word. New words go to the end: trained policies depend on them.
 WORDS = (
     "",
     *("red", "green", "blue", "purple", "yellow", "grey"),

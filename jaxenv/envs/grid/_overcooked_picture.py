@@ -8,24 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.canvas import (
-    BLACK,
-    BLUE,
-    BROWN,
-    GOLD,
-    GREEN,
-    GREY,
-    INK,
-    NIGHT,
-    ORANGE,
-    RED,
-    SAND,
-    SILVER,
-    WHITE,
-    Canvas,
-    mix,
-    turn,
-)
+from jaxenv import canvas as palette
+from jaxenv.canvas import BROWN, GOLD, GREEN, GREY, INK, NIGHT, ORANGE, RED, SAND, SILVER, WHITE, Canvas, mix, turn
 from jaxenv.envs.grid._overcooked_layout import COUNTER, POT, Layout
 from jaxenv.envs.grid._overcooked_view import EMPTY_POT, FULL_POT
 
@@ -50,7 +34,7 @@ def draw(state: Any, kitchen: Layout, canvas: Canvas) -> Canvas:
     canvas = canvas.tiles(at(counters, items), [None, _onion, _plate, _soup])
     canvas = canvas.tiles(at(kitchen.where(POT), [EMPTY_POT - pot for pot in state.pots]), _POTS)
     cells = np.arange(kitchen.cells.size, dtype=np.int32).reshape(1, *shape)
-    for cook, colour in zip(state.cooks, (BLUE, RED), strict=True):
+    for cook, colour in zip(state.cooks, (palette.BLUE, RED), strict=True):
         looks = (1 + 4 * cook.item + cook.direction)[:, None, None]
         painters = [_cook(colour, item, direction) for item in range(4) for direction in range(4)]
         canvas = canvas.tiles(jnp.where(cells == cook.cell[:, None, None], looks, 0), [None, *painters])
@@ -89,7 +73,7 @@ def _stove(canvas: Canvas) -> Canvas:
     canvas = _counter(canvas).box(0.5, 0.5, 0.9, 0.84, INK, corner=0.08)
     for x in (0.1, 0.9):
         canvas = canvas.box(x, 0.5, 0.14, 0.16, GREY, corner=0.06)
-    return canvas.disc(0.5, 0.5, 0.38, GREY).disc(0.5, 0.5, 0.31, BLACK)
+    return canvas.disc(0.5, 0.5, 0.38, GREY).disc(0.5, 0.5, 0.31, palette.BLACK)
 
 
 def _delivery(canvas: Canvas) -> Canvas:

@@ -62,10 +62,6 @@ def key(canvas: Canvas, colour: np.ndarray = GOLD, x: float = 0.5, y: float = 0.
     return canvas
 
 
-def _key_on_floor(canvas: Canvas) -> Canvas:
-    return key(floor(canvas))
-
-
 def open_door(canvas: Canvas, colour: np.ndarray = GOLD) -> Canvas:
     """Paints a frame and a door folded back to its side."""
     canvas = floor(canvas)
@@ -106,5 +102,5 @@ def agent(direction: int, with_key: bool = False) -> Callable[..., Any]:
 
 
 # Doors are in the order of their states: open, closed, locked.
-_CELLS = (None, floor, _maze_tiles.wall, goal, _lava, _key_on_floor, open_door, closed_door, locked_door)
+_CELLS = (None, floor, _maze_tiles.wall, goal, _lava, lambda c: key(floor(c)), open_door, closed_door, locked_door)
 _AGENTS = tuple(agent(direction, with_key) for with_key in (False, True) for direction in range(4))

@@ -1,7 +1,5 @@
 """Base class of ``Unlock``, ``UnlockPickup``, ``BlockedUnlockPickup`` and ``ObstructedMaze1D``: two rooms."""
 
-from typing import ClassVar
-
 from jaxenv import random
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._objects import BALL, BOX, DOOR, KEY, Objects, colour, encode, random_code
@@ -13,7 +11,7 @@ from jaxenv.envs.grid.room_grid import RoomGrid, place_agent_clear_of
 class TwoRooms(RoomGrid):
     """Two rooms side by side with a locked door between them, and its key and the agent in the left room."""
 
-    num_doors: ClassVar[int] = 1
+    num_doors = 1
 
     def generate(self, stream: random.Stream, box: bool = False, ball: bool = False) -> State:
         """Returns the state at the start of an episode; its objects are door, key, box and ball, in this order.

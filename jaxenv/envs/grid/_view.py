@@ -42,6 +42,7 @@ OUT_OF_VIEW = np.int32(-1)
 INDICES = np.repeat(8 * (SIZE - 1 - np.arange(SIZE))[None, :] + np.arange(SIZE)[:, None], 3).astype(np.int32)
 _NEAR = np.where(INDICES < 32, _ONE << (INDICES & 31).astype(np.uint32), np.uint32(0))
 _FAR = np.where(INDICES < 32, np.uint32(0), _ONE << (INDICES & 31).astype(np.uint32))
+_EMPTY, _WALL, _LAVA, _AGENT = (np.uint32(code) for code in (1, 2 | 5 << 8, 9, 10))  # in MiniGrid's encoding
 BYTE_SHIFTS = np.tile(np.array([0, 8, 16], np.uint32), SIZE * SIZE)
 
 
@@ -105,8 +106,7 @@ def visible(transparent: ViewSet) -> ViewSet:
 
     In each row, sight spreads sideways through transparent cells, first to the right, then to the left. From every
     transparent cell that it spreads from, it also reaches the row ahead: the cell straight ahead and the one diagonally
-    ahead in the direction of the spread. A cell at the end of the row spreads in one direction only. The rule lets an
-    agent see around corners.
+    ahead in the direction of the spread. At the end of a row it spreads in one direction. So it goes round corners.
     """
     return in_one_kernel(_visible, transparent)
 
@@ -147,6 +147,32 @@ def in_image(cells: ViewSet) -> jax.Array:
 def is_at(index: jax.Array) -> jax.Array:
     """Returns which bytes of the image belong to the cell of a view index (int32 ``[B]``), bool ``[B, 147]``."""
     return index[:, None] == INDICES[None]
+
+
+def whole_grid(
+    floor: CellSet, lava: CellSet | None, things: Sequence[tuple[jax.Array, Any]], agent: Pose, extent: tuple[int, int]
+) -> jax.Array:
+    """Returns kind, colour and state of every cell, uint8 ``[B, columns, rows, 3]``, as MiniGrid's ``FullyObsWrapper``.
+
+    ``things`` are pairs of cells, int32 ``[B]``, and codes, uint32 ``[B]`` or one for all lanes; negative cells are not
+    shown. The agent hides the object in its cell; its state is its direction.
+    """
+    columns, rows = (np.arange(n, dtype=np.int32) for n in extent)
+    number = columns[None, :, None] + 32 * rows[None, None, :]
+    image = jnp.where(_cells(floor, extent), _EMPTY, _WALL)
+    if lava is not None:
+        image = jnp.where(_cells(lava, extent), _LAVA, image)
+    for cell, code in things:
+        code = jnp.broadcast_to(code, cell.shape)
+        image = jnp.where(number == cell[:, None, None], code[:, None, None], image)
+    code = _AGENT | agent.direction.astype(jnp.uint32) << np.uint32(16)
+    image = jnp.where(number == (agent.x + 32 * agent.y)[:, None, None], code[:, None, None], image)
+    return (image[..., None] >> np.array([0, 8, 16], np.uint32)[None, None, None]).astype(jnp.uint8)
+
+
+def _cells(cells: CellSet, extent: tuple[int, int]) -> jax.Array:
+    bit = np.arange(extent[1], dtype=np.uint32)[None, None]
+    return (cells.columns[:, : extent[0], None] >> bit) & np.uint32(1) != 0
 
 
 def _pack_rows(rows: Sequence[jax.Array]) -> ViewSet:

@@ -202,8 +202,6 @@ class AMaze(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(ACTIONS), name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         number = jnp.arange(self.size, dtype=jnp.int32)
         x, y = number[None, None, :], number[None, :, None]

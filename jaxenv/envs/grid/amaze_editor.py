@@ -1,8 +1,7 @@
 """Build a maze for AMaze, cell by cell: the environment of an adversary that designs levels for others.
 
-Reference: jaxued 0.0.2, ``MazeEditor`` (tests/envs/grid/test_amaze_editor.py).
-Paper: Dennis et al. (2020), "Emergent Complexity and Zero-shot Transfer via Unsupervised Environment Design",
-arXiv:2012.02096.
+Reference: jaxued 0.0.2, ``MazeEditor`` (tests/envs/grid/test_amaze_editor.py). Paper: Dennis et al. (2020), "Emergent
+Complexity and Zero-shot Transfer via Unsupervised Environment Design", arXiv:2012.02096.
 
 Observation   image: float32[N, N, 3], object, colour and state of each cell as AMaze shows them, divided by 10, row by
               row; the goal from the first step on, the agent (10, 0, direction) from the third;
@@ -14,8 +13,7 @@ Reward        0
 Starts        with the empty maze
 Terminates    after num_steps steps
 
-A learner takes the level from the state and rewards the last step. Unlike here, jaxued multiplies its noise by a flag
-that is False by default.
+A learner takes the level from the state and rewards the last step. In jaxued noise is 0 by default.
 """
 
 import jax
@@ -80,11 +78,8 @@ class AMazeEditor(Task):
         agent = jnp.stack([jnp.full_like(direction, _AGENT_OBJECT), jnp.zeros_like(direction), direction], axis=1)
         has_agent = self._is_cell(level.agent_pos) & (state.step > _AGENT)[:, None, None]
         image = jnp.where(has_agent[..., None], agent[:, None, None], image)
-        return {
-            "image": image.astype(jnp.float32) / np.float32(_LARGEST_CODE),
-            "step": state.step,
-            "noise": state.noise,
-        }
+        image = image.astype(jnp.float32) / np.float32(_LARGEST_CODE)
+        return {"image": image, "step": state.step, "noise": state.noise}
 
     def observation_spec(self) -> dict[str, specs.Bounded]:
         return {

@@ -10,13 +10,11 @@ Terminates    when the agent carries the box
 Time limit    16 * size**2: 576 (registry)
 """
 
-from typing import ClassVar
-
 from jaxenv.envs.grid.unlock_pickup import UnlockPickup
 
 
 class BlockedUnlockPickup(UnlockPickup):
     """Two rooms with a locked and blocked door between them and a box in the second; see the module docstring."""
 
-    steps_per_cell: ClassVar[int] = 16
-    blocked: ClassVar[bool] = True
+    steps_per_cell = 16
+    blocked = True

@@ -12,8 +12,6 @@ Terminates    on the goal and in lava
 Time limit    4 * size**2: 324 and 484 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,21 +19,17 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._cell_set import CellSet, nth_bit_of
-from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice, in_corner
 
 
 class Crossing(GridWorld):
     """Base class of the two kinds of crossings; sizes are odd."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     max_size: int = tree.static(default=9)
     num_crossings: int = tree.static(default=1, low=1, doc="number of rivers")
 
-    odd: ClassVar[bool] = True
-    sized_by: ClassVar[str] = "num_crossings"
+    odd = True
+    sized_by = "num_crossings"
 
     @property
     def smallest(self) -> int:  # type: ignore[override]
@@ -61,27 +55,23 @@ class Crossing(GridWorld):
 class LavaCrossing(Crossing):
     """Walk to the goal through the openings in rivers of lava."""
 
-    mission: ClassVar[str] = "avoid the lava and get to the green goal square"
+    mission = "avoid the lava and get to the green goal square"
 
     def initial(self, stream: random.Stream) -> State:
         room, rivers = self.generate(stream)
         size = self.sizes(stream.shape)
-        return self.start(room, goal=cell(size - 2, size - 2), agent=_in_corner(size), lava=rivers)
+        return self.start(room, goal=cell(size - 2, size - 2), agent=in_corner(size), lava=rivers)
 
 
 class SimpleCrossing(Crossing):
     """Walk to the goal through the openings in walls that cross the room."""
 
-    mission: ClassVar[str] = "find the opening and get to the green goal square"
+    mission = "find the opening and get to the green goal square"
 
     def initial(self, stream: random.Stream) -> State:
         room, rivers = self.generate(stream)
         size = self.sizes(stream.shape)
-        return self.start(room - rivers, goal=cell(size - 2, size - 2), agent=_in_corner(size))
-
-
-def _in_corner(size: jax.Array) -> Pose:
-    return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
+        return self.start(room - rivers, goal=cell(size - 2, size - 2), agent=in_corner(size))
 
 
 def _draw_rivers(

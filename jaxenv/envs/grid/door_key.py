@@ -6,13 +6,10 @@ Observation   see grid_world.py
 Action        see grid_world.py
 Reward        see grid_world.py
 Starts        a wall from top to bottom in a random column, with a locked door in any row except the lowest; agent and
-              key in two random cells to the left of the wall, the agent facing a random direction; the goal in the
-              lower right corner
+              key in two random cells to the left of it, the agent facing a random direction; the goal in the corner
 Terminates    on the goal
 Time limit    10 * size**2: 250, 640 and 2560 (registry)
 """
-
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,12 +23,9 @@ from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, State, cell, ch
 class DoorKey(GridWorld):
     """Two rooms with a locked door between them; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
-    mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    smallest: ClassVar[int] = 5
-    steps_per_cell: ClassVar[int] = 10
+    mission = "use the key to open the door and then get to the goal"
+    smallest = 5
+    steps_per_cell = 10
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

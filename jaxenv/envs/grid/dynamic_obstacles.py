@@ -16,8 +16,6 @@ moved away. MiniGrid gives up after 101 attempts, so there a ball with a single 
 7e-6.
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,8 +24,7 @@ from jaxenv import random, specs, tree
 from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import nth_bit
 from jaxenv.envs.grid._objects import BALL, BLUE, GOAL, GREEN, Objects, encode, kind
-from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice
+from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice, in_corner
 from jaxenv.envs.grid.object_world import ObjectWorld, State, ahead, place, place_agent, start_state
 
 _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
@@ -43,16 +40,13 @@ class DynamicObstaclesParams(Params):
 class DynamicObstacles(ObjectWorld):
     """A room with balls that move; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     params: DynamicObstaclesParams = DynamicObstaclesParams()
     see_through_walls: bool = tree.static(default=True)
     num_obstacles: int = tree.static(default=4, low=1, high=16, doc="number of balls")
     random_start: bool = tree.static(default=False, doc="whether the agent starts in a random cell")
 
     action_names = ACTIONS[:3]
-    sized_by: ClassVar[str] = "num_obstacles"
+    sized_by = "num_obstacles"
 
     @property
     def smallest(self) -> int:  # type: ignore[override]
@@ -64,10 +58,7 @@ class DynamicObstacles(ObjectWorld):
         room = self.room(size)
         words = random.bits(stream, (self.num_obstacles + 2,))
         free = room.remove(size - 2, size - 2)
-        if self.random_start:
-            agent = place_agent(free, words[:, -1], words[:, -2])
-        else:
-            agent = Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
+        agent = place_agent(free, words[:, -1], words[:, -2]) if self.random_start else in_corner(size)
         free = free.remove(agent.x, agent.y)
         objects = [(cell(size - 2, size - 2), _GOAL)]
         for i in range(self.num_obstacles):

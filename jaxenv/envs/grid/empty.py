@@ -5,8 +5,7 @@ Reference: MiniGrid 3.2.0, ``MiniGrid-Empty-*-v0`` and ``MiniGrid-Empty-Random-*
 Observation   see grid_world.py; the agent sees through walls, which are only at the edge
 Action        see grid_world.py
 Reward        see grid_world.py
-Starts        in the corner opposite the goal, facing right; with random_start in any cell except the goal's, facing a
-              random direction
+Starts        in the corner opposite the goal, facing right; with random_start in any other cell and direction
 Terminates    on the goal
 Time limit    4 * size**2: 100 and 256 (registry)
 """
@@ -16,12 +15,13 @@ import jax.numpy as jnp
 
 from jaxenv import random, tree
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice, in_corner
 
 
 class Empty(GridWorld):
     """An empty room; see the module docstring."""
 
+    reset_strategy = {"default": "select"}
     see_through_walls: bool = tree.static(default=True)
     random_start: bool = tree.static(default=False, doc="whether the agent starts in a random cell")
 
@@ -31,7 +31,7 @@ class Empty(GridWorld):
 
     def _agent(self, stream: random.Stream, size: jax.Array) -> Pose:
         if not self.random_start:
-            return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
+            return in_corner(size)
         word, direction = random.separate_bits(stream, 2)
         width = size - 2
         index = choice(word, width * width - 1)  # cells are numbered row by row, and the goal is the last

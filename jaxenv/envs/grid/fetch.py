@@ -11,8 +11,6 @@ Terminates    when the agent carries an object, with a reward if it is of the ki
 Time limit    5 * size**2: 125, 180 and 320 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,16 +27,13 @@ _REQUESTS = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 class Fetch(ObjectWorld):
     """A room with keys and balls; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
     num_objects: int = tree.static(default=3, low=1, high=8, doc="number of keys and balls")
 
-    mission: ClassVar[str] = "fetch a"
-    smallest: ClassVar[int] = 5
-    steps_per_cell: ClassVar[int] = 5
+    mission = "fetch a"
+    smallest = 5
+    steps_per_cell = 5
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

@@ -33,7 +33,7 @@ episode; here episodes are independent.
 
 import functools
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -41,9 +41,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import Canvas
+from jaxenv.canvas import BLUE, BROWN, GREEN, INK, ORANGE, PINK, PURPLE, RED, SAND, TEAL, WHITE, Canvas, Colour, mix
 from jaxenv.core import Task, Transition
-from jaxenv.envs.grid import _foraging_picture
 from jaxenv.envs.grid._cell_set import nth_cell
 from jaxenv.envs.grid.grid_world import choice
 
@@ -147,10 +146,19 @@ class Foraging(Task):
     def _highest_food(self) -> int:
         return self.max_food_level or min(self.agents, 3) * self.max_agent_level
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _foraging_picture.draw(state, self.size, self.max_agent_level, self._highest_food, canvas)
+        # Of agents that share a cell it shows the last one.
+        size, highest_agent, highest_food = self.size, self.max_agent_level, self._highest_food
+        painters: list[Callable[[Canvas], Canvas]] = [_grass]
+        painters += [_apple(level) for level in range(1, highest_food + 1)]
+        painters += [_person(colour, level) for colour in _COLOURS for level in range(1, highest_agent + 1)]
+        firsts = [1] * len(state.foods.rows)
+        firsts += [1 + highest_food + i % len(_COLOURS) * highest_agent for i in range(len(state.agents.rows))]
+        cells, kinds = np.arange(size * size, dtype=np.int32)[None], jnp.zeros((canvas.lanes, size * size), jnp.int32)
+        for first, (row, column, level) in zip(firsts, (*state.foods.each(), *state.agents.each()), strict=True):
+            here = (cells == (size * row + column)[:, None]) & (level > 0)[:, None]
+            kinds = jnp.where(here, (first + level - 1)[:, None], kinds)
+        return canvas.fill(_LINE).tiles(kinds.reshape(-1, size, size), painters)
 
 
 def _placed(free: jax.Array, word: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -295,3 +303,31 @@ def _any(flags: Iterable[Any]) -> Any:
 
 def _sum(numbers: Iterable[Any]) -> Any:
     return functools.reduce(operator.add, numbers)
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+_COLOURS = (BLUE, ORANGE, PURPLE, TEAL, PINK, INK)  # of the agents, in turn
+_GRASS, _LINE = mix(GREEN, SAND, 0.75), mix(GREEN, SAND, 0.55)
+
+
+def _grass(canvas: Canvas) -> Canvas:
+    return canvas.box(0.5, 0.5, 0.94, 0.94, _GRASS, corner=0.08)
+
+
+def _apple(level: int) -> Callable[[Canvas], Canvas]:
+    def paint(canvas: Canvas) -> Canvas:
+        canvas = _grass(canvas).line(0.5, 0.7, 0.56, 0.9, 0.06, BROWN).ellipse(0.68, 0.84, 0.24, 0.12, GREEN, angle=0.5)
+        for x in (0.38, 0.62):
+            canvas = canvas.ellipse(x, 0.44, 0.46, 0.62, RED)
+        return canvas.text(str(level), 0.5, 0.3, 0.3, WHITE, align=0.5)
+
+    return paint
+
+
+def _person(colour: Colour, level: int) -> Callable[[Canvas], Canvas]:
+    def paint(canvas: Canvas) -> Canvas:
+        canvas = _grass(canvas).disc(0.5, 0.5, 0.42, mix(colour, INK, 0.4)).disc(0.5, 0.5, 0.37, colour)
+        return canvas.text(str(level), 0.5, 0.33, 0.34, WHITE, align=0.5)
+
+    return paint

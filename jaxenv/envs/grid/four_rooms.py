@@ -6,13 +6,12 @@ The rooms: Sutton, Precup and Singh (1999), doi:10.1016/S0004-3702(99)00052-1.
 Observation   see grid_world.py
 Action        see grid_world.py; the last four have no effect
 Reward        see grid_world.py
-Starts        four random gaps; agent and goal in two random cells that are not walls (gaps included), the agent facing
-              a random direction
+Starts        four random gaps; agent and goal in two random free cells, gaps included, the agent facing any direction
 Terminates    on the goal
 Time limit    100 (registry)
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,15 +25,12 @@ from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice
 class FourRooms(GridWorld):
     """Four rooms of equal size; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     params: Params = Params(max_steps=100)
     max_size: int = tree.static(default=19)
 
-    mission: ClassVar[str] = "reach the goal"
-    smallest: ClassVar[int] = 5
-    odd: ClassVar[bool] = True
+    mission = "reach the goal"
+    smallest = 5
+    odd = True
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

@@ -8,12 +8,9 @@ Reward        see grid_world.py
 Starts        a room of 5 .. size by 5 .. size cells in the upper left corner of the grid, with a closed door in a
               random cell of each wall, but not next to a corner; the doors have different random colours; the agent in
               a random cell of the room, facing a random direction
-Terminates    when the agent says that it has arrived, with a reward if it is next to the door of the mission, and when
-              it toggles
+Terminates    when the agent says that it has arrived, with a reward if next to the mission's door, and when it toggles
 Time limit    4 * size**2: 100, 144 and 256 (registry)
 """
-
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,15 +27,12 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, distance, place_ag
 class GoToDoor(ObjectWorld):
     """A room with four doors; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
 
-    mission: ClassVar[str] = "go to the door"
-    smallest: ClassVar[int] = 5
-    num_doors: ClassVar[int] = 4
+    mission = "go to the door"
+    smallest = 5
+    num_doors = 4
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

@@ -12,8 +12,6 @@ Terminates    when the agent says that it has arrived, with a reward if it is ne
 Time limit    5 * size**2: 180 and 320 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 
@@ -27,16 +25,13 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, distance, place, p
 class GoToObject(ObjectWorld):
     """A room with objects; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
     num_objects: int = tree.static(default=2, low=1, high=8, doc="number of objects")
 
-    mission: ClassVar[str] = "go to the object"
-    smallest: ClassVar[int] = 5
-    steps_per_cell: ClassVar[int] = 5
+    mission = "go to the object"
+    smallest = 5
+    steps_per_cell = 5
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

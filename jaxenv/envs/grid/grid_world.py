@@ -18,7 +18,6 @@ MiniGrid's observation also contains the mission as text. It is constant in thes
 here. With observe_mission=True the observation has it as mission: uint8[20], a token per word.
 """
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -28,9 +27,9 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels, is_concrete, toward
-from jaxenv.envs.grid import _grid_text, _mission, _picture, _view, _whole_grid
+from jaxenv.envs.grid import _grid_text, _mission, _picture, _view
 from jaxenv.envs.grid._cell_set import CellSet
-from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid._view import Pose, ViewSet
 from jaxenv.tree import Tree
 
 ACTIONS: tuple[str, ...] = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
@@ -87,9 +86,12 @@ class State:
 class GridWorld(Task):
     """Base class of the levels: a grid of at most ``max_size`` by ``max_size`` cells, which ``initial`` fills.
 
-    Grids of different sizes fit in one batch: ``with_params(size=...)`` takes one size per lane. Cells beyond a smaller
-    grid are walls.
+    Grids of different sizes fit in one batch: ``with_params(size=...)`` takes one size per lane. Beyond it are walls.
     """
+
+    # Generating a level takes as long as a step, a maze as tens of steps, so only lanes that restart generate one
+    # (docs/evidence/grid.md). On accelerators, sequential blocks should be slower than all lanes at once.
+    reset_strategy = {"cpu": "compact", "default": "select"}
 
     params: Params = Params()
     max_size: int = tree.static(default=8, doc="largest size of a grid; sets the size of the state")
@@ -168,16 +170,7 @@ class GridWorld(Task):
         """Returns the state at the start of an episode."""
         return State(floor, lava, lock, goal, agent, step=jnp.zeros_like(goal))
 
-    def parse_levels(self, texts: str | Sequence[str]) -> State:
-        """Reads levels from text, one per lane: ``#``, ``.``, ``>v<^``, ``G``, in some tasks ``L``, or ``K`` and ``D``.
-
-        Smaller grids get walls on the right and below. A ``ValueError`` names text, line, column, rule and character.
-        """
-        return _grid_text.parse_levels(self, texts)
-
-    def format_levels(self, level: State) -> list[str]:
-        """Returns the levels of all lanes as text, which `parse_levels` reads."""
-        return _grid_text.format_levels(self, level)
+    parse_levels, format_levels = _grid_text.parse_levels, _grid_text.format_levels
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
@@ -204,22 +197,28 @@ class GridWorld(Task):
 
     def mission_of(self, state: Any) -> jax.Array:
         """Returns the tokens of the mission, uint8 ``[B, 20]``; ``mission_text`` says what they mean."""
-        tokens = _mission.encode(self.mission)
-        return jnp.broadcast_to(tokens, (*state.step.shape, _mission.LENGTH))
+        return jnp.broadcast_to(_mission.encode(self.mission), (*state.step.shape, _mission.LENGTH))
 
-    @staticmethod
-    def mission_text(tokens: Any) -> str:
-        """Returns a mission as text, given its tokens ``[20]``."""
-        return _mission.decode(tokens)
+    mission_text = staticmethod(_mission.decode)
 
     def _image(self, state: Any) -> jax.Array:
-        return _image(state, self.see_through_walls)
+        """Returns MiniGrid's encoding of the view, uint8 ``[B, 7, 7, 3]``."""
+        agent, lock = state.agent, state.lock
+        floor = _view.in_view(state.floor, agent)
+        lava = None if state.lava is None else _view.in_view(state.lava, agent)
+        seen = None if self.see_through_walls else _view.visible(_transparent(state, floor))
+        door, key = None, None
+        if lock is not None:
+            door = _view_index(lock.door, agent), _door_code(lock)
+            key = (_view_index(lock.key, agent), lock.key == CARRIED)
+        image = in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
+        return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
     def _whole_image(self, state: Any) -> jax.Array:
         things: list[tuple[jax.Array, Any]] = [(state.goal, _GOAL)]
         if state.lock is not None:
             things += [(state.lock.door, _door_code(state.lock)), (state.lock.key, _KEY)]
-        return _whole_grid.encode(state.floor, state.lava, things, state.agent, self.extent)
+        return _view.whole_grid(state.floor, state.lava, things, state.agent, self.extent)
 
     def observation_spec(self) -> dict[str, specs.Bounded]:
         cells = self.extent if self.fully_observable else (_view.SIZE, _view.SIZE)
@@ -234,8 +233,6 @@ class GridWorld(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(len(ACTIONS), name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: Tree, canvas: Canvas) -> Canvas:
         clear = _transparent(state, _view.in_view(state.floor, state.agent))
@@ -258,6 +255,11 @@ def cell(x: Any, y: Any) -> Any:
 def choice(word: jax.Array, count: Any) -> jax.Array:
     """Maps a random word, uint32 ``[B]``, to a uniform integer in [0, count), int32 ``[B]``."""
     return random.high_product(word, count.astype(jnp.uint32)).astype(jnp.int32)
+
+
+def in_corner(size: jax.Array) -> Pose:
+    """Returns an agent in the upper left corner of a room that faces right."""
+    return Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size))
 
 
 def _acted(
@@ -298,27 +300,8 @@ def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -
     return Lock(lock.door, jnp.where(toggles, turned, lock.door_state), key)
 
 
-def _image(state: State, see_through_walls: bool) -> jax.Array:
-    """Returns MiniGrid's encoding of the view, uint8 ``[B, 7, 7, 3]``."""
-    agent, lock = state.agent, state.lock
-    floor = _view.in_view(state.floor, agent)
-    lava = None if state.lava is None else _view.in_view(state.lava, agent)
-    seen = None if see_through_walls else _view.visible(_transparent(state, floor))
-    door, key = None, None
-    if lock is not None:
-        door = _view_index(lock.door, agent), _door_code(lock)
-        key = (_view_index(lock.key, agent), lock.key == CARRIED)
-    image = in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
-    return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
-
-
 def _encode(
-    floor: tuple[jax.Array, jax.Array],
-    lava: tuple[jax.Array, jax.Array] | None,
-    seen: tuple[jax.Array, jax.Array] | None,
-    goal: jax.Array,
-    door: tuple[jax.Array, jax.Array] | None,
-    key: tuple[jax.Array, jax.Array] | None,
+    floor: ViewSet, lava: ViewSet | None, seen: ViewSet | None, goal: jax.Array, door: Any, key: Any
 ) -> jax.Array:
     """Returns the bytes of the image, uint8 ``[B, 147]``: floor, lava, what the agent sees (None for all) and things.
 
@@ -348,7 +331,7 @@ def _door_code(lock: Lock) -> jax.Array:
     return _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
 
 
-def _transparent(state: State, floor: _view.ViewSet) -> _view.ViewSet:
+def _transparent(state: State, floor: ViewSet) -> ViewSet:
     """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
     if state.lock is None:
         return floor

@@ -8,13 +8,10 @@ Reward        see grid_world.py
 Starts        num_rows rows of three rooms of size by size cells, the middle ones without walls between them; a random
               room on the right has a locked door to the middle and a ball, a random room on the left has the key; then
               closed doors are added in random walls between other rooms until every room can be reached; all colours
-              are random; the agent in a random cell of the middle room of the corridor, facing a random direction, but
-              not the locked door
+              are random; the agent in a random cell of the middle room, facing any direction but the locked door
 Terminates    when the agent carries the ball
 Time limit    30 * size**2: 270 to 1080 (registry)
 """
-
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,10 +35,10 @@ class KeyCorridor(RoomGrid):
     num_rows: int = tree.static(default=1, low=1, high=3, doc="number of rows of rooms")
     observe_mission: bool = tree.static(default=True)
 
-    mission: ClassVar[str] = "pick up the ball"
-    smallest: ClassVar[int] = 3
-    steps_per_cell: ClassVar[int] = 30
-    num_columns: ClassVar[int] = 3
+    mission = "pick up the ball"
+    smallest = 3
+    steps_per_cell = 30
+    num_columns = 3
 
     @property
     def num_doors(self) -> int:

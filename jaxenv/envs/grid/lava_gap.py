@@ -10,29 +10,21 @@ Terminates    on the goal and in lava
 Time limit    4 * size**2: 196 (registry)
 """
 
-from typing import ClassVar
-
-import jax.numpy as jnp
-
 from jaxenv import random
-from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, State, cell, choice, in_corner
 
 
 class LavaGap(GridWorld):
     """A room divided by lava; see the module docstring."""
 
-    mission: ClassVar[str] = "avoid the lava and get to the green goal square"
-    smallest: ClassVar[int] = 5
+    reset_strategy = {"default": "select"}
+    mission = "avoid the lava and get to the green goal square"
+    smallest = 5
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         column, row = random.separate_bits(stream, 2)
         gap_x, gap_y = 2 + choice(column, size - 4), 1 + choice(row, size - 2)
         room = self.room(size)
-        return self.start(
-            room,
-            goal=cell(size - 2, size - 2),
-            agent=Pose(jnp.ones_like(size), jnp.ones_like(size), jnp.zeros_like(size)),
-            lava=(room - room.remove_column(gap_x)).remove(gap_x, gap_y),
-        )
+        lava = (room - room.remove_column(gap_x)).remove(gap_x, gap_y)
+        return self.start(room, cell(size - 2, size - 2), in_corner(size), lava)

@@ -6,13 +6,11 @@ Observation   see object_world.py
 Action        see grid_world.py
 Reward        see grid_world.py
 Starts        three rooms on either side of a hallway, with doors of different random colours; a random one is locked
-              and has the goal in a random cell, another random room has the key; the agent in a random cell of the
-              hallway, facing a random direction
+              and has the goal in a random cell, another one has the key; the agent in any cell of the hallway, facing
+              any direction
 Terminates    on the goal
 Time limit    10 * size: 190 (registry)
 """
-
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,15 +26,12 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, place_agent, start
 class LockedRoom(ObjectWorld):
     """Six rooms and a hallway; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     max_size: int = tree.static(default=19)
     observe_mission: bool = tree.static(default=True)
 
-    mission: ClassVar[str] = "get the key from the room unlock the door and go to the goal"
-    smallest: ClassVar[int] = 13
-    num_doors: ClassVar[int] = 6
+    mission = "get the key from the room unlock the door and go to the goal"
+    smallest = 13
+    num_doors = 6
 
     def _default_max_steps(self) -> jax.Array:
         return 10 * self.size

@@ -13,11 +13,10 @@ Time limit    4 * size**2: 676 for 13 by 13 (registry)
 Cells at odd coordinates are the rooms of the maze. A cell between two rooms is a passage or a wall. The passages are
 the minimum spanning tree for independent uniform edge weights, the distribution of randomized Kruskal's and Prim's
 algorithms. Every spanning tree has positive probability, but they are not uniform: trees with many short dead ends are
-more likely. With ``loops`` above 0, each remaining wall between two rooms is opened with that probability, which
-creates alternative paths.
+more likely. With ``loops`` above 0, each remaining wall is opened with that probability.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,16 +40,11 @@ class MazeParams(Params):
 class Maze(GridWorld):
     """Mazes of odd size; see the module docstring."""
 
-    # Generating a maze takes as long as tens of steps, so only lanes that restart generate one (measured in
-    # docs/evidence/grid.md). Accelerators were not measured; there, sequential blocks should be slower than all lanes
-    # at once.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     params: MazeParams = MazeParams()
     max_size: int = tree.static(default=13)
 
-    smallest: ClassVar[int] = 5
-    odd: ClassVar[bool] = True
+    smallest = 5
+    odd = True
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

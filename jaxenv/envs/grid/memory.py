@@ -12,8 +12,6 @@ Terminates    next to either object of the fork, with a reward next to the one o
 Time limit    5 * size**2: 245 to 1445 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,16 +28,13 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, start_state
 class Memory(ObjectWorld):
     """A room, a hallway and a fork; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     max_size: int = tree.static(default=7)
     random_length: bool = tree.static(default=False, doc="whether the hallway has a random length")
 
-    mission: ClassVar[str] = "go to the matching object at the end of the hallway"
-    smallest: ClassVar[int] = 7
-    odd: ClassVar[bool] = True
-    steps_per_cell: ClassVar[int] = 5
+    mission = "go to the matching object at the end of the hallway"
+    smallest = 7
+    odd = True
+    steps_per_cell = 5
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)

@@ -16,7 +16,7 @@ every lane has 40 attempts at such a chain at once, and the first one with all r
 cells, all 40 fail with a probability of 1e-7; the longest chain counts then.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -54,16 +54,13 @@ class _Room:
 class MultiRoom(ObjectWorld):
     """A chain of rooms; see the module docstring."""
 
-    # Generating a level for every lane at every step would take longer than the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     max_size: int = tree.static(default=25)
     num_rooms: int = tree.static(default=6, low=2, high=6, doc="number of rooms")
     max_room_size: int = tree.static(default=10, low=_SMALLEST_ROOM, high=10, doc="longest room, walls included")
 
-    mission: ClassVar[str] = "traverse the rooms to get to the goal"
+    mission = "traverse the rooms to get to the goal"
     # In smaller grids most attempts at a chain of rooms would fail.
-    smallest: ClassVar[int] = 25
+    smallest = 25
 
     @property
     def num_doors(self) -> int:

@@ -24,24 +24,11 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Transition, in_one_kernel, in_own_kernels
-from jaxenv.envs.grid import _object_picture, _view, _whole_grid
+from jaxenv.envs.grid import _object_picture, _view, grid_world
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._objects import BALL, BOX, DOOR, GOAL, GONE, GREY, KEY, Objects, colour, door_state, encode, kind
-from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import (
-    CARRIED,
-    CLOSED,
-    DROP,
-    FORWARD,
-    LOCKED,
-    OPEN,
-    PICKUP,
-    TOGGLE,
-    GridWorld,
-    cell,
-    choice,
-    moved,
-)
+from jaxenv.envs.grid._view import Pose, ViewSet
+from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, FORWARD, OPEN, PICKUP, TOGGLE, GridWorld, cell, choice
 
 _EMPTY, _WALL = np.uint32(1), np.uint32(2 | GREY << 8)
 
@@ -109,16 +96,14 @@ class ObjectWorld(GridWorld):
     def _whole_image(self, state: Any) -> jax.Array:
         objects = state.objects
         things = [(objects.cell[:, i], objects.code[:, i]) for i in range(objects.cell.shape[1])]
-        return _whole_grid.encode(state.floor, None, things, state.agent, self.extent)
+        return _view.whole_grid(state.floor, None, things, state.agent, self.extent)
 
-    def _transparent(self, state: State, floor: _view.ViewSet, indices: jax.Array) -> _view.ViewSet:
+    def _transparent(self, state: State, floor: ViewSet, indices: jax.Array) -> ViewSet:
         """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
         if self.num_doors == 0:
             return floor
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
         return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         seen = None
@@ -130,11 +115,7 @@ class ObjectWorld(GridWorld):
 
 
 def _encode_view(
-    floor: tuple[jax.Array, jax.Array],
-    seen: tuple[jax.Array, jax.Array] | None,
-    indices: jax.Array,
-    codes: jax.Array,
-    held: jax.Array,
+    floor: ViewSet, seen: ViewSet | None, indices: jax.Array, codes: jax.Array, held: jax.Array
 ) -> jax.Array:
     """Returns the bytes of the image, uint8 ``[B, 147]``; the agent ``seen`` the cells of this set, all for None.
 
@@ -189,7 +170,7 @@ def distance(agent: Pose, cell: jax.Array) -> jax.Array:
 def _moved(agent: Pose, action: jax.Array, front: jax.Array, floor: jax.Array) -> Pose:
     """Returns the agent after an action, given the code ahead of it and whether there is floor ahead."""
     can_enter = (front == 0) | (kind(front) == GOAL) | ((kind(front) == DOOR) & (door_state(front) == OPEN))
-    return moved(agent, action, (action == FORWARD) & floor & can_enter)
+    return grid_world.moved(agent, action, (action == FORWARD) & floor & can_enter)
 
 
 def _handle(
@@ -203,7 +184,7 @@ def _handle(
     toggles = action == TOGGLE
     movable = (kind(front) == KEY) | (kind(front) == BALL) | (kind(front) == BOX)
     picks = (action == PICKUP) & movable & (held == 0)
-    drops = (action == DROP) & bare
+    drops = (action == grid_world.DROP) & bare
     opens_box = toggles & (kind(front) == BOX)
 
     here, carried = objects.cell == ahead, objects.cell == CARRIED
@@ -216,7 +197,7 @@ def _handle(
 
     fits = (kind(held) == KEY) & (colour(held) == colour(front))
     swung = jnp.where(door_state(front) == OPEN, CLOSED, OPEN)
-    turned = jnp.where((door_state(front) == LOCKED) & ~fits, LOCKED, swung)
+    turned = jnp.where((door_state(front) == grid_world.LOCKED) & ~fits, grid_world.LOCKED, swung)
     door = encode(DOOR, colour(front), turned)
     turns = toggles & (kind(front) == DOOR)
     return Objects(moved, jnp.where(turns & here, door, code))

@@ -15,25 +15,12 @@ Terminates    when the agent carries the blue ball
 Time limit    1D: 8 * size**2, 2D: 16 * size**2; 288 and 576 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 
 from jaxenv import random, tree
+from jaxenv.envs.grid import _objects
 from jaxenv.envs.grid._cell_set import CellSet
-from jaxenv.envs.grid._objects import (
-    BALL,
-    BLUE,
-    DOOR,
-    GREEN,
-    GREY,
-    KEY,
-    Objects,
-    box_with_key,
-    colour,
-    different_colours,
-    encode,
-)
+from jaxenv.envs.grid._objects import BALL, BLUE, DOOR, GREEN, GREY, KEY, Objects, colour, encode
 from jaxenv.envs.grid._two_rooms import TwoRooms
 from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, LOCKED, PICKUP, cell, choice
 from jaxenv.envs.grid.object_world import State, start_state
@@ -48,8 +35,8 @@ class ObstructedMaze1D(TwoRooms):
     key_in_box: bool = tree.static(default=True, doc="whether the key is hidden in a box")
     blocked: bool = tree.static(default=True, doc="whether a ball blocks the door")
 
-    mission: ClassVar[str] = "pick up the blue ball"
-    steps_per_cell: ClassVar[int] = 8
+    mission = "pick up the blue ball"
+    steps_per_cell = 8
 
     def initial(self, stream: random.Stream) -> State:
         state = self.generate(stream, box=True, ball=self.blocked)
@@ -67,18 +54,18 @@ class ObstructedMaze2D(RoomGrid):
 
     key_in_box: bool = tree.static(default=True, doc="whether the keys are hidden in boxes")
 
-    mission: ClassVar[str] = "pick up the blue ball"
-    steps_per_cell: ClassVar[int] = 16
-    num_columns: ClassVar[int] = 3
-    num_rows: ClassVar[int] = 3
-    num_doors: ClassVar[int] = 3
+    mission = "pick up the blue ball"
+    steps_per_cell = 16
+    num_columns = 3
+    num_rows = 3
+    num_doors = 3
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.bits(stream, (10,))  # one array: XLA would recompute separate words for every use
         rooms, wall = self.rooms(size), size - 1
         along = [1 + choice(words[:, i], size - 2) for i in range(3)]
-        to_middle, above, below = different_colours([words[:, i] for i in range(3, 6)])
+        to_middle, above, below = _objects.different_colours([words[:, i] for i in range(3, 6)])
         objects = [
             (cell(2 * wall, wall + along[0]), encode(DOOR, to_middle, CLOSED)),
             (cell(2 * wall + along[1], wall), encode(DOOR, above, LOCKED)),
@@ -100,4 +87,4 @@ class ObstructedMaze2D(RoomGrid):
 
 def _key(colour: jax.Array, in_box: bool) -> jax.Array:
     """Returns the code of a key of a colour, or of a grey box that hides it, uint32 ``[B]``."""
-    return box_with_key(GREY, colour) if in_box else encode(KEY, colour)
+    return _objects.box_with_key(GREY, colour) if in_box else encode(KEY, colour)

@@ -14,8 +14,7 @@ Observation   uint8[2, height, width, 26]   the layers of each cell, for each co
 Action        int32[2]                      0 up, 1 down, 2 right, 3 left, 4 stays, 5 interacts
 Reward        float32[2]                    delivery_reward for each delivered soup, a team reward: both cooks get it
 Starts        with empty pots, hands and counters; the cooks in the cells of the layout, facing random directions; with
-              random_start in two random cells, each with nothing, an onion, a plate or a soup, and with pots of any
-              status, all uniformly random
+              random_start in random cells, with random items, and with pots of any status, all uniform
 Terminates    never
 Time limit    max_steps, 400 (registry), a truncation
 env_info      shaped_reward: float32[2], each cook's own: onion_reward for an onion put into a pot, soup_reward for a
@@ -25,8 +24,7 @@ env_info      shaped_reward: float32[2], each cook's own: onion_reward for an on
 A move turns the cook and takes it to the next cell if that is floor. If both would enter one cell, or swap cells, both
 stay. A cook interacts with the cell that it faces: it puts an item on a free counter or takes one from it, takes an
 onion or a plate from a pile, puts an onion into a pot, takes the soup of a ready pot with its plate, or delivers a
-soup. Cook 0 interacts before cook 1. The third onion starts a pot, which is ready after 20 steps; the first is the one
-that adds the onion.
+soup. Cook 0 interacts before cook 1. The third onion starts a pot, which is ready after 20 steps, that one included.
 """
 
 from functools import partial
@@ -150,8 +148,6 @@ class Overcooked(Task):
     def reward_spec(self) -> specs.Array:
         return specs.Array((2,), np.float32, "reward")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _overcooked_picture.draw(state, parse(self.layout), canvas)
 
@@ -200,9 +196,7 @@ def _moved(
     blocked = (entered[0] == entered[1]) | swap
     return [
         tree.rebuild(
-            cook,
-            cell=jnp.where(blocked, cook.cell, cell),
-            direction=jnp.where(action <= _LEFT, action, cook.direction),
+            cook, cell=jnp.where(blocked, cook.cell, cell), direction=jnp.where(action <= _LEFT, action, cook.direction)
         )
         for cook, action, cell in zip(cooks, actions, entered, strict=True)
     ]

@@ -12,8 +12,6 @@ Terminates    when the agent picks up another object than the first of the missi
 Time limit    5 * size: 30 and 40 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 
@@ -27,17 +25,14 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, ahead, place, plac
 class PutNear(ObjectWorld):
     """A room with objects; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     max_size: int = tree.static(default=6)
     see_through_walls: bool = tree.static(default=True)
     observe_mission: bool = tree.static(default=True)
     # Three objects in a room of 6 by 6 cells could leave no cell for the last one.
     num_objects: int = tree.static(default=2, low=2, high=3, doc="number of objects")
 
-    mission: ClassVar[str] = "put the object near the object"
-    sized_by: ClassVar[str] = "num_objects"
+    mission = "put the object near the object"
+    sized_by = "num_objects"
 
     @property
     def smallest(self) -> int:  # type: ignore[override]

@@ -12,8 +12,6 @@ Terminates    when the blue door is open, with a reward if the red door was open
 Time limit    20 * size**2: 720 and 1280 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 
@@ -27,13 +25,10 @@ from jaxenv.envs.grid.object_world import ObjectWorld, State, place_agent, start
 class RedBlueDoors(ObjectWorld):
     """A room between two others, with a door to each; see the module docstring."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
-    mission: ClassVar[str] = "open the red door then the blue door"
-    largest: ClassVar[int] = LARGEST // 2
-    steps_per_cell: ClassVar[int] = 20
-    num_doors: ClassVar[int] = 2
+    mission = "open the red door then the blue door"
+    largest = LARGEST // 2
+    steps_per_cell = 20
+    num_doors = 2
 
     @property
     def extent(self) -> tuple[int, int]:

@@ -3,8 +3,6 @@
 Reference: MiniGrid 3.2.0, ``RoomGrid`` (tests/envs/grid/objects/test_levels.py).
 """
 
-from typing import ClassVar
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,13 +17,10 @@ from jaxenv.envs.grid.object_world import ObjectWorld, place
 class RoomGrid(ObjectWorld):
     """Base class of the levels whose rooms form a grid; ``size`` counts the cells along a room, walls included."""
 
-    # Generating a level for every lane at every step would take as long as the step itself.
-    reset_strategy = {"cpu": "compact", "default": "select"}
-
     max_size: int = tree.static(default=6)
 
-    num_columns: ClassVar[int] = 2  # of rooms
-    largest: ClassVar[int] = (LARGEST - 1) // 3 + 1
+    num_columns = 2  # of rooms
+    largest = (LARGEST - 1) // 3 + 1
 
     @property
     def num_rows(self) -> int:

@@ -11,8 +11,6 @@ Terminates    when the door is open
 Time limit    8 * size**2: 288 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 
 from jaxenv.envs.grid._objects import door_state
@@ -25,8 +23,8 @@ from jaxenv.random import Stream
 class Unlock(TwoRooms):
     """Two rooms with a locked door between them; see the module docstring."""
 
-    mission: ClassVar[str] = "open the door"
-    steps_per_cell: ClassVar[int] = 8
+    mission = "open the door"
+    steps_per_cell = 8
 
     def initial(self, stream: Stream) -> State:
         return self.generate(stream)

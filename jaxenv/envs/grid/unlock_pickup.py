@@ -11,8 +11,6 @@ Terminates    when the agent carries the box
 Time limit    8 * size**2: 288 (registry)
 """
 
-from typing import ClassVar
-
 import jax
 
 from jaxenv import tree
@@ -28,9 +26,9 @@ class UnlockPickup(TwoRooms):
 
     observe_mission: bool = tree.static(default=True)
 
-    mission: ClassVar[str] = "pick up the box"
-    steps_per_cell: ClassVar[int] = 8
-    blocked: ClassVar[bool] = False
+    mission = "pick up the box"
+    steps_per_cell = 8
+    blocked = False
 
     def initial(self, stream: Stream) -> State:
         state = self.generate(stream, box=True, ball=self.blocked)

@@ -21,13 +21,9 @@ For example, a board with objects in columns 2 and 7 of row 4 and nowhere else:
     words = (0, 2**12 + 2**17, 0)
 
 A game keeps one set per kind of object. Moving, intersecting or drawing all objects of a kind then takes a few integer
-operations, independent of their number. The words are separate ``[B]`` arrays rather than one ``[B, 3]`` array because
-XLA compiles elementwise operations on ``[B]`` arrays into simple vectorized loops.
+operations, independent of their number.
 """
 
-import functools
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -36,6 +32,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core import flat_in_own_kernels
+from jaxenv.envs._words import Words
 from jaxenv.envs.minatar.minatar import SIZE
 
 _ROWS_PER_WORD = 3
@@ -47,15 +44,13 @@ _ONE, _ZERO = np.uint32(1), np.uint32(0)
 
 
 @tree.struct
-class Bitboard:
-    """A set of cells in rows 0 to 8: three words, each uint32 ``[B]``, laid out as the module docstring shows."""
-
-    words: tuple[jax.Array, jax.Array, jax.Array]
+class Bitboard(Words):
+    """A set of cells in rows 0 to 8 in three words, laid out as the module docstring shows."""
 
     @staticmethod
     def empty(shape: tuple[int, ...]) -> "Bitboard":
         """Returns the empty set in lanes of shape ``shape``."""
-        return Bitboard((jnp.zeros(shape, jnp.uint32), jnp.zeros(shape, jnp.uint32), jnp.zeros(shape, jnp.uint32)))
+        return Bitboard((jnp.zeros(shape, jnp.uint32),) * 3)
 
     @staticmethod
     def cell(row: jax.Array, column: jax.Array) -> "Bitboard":
@@ -68,53 +63,17 @@ class Bitboard:
         """Returns all cells of ``row``, int32 ``[B]``, 0 to 8."""
         return _place_in_row(row, jnp.full(row.shape, _ROW))
 
-    @staticmethod
-    def union(*sets: "Bitboard") -> "Bitboard":
-        """Returns the cells that are in at least one of the sets."""
-        return functools.reduce(operator.or_, sets)
-
-    def __and__(self, other: "Bitboard") -> "Bitboard":
-        return _map_words(lambda a, b: a & b, self, other)
-
-    def __or__(self, other: "Bitboard") -> "Bitboard":
-        return _map_words(lambda a, b: a | b, self, other)
-
-    def __xor__(self, other: "Bitboard") -> "Bitboard":
-        return _map_words(lambda a, b: a ^ b, self, other)
-
-    def __sub__(self, other: "Bitboard") -> "Bitboard":
-        return _map_words(lambda a, b: a & ~b, self, other)
-
-    def where(self, mask: jax.Array) -> "Bitboard":
-        """Returns this set in the lanes of ``mask`` (bool ``[B]``) and the empty set in the others."""
-        return _map_words(lambda a: jnp.where(mask, a, _ZERO), self)
-
-    def any(self) -> jax.Array:
-        """Returns whether the set is not empty, bool ``[B]``."""
-        a, b, c = self.words
-        return (a | b | c) != 0
-
-    def count(self) -> jax.Array:
-        """Returns the number of cells in the set, int32 ``[B]``."""
-        a, b, c = (jax.lax.population_count(word) for word in self.words)
-        return (a + b + c).astype(jnp.int32)
-
     def to_right(self) -> "Bitboard":
         """Moves every cell one column to the right; cells in the last column drop out."""
-        return _map_words(lambda a: (a & ~_RIGHT_EDGE) << _ONE, self)
+        return self._map(lambda a: (a & ~_RIGHT_EDGE) << _ONE)
 
     def to_left(self) -> "Bitboard":
         """Moves every cell one column to the left; cells in the first column drop out."""
-        return _map_words(lambda a: (a & ~_LEFT_EDGE) >> _ONE, self)
+        return self._map(lambda a: (a & ~_LEFT_EDGE) >> _ONE)
 
     def moved(self, right: "Bitboard") -> "Bitboard":
         """Moves the cells that are also in ``right`` one column to the right and all others to the left."""
         return (self & right).to_right() | (self - right).to_left()
-
-
-def _map_words(fn: Callable[..., Any], *sets: Bitboard) -> Bitboard:
-    a, b, c = (fn(*words) for words in zip(*(s.words for s in sets), strict=True))
-    return Bitboard((a, b, c))
 
 
 def _place_in_row(row: jax.Array, bits: jax.Array) -> Bitboard:
@@ -122,18 +81,17 @@ def _place_in_row(row: jax.Array, bits: jax.Array) -> Bitboard:
     # If the row lies above the first row of a word, the difference is negative and wraps to a large shift.
     offset = (SIZE * row).astype(jnp.uint32)
     shifts = (offset, offset - np.uint32(_WORD_BITS), offset - np.uint32(2 * _WORD_BITS))
-    a, b, c = (jnp.where(shift < _WORD_BITS, bits << shift, _ZERO) for shift in shifts)
-    return Bitboard((a, b, c))
+    return Bitboard(tuple(jnp.where(shift < _WORD_BITS, bits << shift, _ZERO) for shift in shifts))
 
 
 def _constant_row(number: int) -> Bitboard:
     bits = _ROW << np.uint32(SIZE * (number % _ROWS_PER_WORD))
-    return Bitboard(tuple(bits if number // _ROWS_PER_WORD == k else _ZERO for k in range(3)))  # type: ignore[arg-type]
+    return Bitboard(tuple(bits if number // _ROWS_PER_WORD == k else _ZERO for k in range(3)))
 
 
 # Constants without a lane axis; they broadcast over all lanes.
 ROWS = tuple(_constant_row(number) for number in range(9))
-EMPTY = Bitboard((_ZERO, _ZERO, _ZERO))  # type: ignore[arg-type]
+EMPTY = Bitboard((_ZERO,) * 3)
 
 
 # --- observation -----------------------------------------------------------------------------------------------------
@@ -145,8 +103,7 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
     A channel given as an array, uint32 ``[B]``, fills row 9, which a `Bitboard` does not store, with its ten low bits.
     """
     # For each row, the ten bits of up to three channels are packed into one word. Every element of the observation is
-    # then one bit of one of a few words. A channel of row 9 and a channel of rows 0 to 8 never overlap, so they share
-    # the same bits.
+    # then one bit of one of a few words. Channels of row 9 and of rows 0 to 8 share the same bits.
     row, column = np.arange(SIZE, dtype=np.uint32)[:, None], np.arange(SIZE, dtype=np.uint32)[None]
     words: list[jax.Array] = []
     masks: list[np.ndarray] = []

@@ -6,26 +6,9 @@ from typing import TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import canvas as palette
 from jaxenv import tree
-from jaxenv.canvas import (
-    BLACK,
-    BLUE,
-    GOLD,
-    GREEN,
-    INK,
-    NIGHT,
-    ORANGE,
-    PINK,
-    PURPLE,
-    RED,
-    SAND,
-    SILVER,
-    SKY,
-    TEAL,
-    WHITE,
-    Canvas,
-    mix,
-)
+from jaxenv.canvas import BLACK, BLUE, GOLD, GREEN, INK, NIGHT, ORANGE, PINK, RED, SAND, SILVER, SKY, WHITE, Canvas, mix
 
 Sprite: TypeAlias = Callable[[Canvas], Canvas]
 
@@ -174,7 +157,7 @@ def meadow(canvas: Canvas) -> Canvas:
 
 def cannon(canvas: Canvas) -> Canvas:
     for y, width, height in ((0.24, 0.94, 0.34), (0.5, 0.46, 0.3), (0.74, 0.18, 0.42)):
-        canvas = canvas.box(0.5, y, width, height, mix(TEAL, WHITE, 0.2), corner=0.07)
+        canvas = canvas.box(0.5, y, width, height, mix(palette.TEAL, WHITE, 0.2), corner=0.07)
     return canvas
 
 
@@ -212,9 +195,9 @@ def submarine(canvas: Canvas) -> Canvas:
 
 def foe(canvas: Canvas) -> Canvas:
     """Paints an enemy submarine."""
-    dark = mix(PURPLE, WHITE, 0.25)
+    dark = mix(palette.PURPLE, WHITE, 0.25)
     canvas = canvas.box(0.46, 0.66, 0.26, 0.34, dark, corner=0.06).box(0.07, 0.4, 0.07, 0.44, SILVER, corner=0.03)
-    canvas = canvas.box(0.53, 0.4, 0.86, 0.46, PURPLE, corner=0.22)
+    canvas = canvas.box(0.53, 0.4, 0.86, 0.46, palette.PURPLE, corner=0.22)
     return canvas.disc(0.7, 0.43, 0.1, RED).disc(0.4, 0.43, 0.07, dark)
 
 

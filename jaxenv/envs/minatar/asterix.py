@@ -4,8 +4,7 @@ Reference: ``minatar`` 1.0.15, game ``asterix`` (tests/envs/minatar/test_asterix
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
 Observation   bool[10, 10, 4]   channels player, enemy, trail (the cell behind an enemy or gold), gold
-Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down; minimal_actions=False adds 5, fire, which
-                                does nothing here
+Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down; minimal_actions=False adds 5, no effect
 Reward        1 for each gold collected
 Starts        with the player in row 5, column 5, on an otherwise empty board
 Terminates    when the player and an enemy are in the same cell
@@ -92,7 +91,9 @@ class Asterix(MinAtar):
 
     def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:
         game = _spawn(game, draws)
-        game = _move_player(game, action)
+        row = jnp.clip(game.player_row + toward(action, DOWN, UP), 1, 8)
+        column = jnp.clip(game.player_column + toward(action, RIGHT, LEFT), 0, SIZE - 1)
+        game = tree.rebuild(game, player_row=row, player_column=column)
         game, reward, terminated = _move_entities(game)
         return self._ramp(game), reward, terminated
 
@@ -100,11 +101,8 @@ class Asterix(MinAtar):
         """Raises the level when the ramp timer is up."""
         may_rise = (game.level < _LAST_LEVEL) & self.difficulty_ramping
         rises = may_rise & (game.ramp_timer < 0)
-        return tree.rebuild(
-            game,
-            ramp_timer=jnp.where(rises, _RAMP_INTERVAL, game.ramp_timer - may_rise.astype(jnp.int32)),
-            level=game.level + rises.astype(jnp.int32),
-        )
+        ramp_timer = jnp.where(rises, _RAMP_INTERVAL, game.ramp_timer - may_rise.astype(jnp.int32))
+        return tree.rebuild(game, ramp_timer=ramp_timer, level=game.level + rises.astype(jnp.int32))
 
     def board(self, game: State) -> jax.Array:
         player = Bitboard.cell(game.player_row, game.player_column)
@@ -155,14 +153,6 @@ def _spawn(game: State, draws: Draws) -> State:
     )
 
 
-def _move_player(game: State, action: jax.Array) -> State:
-    return tree.rebuild(
-        game,
-        player_row=jnp.clip(game.player_row + toward(action, DOWN, UP), 1, 8),
-        player_column=jnp.clip(game.player_column + toward(action, RIGHT, LEFT), 0, SIZE - 1),
-    )
-
-
 def _move_entities(game: State) -> tuple[State, jax.Array, jax.Array]:
     """Moves enemies and gold when the move timer is up; also returns whether the player met gold and an enemy."""
     player = Bitboard.cell(game.player_row, game.player_column)
@@ -172,11 +162,5 @@ def _move_entities(game: State) -> tuple[State, jax.Array, jax.Array]:
     reward = (collected | (gold & player)).any()
     met = ((game.enemies | enemies) & player).any()
     gold = gold - player
-    game = tree.rebuild(
-        game,
-        enemies=enemies,
-        gold=gold,
-        right=right & (enemies | gold),
-        move_timer=jnp.where(moves, _move_interval(game.level), game.move_timer) - 1,
-    )
-    return game, reward, met
+    right, timer = right & (enemies | gold), jnp.where(moves, _move_interval(game.level), game.move_timer) - 1
+    return tree.rebuild(game, enemies=enemies, gold=gold, right=right, move_timer=timer), reward, met

@@ -4,8 +4,7 @@ Reference: ``minatar`` 1.0.15, game ``breakout`` (tests/envs/minatar/test_breako
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
 Observation   bool[10, 10, 4]   channels paddle, ball, trail (the ball's cell one step before), brick
-Action        int32             0 does nothing, 1 left, 2 right; with minimal_actions=False 0 to 5: nothing, left, up,
-                                right, down, fire
+Action        int32             0 nothing, 1 left, 2 right; minimal_actions=False: nothing, left, up, right, down, fire
 Reward        1 for each brick
 Starts        with three full rows of bricks, the paddle in column 4, and the ball in row 3, moving down and inward from
               the left or the right wall, with probability 1/2 each

@@ -4,13 +4,11 @@ Reference: ``minatar`` 1.0.15, game ``seaquest`` (tests/envs/minatar/test_seaque
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
 Observation   bool[10, 10, 10]  channels front and back of the submarine, shot, trail (the cell behind a fish, enemy
-                                submarine or diver), torpedo, fish, enemy submarine, oxygen and divers aboard (bars in
-                                row 9), diver
+                                submarine or diver), torpedo, fish, enemy submarine, oxygen, divers aboard (bars), diver
 Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down, 5 fires (at most every fifth step)
 Reward        1 for every fish or submarine shot; on surfacing with six divers, 1 for every 20 steps of oxygen left
 Starts        at the surface, row 0, column 5, facing left, with oxygen for 200 steps; the water is empty
-Terminates    when the submarine meets a fish, an enemy submarine or a torpedo, when it surfaces without divers, or when
-              the oxygen runs out
+Terminates    when the submarine meets an enemy or a torpedo, surfaces without divers, or runs out of oxygen
 Time limit    none
 Ramping       each time the submarine surfaces, enemies enter one step sooner (every 20 at first, every step at last);
               every second time they also move one step sooner (every 6 steps at first, every 3 at last)
@@ -168,15 +166,13 @@ class Seaquest(MinAtar):
         game, flying = _hit(game, shots)
         motion = _seaquest_enemies.move(game.enemies, game.right)
         launched = _launch(game, motion)
-        game = _fly_torpedoes(launched)
-        met = _dangers(motion, launched, game) & player
+        torpedoes = launched.torpedoes_right.to_right(), launched.torpedoes_left.to_left()
+        game = tree.rebuild(launched, torpedoes_right=torpedoes[0], torpedoes_left=torpedoes[1])
+        # Meeting an enemy or a torpedo before or after its move ends the game.
+        met = Bitboard.union(motion.cells(), launched.torpedoes_right, launched.torpedoes_left, *torpedoes) & player
         arriving, flying = _seaquest_enemies.run_into_shots(motion.arriving, flying)
-        game = tree.rebuild(
-            game,
-            shots_right=game.shots_right & flying,
-            shots_left=game.shots_left & flying,
-            right=motion.headings(game.right),
-        )
+        shots_right, shots_left = game.shots_right & flying, game.shots_left & flying
+        game = tree.rebuild(game, shots_right=shots_right, shots_left=shots_left, right=motion.headings(game.right))
         game = _regroup(game, motion.waiting, arriving, interval)
         hits = shots.count() - flying.count()
         return self._surface(_count_down(game), hits, met.any())
@@ -266,11 +262,8 @@ def _spawn_diver(game: State, draws: Draws) -> State:
     column = jnp.where(draws.diver_from_left, np.int32(0), np.int32(SIZE - 1))
     new = Diver(draws.diver_row, column, draws.diver_from_left)
     newer, older = game.divers
-    return tree.rebuild(
-        game,
-        diver_timer=jnp.where(spawns, _DIVER_INTERVAL, game.diver_timer),
-        divers=(tree.where(spawns, new, newer), tree.where(spawns, newer, older)),
-    )
+    divers = tree.where(spawns, new, newer), tree.where(spawns, newer, older)
+    return tree.rebuild(game, diver_timer=jnp.where(spawns, _DIVER_INTERVAL, game.diver_timer), divers=divers)
 
 
 def _act(game: State, action: jax.Array) -> State:
@@ -335,23 +328,9 @@ def _launch(game: State, motion: Motion) -> State:
     A submarine that leaves the board or runs into a shot at this step has still launched.
     """
     moved, resting, right = motion.launching, motion.launching_waiting, game.right
-    return tree.rebuild(
-        game,
-        torpedoes_right=game.torpedoes_right | (resting & right) | (moved & right).to_right(),
-        torpedoes_left=game.torpedoes_left | (resting - right) | (moved - right).to_left(),
-    )
-
-
-def _fly_torpedoes(game: State) -> State:
-    return tree.rebuild(
-        game, torpedoes_right=game.torpedoes_right.to_right(), torpedoes_left=game.torpedoes_left.to_left()
-    )
-
-
-def _dangers(motion: Motion, launched: State, flown: State) -> Bitboard:
-    """Returns the cells of enemies and torpedoes before and after their move: meeting any of them ends the game."""
-    before = (launched.torpedoes_right, launched.torpedoes_left)
-    return Bitboard.union(motion.cells(), *before, flown.torpedoes_right, flown.torpedoes_left)
+    to_right = game.torpedoes_right | (resting & right) | (moved & right).to_right()
+    to_left = game.torpedoes_left | (resting - right) | (moved - right).to_left()
+    return tree.rebuild(game, torpedoes_right=to_right, torpedoes_left=to_left)
 
 
 def _regroup(game: State, waiting: ByTimer, arriving: Enemies, interval: jax.Array) -> State:
@@ -364,9 +343,5 @@ def _regroup(game: State, waiting: ByTimer, arriving: Enemies, interval: jax.Arr
 
 
 def _count_down(game: State) -> State:
-    return tree.rebuild(
-        game,
-        shot_timer=jnp.maximum(game.shot_timer - 1, 0),
-        enemy_timer=jnp.maximum(game.enemy_timer - 1, 0),
-        diver_timer=jnp.maximum(game.diver_timer - 1, 0),
-    )
+    names = ("shot_timer", "enemy_timer", "diver_timer")
+    return tree.rebuild(game, **{name: jnp.maximum(getattr(game, name) - 1, 0) for name in names})

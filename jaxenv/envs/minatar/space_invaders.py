@@ -93,13 +93,9 @@ class SpaceInvaders(MinAtar):
         kills = _count(killed)
         cleared = kills == num_aliens
         faster = cleared & (game.interval > _FASTEST) & self.difficulty_ramping
-        game = tree.rebuild(
-            game,
-            aliens=jnp.where(cleared[:, None], _WAVE[None], game.aliens ^ killed),
-            interval=game.interval - faster.astype(jnp.int32),
-            friendly=game.friendly ^ killed,
-        )
-        return game, kills
+        aliens = jnp.where(cleared[:, None], _WAVE[None], game.aliens ^ killed)
+        interval = game.interval - faster.astype(jnp.int32)
+        return tree.rebuild(game, aliens=aliens, interval=interval, friendly=game.friendly ^ killed), kills
 
     def board(self, game: State) -> jax.Array:
         # All channels of a row are packed into one word; each element of the board tests its bits in that word.
@@ -164,11 +160,8 @@ def _fly_bullets(game: State, shot: jax.Array) -> State:
     The new bullet leaves the bottom row at once, so that row never holds a friendly bullet.
     """
     none = jnp.zeros_like(shot)[:, None]
-    return tree.rebuild(
-        game,
-        friendly=jnp.concatenate([game.friendly[:, 1:_BOTTOM], shot[:, None], none], axis=-1),
-        enemy=jnp.concatenate([none, game.enemy[:, :_BOTTOM]], axis=-1),
-    )
+    friendly = jnp.concatenate([game.friendly[:, 1:_BOTTOM], shot[:, None], none], axis=-1)
+    return tree.rebuild(game, friendly=friendly, enemy=jnp.concatenate([none, game.enemy[:, :_BOTTOM]], axis=-1))
 
 
 def _march(game: State) -> tuple[State, jax.Array, jax.Array]:
@@ -180,8 +173,7 @@ def _march(game: State) -> tuple[State, jax.Array, jax.Array]:
     edge = jnp.where(game.right, _LAST_COLUMN, _ONE)
     turns = moves & jnp.any((game.aliens & edge[:, None]) != 0, axis=-1)
     sideways = jnp.where(game.right[:, None], game.aliens << _ONE, game.aliens >> _ONE)
-    # As in the original, aliens that leave the bottom row wrap around to the top row. The last observation of an
-    # episode shows them there.
+    # As in the original, aliens that leave the bottom row wrap around to the top, in the last observation.
     down = jnp.roll(game.aliens, 1, axis=-1)
     aliens = jnp.where(turns[:, None], down, jnp.where(moves[:, None], sideways, game.aliens))
     num_aliens = _count(aliens)
@@ -194,11 +186,8 @@ def _march(game: State) -> tuple[State, jax.Array, jax.Array]:
 def _shoot(game: State) -> State:
     """Lets one alien shoot when the shot timer is up; the bullet starts in the alien's cell."""
     shoots = game.shot_timer == 0
-    return tree.rebuild(
-        game,
-        enemy=game.enemy | jnp.where(shoots[:, None], _shooter(game.aliens, game.column), _NONE),
-        shot_timer=jnp.where(shoots, _ALIEN_COOLDOWN, game.shot_timer) - 1,
-    )
+    enemy = game.enemy | jnp.where(shoots[:, None], _shooter(game.aliens, game.column), _NONE)
+    return tree.rebuild(game, enemy=enemy, shot_timer=jnp.where(shoots, _ALIEN_COOLDOWN, game.shot_timer) - 1)
 
 
 def _shooter(aliens: jax.Array, column: jax.Array) -> jax.Array:

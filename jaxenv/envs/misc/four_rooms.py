@@ -12,8 +12,7 @@ Starts        at pos_fixed with the goal at goal_fixed; with resample_init_pos o
 Terminates    at the goal
 Time limit    500 (registry)
 
-With probability fail_prob the agent moves in one of the three other directions, drawn uniformly. A move into a wall has
-no effect.
+With probability fail_prob the agent moves in another direction, drawn uniformly. Walls stop it.
 """
 
 from typing import Any
@@ -47,8 +46,7 @@ WALLS = np.array([[character == "#" for character in row] for row in MAP.splitli
 FREE_CELLS = np.argwhere(~WALLS).astype(np.int32)  # [104, 2]: row and column, row by row
 _SIZE = WALLS.shape[0]
 
-# The number of walls between each free cell and the one before it. They give the position of a free cell on the map
-# from its number without a table.
+# The number of walls between each free cell and the one before it. So no table gives the position of a free cell.
 _JUMPS = np.diff(FREE_CELLS @ np.array([_SIZE, 1]) - np.arange(len(FREE_CELLS)), prepend=0).astype(np.int32)
 
 
@@ -124,8 +122,6 @@ class FourRooms(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])

@@ -100,8 +100,6 @@ class MetaMaze(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         line = jnp.arange(-1, self.maze_size + 1, dtype=jnp.int32)  # with the outer walls
         rows, columns = line[None, :, None], line[None, None, :]

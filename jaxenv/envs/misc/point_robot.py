@@ -7,8 +7,7 @@ tests/envs/misc/test_point_robot.py compares this task with a plain implementati
 
 Observation   float32[6]   position x, y; last reward; last action x, y; time
 Action        float32[2]   displacement along x and y, clipped to [-max_force, max_force]
-Reward        1 within goal_radius of the goal, 0 otherwise; with dense_reward minus the distance to the goal; both at
-              the position after the step
+Reward        1 within goal_radius of the goal, else 0; with dense_reward minus the distance; both after the step
 Starts        the goal uniform on the half-circle of circle_radius above the origin; the agent at a uniform radius and
               angle within the half-circle, or with center_init at the origin
 Terminates    never
@@ -136,8 +135,6 @@ class PointRobot(Task):
             x, y = jnp.where(reached, start[0], x), jnp.where(reached, start[1], y)
         state = tree.rebuild(state, x=x, y=y, last_action=action, last_reward=reward, time=state.time + 1)
         return Transition(state, reward, jnp.zeros_like(reached), {"goal_reached": reached})
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the half-circle of goals, the goal's disc, the agent with its last action, and the elapsed time."""

@@ -172,8 +172,6 @@ class Pong(Task):
     def _covers(self, paddle: jax.Array, row: np.ndarray) -> jax.Array:
         return jnp.abs(row - jnp.floor(paddle).astype(jnp.int32)[:, None]) <= self.paddle_half_height
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints each object at the centre of its cell, with the player on the left, as in the observation."""
         width, height, reach = self.width, self.height, self.paddle_half_height

@@ -98,8 +98,6 @@ class Reacher(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.num_joints,), np.float32, -1.0, 1.0, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the arm, its goal, and at each joint an arrow for the rate of the segment."""
         n, size = self.num_joints, 0.08 * self.num_joints

@@ -90,8 +90,6 @@ class Swimmer(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.float32, -1.0, 1.0, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints urchins with halos at whose edge the reward is halved, and the swimmer with its velocity."""
         canvas = canvas.fill(SKY).view((-1.6, 1.6), (-1.6, 1.6))

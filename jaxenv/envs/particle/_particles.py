@@ -57,11 +57,7 @@ def scattered(stream: random.Stream, num_agents: int, reaches: Sequence[float]) 
 
 
 def advance(
-    particles: Particles,
-    moves: jax.Array,
-    bodies: Sequence[Body],
-    contacts: Sequence[Contact],
-    world: World,
+    particles: Particles, moves: jax.Array, bodies: Sequence[Body], contacts: Sequence[Contact], world: World
 ) -> Particles:
     """Moves the agents for one step. ``moves`` are numbers of `MOVES`, int32 ``[B, A]``."""
     columns = tuple(moves[:, i] for i in range(moves.shape[1]))
@@ -81,7 +77,9 @@ def _advanced(
         across, up = p.x[first] - p.x[second], p.y[first] - p.y[second]
         distance = _length(across, up)
         # Particles at one point have no direction in which to push each other.
-        push = world.contact_force * _depth(reach - distance, world.contact_margin) / distance
+        overlap, margin = reach - distance, world.contact_margin  # positive only, smoothed over the margin
+        depth = jnp.maximum(overlap, 0) + margin * jnp.log1p(jnp.exp(-jnp.abs(overlap) / margin))
+        push = world.contact_force * depth / distance
         for i, sign in ((first, 1), (second, -1)):
             if i in agents:
                 x_force[i] += sign * across * push
@@ -108,11 +106,6 @@ def _length(across: Any, up: Any) -> Any:
 
 def _sign(positive: Any, negative: Any) -> Any:
     return positive.astype(jnp.float32) - negative.astype(jnp.float32)
-
-
-def _depth(overlap: Any, margin: Any) -> Any:
-    """Returns ``overlap`` where it is positive and 0 elsewhere, smoothed over ``margin``."""
-    return jnp.maximum(overlap, 0) + margin * jnp.log1p(jnp.exp(-jnp.abs(overlap) / margin))
 
 
 def distance(particles: Particles, first: int, second: int) -> jax.Array:

@@ -6,8 +6,7 @@ Paper: Lowe, Wu, Tamar, Harb, Abbeel and Mordatch (2017), "Multi-agent actor-cri
 environments", arXiv:1706.02275; Mordatch and Abbeel (2018), arXiv:1703.04908.
 
 Observation   float32[2, 21]   by agent: velocity; positions of the 3 landmarks relative to it; the colour of the other
-              agent's landmark, 0.75 at its number and 0.25 elsewhere; the other agent's word, one of 10, one-hot, zeros
-              at the start
+              agent's landmark, 0.75 at its number and 0.25 elsewhere; the other agent's word, of 10, one-hot or zeros
 Action        int32[2]         move + 5 word; move: 0 stays, 1 to 4 accelerate left, right, down and up
 Reward        float32[2]       1 - local_ratio times a team reward, minus the mean distance of the agents to their
               landmarks; minus local_ratio times the distance of the other agent, which an agent guides, to its landmark
@@ -90,8 +89,6 @@ class SimpleReference(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.int32, 0, 5 * _WORDS - 1, "action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints landmarks as rings and the agents in the colours of theirs, with their words at the lower edge."""

@@ -1,9 +1,8 @@
 """Agents spread over landmarks without bumping into each other.
 
-Reference: mpe2's ``simple_spread_v3`` (tests/envs/particle/test_mpe2.py), with discrete actions. The agents
-are discs that push each other away; landmarks are points. The agents act at the same time.
-Paper: Lowe, Wu, Tamar, Harb, Abbeel and Mordatch (2017), "Multi-agent actor-critic for mixed cooperative-competitive
-environments", arXiv:1706.02275.
+Reference: mpe2's ``simple_spread_v3`` (tests/envs/particle/test_mpe2.py), with discrete actions. The agents are discs
+that push each other away; landmarks are points. The agents act at the same time. Paper: Lowe, Wu, Tamar, Harb, Abbeel
+and Mordatch (2017), "Multi-agent actor-critic for mixed cooperative-competitive environments", arXiv:1706.02275.
 
 Observation   float32[A, 6 A]   by agent: velocity, position; positions of landmarks and of the other agents, relative
               to it; 2 (A - 1) zeros, words that agents of this task never say
@@ -77,8 +76,6 @@ class SimpleSpread(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.agents,), np.int32, 0, 4, "action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: Particles, canvas: Canvas) -> Canvas:
         n = self.agents

@@ -100,8 +100,6 @@ class SimpleTag(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((self.num_agents,), np.int32, 0, 4, "action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: Particles, canvas: Canvas) -> Canvas:
         colours = [RED] * self.adversaries + [GREEN] * self.prey + [GREY] * self.obstacles
         return particles.draw_particles(canvas, state, self._radii, colours)

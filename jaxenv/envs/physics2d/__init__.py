@@ -7,8 +7,7 @@ Box2D's ``World.Step`` to the rounding of float32; tests/envs/physics2d compares
 Inside the package the lanes are the *last* axis: bodies ``[n, B]``, contacts ``[n, K, B]``. Neighbouring lanes fill a
 vector register, regardless of the number of bodies. `pack` and `unpack` convert states.
 
-Not covered, because no task here needs it: contacts between moving bodies, restitution, circles, bullets, and motion of
-the ground.
+Not covered, because no task needs it: contacts between moving bodies, restitution, circles, bullets, moving ground.
 """
 
 from jaxenv.envs.physics2d._block import Blocks as Blocks
@@ -23,6 +22,7 @@ from jaxenv.envs.physics2d._world import Packed as Packed
 from jaxenv.envs.physics2d._world import Step as Step
 from jaxenv.envs.physics2d._world import World as World
 from jaxenv.envs.physics2d._world import corners as corners
+from jaxenv.envs.physics2d._world import origin as origin
 from jaxenv.envs.physics2d._world import pack as pack
 from jaxenv.envs.physics2d._world import start as start
 from jaxenv.envs.physics2d._world import step as step

@@ -1,8 +1,7 @@
 """Finds the edges that a body may touch, and the order of its contacts in Box2D: b2BroadPhase for a chain of edges.
 
 A contact exists while the fat bounding boxes of body and edge overlap. Newer contacts come first in Box2D's lists, and
-among contacts made in the same step the edge with the larger index. Blocks are created before the edges, so they come
-after them.
+among contacts made in the same step the edge with the larger index. Blocks, created before the edges, come last.
 """
 
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxenv import tree
 from jaxenv.envs.physics2d._contact import Impulses
@@ -28,7 +28,7 @@ _FAR_BELOW = np.float32(-1e4)  # the ground beyond the ends of the chain, where 
 class Chain:
     """The ground: edges between equally spaced points, starting with point ``first``."""
 
-    heights: jax.Array  # float32 [N + 1, B], metres
+    heights: Array  # float32 [N + 1, B], metres
     spacing: float = tree.static()
     first: Any = np.int32(0)  # int32 [B], the index of the first point; the point with index 0 is at x = 0
 
@@ -59,7 +59,7 @@ class Contacts:
     impulses: Impulses
 
 
-def window(chain: Chain, x: jax.Array, num: int) -> tuple[jax.Array, Segment]:
+def window(chain: Chain, x: Array, num: int) -> tuple[Array, Segment]:
     """Returns the edges around ``x [n, B]``, of which ``num`` is even and enough: indices ``[n, num, B]`` and ends."""
     nearest = jnp.round(x / np.float32(chain.spacing)).astype(jnp.int32)[:, None]
     edge = nearest + np.arange(-num // 2, num - num // 2, dtype=np.int32)[None, :, None]
@@ -111,7 +111,7 @@ def joined(parts: Sequence[T]) -> T:
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x, axis=-2), *parts)
 
 
-def ranks(age: jax.Array) -> jax.Array:
+def ranks(age: Array) -> Array:
     """Returns the places of contacts ``[n, K, B]`` in the list of their body, newest first.
 
     Of equal age the edges come before the blocks, and the right ones before the left ones.
@@ -122,7 +122,7 @@ def ranks(age: jax.Array) -> jax.Array:
     return jnp.sum((other < this) | ((other == this) & later), axis=2, dtype=jnp.int32)
 
 
-def last_event(begins: jax.Array, ends: jax.Array, rank: jax.Array, touched: jax.Array) -> jax.Array:
+def last_event(begins: Array, ends: Array, rank: Array, touched: Array) -> Array:
     """Returns whether the last event of any contact, by its rank, was a beginning, bool ``[..., B]``.
 
     ``touched`` is returned if nothing happened. Box2D reports contacts one by one, and Gymnasium's tasks keep the last

@@ -3,7 +3,7 @@
 All functions are elementwise: scalars or arrays of one shape, one entry per contact.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +16,7 @@ from jaxenv.envs.physics2d._settings import LINEAR_SLOP, MAX_CONDITION, MAX_LINE
 from jaxenv.envs.physics2d._vector import Transform, Vector, cross, dot, minus, pick, point_velocity
 
 Triple = tuple[Any, ...]  # x, y and angle, of poses or velocities
+Triples: TypeAlias = tuple[Triple, ...]  # one per body
 
 
 @tree.struct

@@ -5,12 +5,11 @@ instead. Functions without a loop are elementwise, one entry per pair of edge or
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
@@ -28,6 +27,8 @@ TOLERANCE = np.float32(0.25) * LINEAR_SLOP
 _OUTER, _INNER, _ROOT = 20, 16, 50  # most iterations
 # The kinds of separating features: two points, the edge or a side of the block, or a side of the polygon.
 _POINTS, _EDGE, _SIDE = 0, 1, 2
+
+Pair: TypeAlias = tuple[Array, Array]
 
 
 @tree.struct
@@ -65,7 +66,7 @@ class Sweep:
         return Transform.from_pose(pose, self.centre)
 
 
-def time_of_impact(scene: Scene, motion: Motion, live: jax.Array) -> tuple[jax.Array, jax.Array]:
+def time_of_impact(scene: Scene, motion: Motion, live: Array) -> Pair:
     """Returns whether pairs meet during the motion, and at which fraction of it; only where ``live``."""
 
     def advance(carry: Any) -> Any:
@@ -159,8 +160,7 @@ def _closest_to_block(sweep: Sweep, time: Any) -> tuple[Any, Any, Any, Any]:
         squares.append(dot(gap, gap))
     least, best = smallest(squares + _to_sides(sweep.points, corners))
     index_b, run = best % size, best // size
-    # The feature of the block that is closest to the corner; sides and corners are numbered from the right, as in
-    # Box2D.
+    # The feature of the block that is closest to the corner, numbered from the right as in Box2D.
     x, y = pick(index_b, corners)
     right, above = x >= block.right, y >= block.high
     over, beside = (block.left < x) & ~right, (block.low < y) & ~above
@@ -227,9 +227,7 @@ def _entry(index: Any, points: tuple[Vector, ...]) -> Vector:
     return vector.where(index == 0, *points) if len(points) == 2 else pick(index, points)
 
 
-def _resolve(
-    scene: Scene, motion: Motion, axis: Axis, time: jax.Array, active: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+def _resolve(scene: Scene, motion: Motion, axis: Axis, time: Array, active: Array) -> tuple[Array, Array, Array, Array]:
     """Follows one axis: returns the new time, whether and when it reaches the target distance, and whether to stop."""
 
     def push_back(carry: Any) -> Any:
@@ -263,14 +261,8 @@ def _compare(scene: Scene, motion: Motion, axis: Axis, open_: Any, time: Any, la
 
 
 def _root(
-    scene: Scene,
-    motion: Motion,
-    axis: Axis,
-    features: tuple[jax.Array, jax.Array],
-    times: tuple[jax.Array, jax.Array],
-    separations: tuple[jax.Array, jax.Array],
-    active: jax.Array,
-) -> jax.Array:
+    scene: Scene, motion: Motion, axis: Axis, features: Pair, times: Pair, separations: Pair, active: Array
+) -> Array:
     """Returns when two features are at the target distance, by secant and bisection in turns."""
 
     def step(carry: Any) -> Any:
@@ -280,19 +272,8 @@ def _root(
     return lax.while_loop(lambda c: (c[0] < _ROOT) & jnp.any(c[1]), step, start)[6]
 
 
-def _narrow(
-    scene: Scene,
-    motion: Motion,
-    axis: Axis,
-    features: tuple[jax.Array, jax.Array],
-    count: jax.Array,
-    open_: jax.Array,
-    low: jax.Array,
-    high: jax.Array,
-    at_low: jax.Array,
-    at_high: jax.Array,
-    root: jax.Array,
-) -> tuple[jax.Array, ...]:
+def _narrow(scene: Scene, motion: Motion, axis: Axis, features: Pair, *carry: Array) -> tuple[Array, ...]:
+    count, open_, low, high, at_low, at_high, root = carry
     span = jnp.where(at_high != at_low, at_high - at_low, np.float32(1))
     secant = low + (TARGET - at_low) * (high - low) / span
     time = jnp.where(count % 2 == 1, secant, np.float32(0.5) * (low + high))

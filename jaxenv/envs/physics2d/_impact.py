@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
@@ -25,7 +25,7 @@ from jaxenv.envs.physics2d._distance import TARGET, TOLERANCE, Motion, time_of_i
 from jaxenv.envs.physics2d._rows import in_blocks
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
-from jaxenv.envs.physics2d._settings import LINEAR_SLOP, MAX_SUB_STEPS, TOI_BAUMGARTE
+from jaxenv.envs.physics2d._settings import LINEAR_SLOP, MAX_SUB_STEPS, TOI_BAUMGARTE, VELOCITY_ITERATIONS
 from jaxenv.envs.physics2d._vector import Transform, pick, smallest
 
 _POSITION_ITERATIONS = 20
@@ -51,7 +51,7 @@ class BodyContacts:
     hit: Any  # bool [R], an impact was found
 
 
-def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: Segment | Box) -> Any:
+def may_hit(scene: Scene, body: Array, start: Triple, end: Triple, ground: Segment | Box) -> Any:
     """Returns whether a body comes close enough to a block or the line of an edge for an impact. Elementwise.
 
     Corners stay within ``radius * (1 - cos(turn / 2))`` of a straight motion.
@@ -76,7 +76,7 @@ def may_hit(scene: Scene, body: jax.Array, start: Triple, end: Triple, ground: S
     return jnp.maximum(below, -above) - sag < reach
 
 
-def solve(scene: Scene, bodies: BodyContacts, awake: jax.Array, dt: np.float32, iterations: int) -> BodyContacts:
+def solve(scene: Scene, bodies: BodyContacts, awake: Array, dt: np.float32) -> BodyContacts:
     """Returns all bodies after the impacts of the lanes that are ``awake``, bool ``[B]``, in ``dt`` seconds.
 
     The bodies are arrays ``[n, B]`` and, for ground and contacts, ``[n, K, B]``.
@@ -89,7 +89,7 @@ def solve(scene: Scene, bodies: BodyContacts, awake: jax.Array, dt: np.float32, 
     live = live & awake[None]
 
     def solved(fixed: tuple[Any, ...], moving: tuple[Any, ...]) -> tuple[Any, ...]:
-        return _moving(_solve(scene, BodyContacts(*fixed, *moving), dt, iterations))
+        return _moving(_solve(scene, BodyContacts(*fixed, *moving), dt))
 
     fixed, moving = jax.tree.map(lambda x: _flat(x, n, lanes), (_fixed(bodies), _moving(bodies)))
     moving = in_blocks(solved, live.reshape(n * lanes), fixed, moving)
@@ -98,7 +98,7 @@ def solve(scene: Scene, bodies: BodyContacts, awake: jax.Array, dt: np.float32, 
     return BodyContacts(*_fixed(bodies), *moving)
 
 
-def _flat(x: jax.Array, n: int, lanes: int) -> jax.Array:
+def _flat(x: Array, n: int, lanes: int) -> Array:
     """Reshapes ``[n, B]`` to ``[R]``, and ``[n, K, B]`` to ``[K, R]``."""
     return x.reshape(n * lanes) if x.ndim == 2 else jnp.moveaxis(x, 1, 0).reshape(-1, n * lanes)
 
@@ -111,7 +111,7 @@ def _moving(row: BodyContacts) -> tuple[Any, ...]:
     return row.end, row.velocity, row.contacts, row.touched, row.begun, row.hit
 
 
-def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations: int) -> BodyContacts:
+def _solve(scene: Scene, row: BodyContacts, dt: np.float32) -> BodyContacts:
     size = row.rank.shape[0]
     no, zero = jnp.zeros_like(row.hit), jnp.zeros_like(row.start[0])
     start = (np.int32(0), ~no, zero, jnp.zeros_like(row.rank), jnp.ones_like(row.rank, bool), row)
@@ -132,7 +132,7 @@ def _solve(scene: Scene, row: BodyContacts, dt: np.float32, velocity_iterations:
         active = active & (earliest <= np.float32(1 - 10 * np.finfo(np.float32).eps))
         row, go = lax.cond(
             jnp.any(active),
-            lambda row: _advance(scene, row, active, earliest, past, mine, dt, velocity_iterations),
+            lambda row: _advance(scene, row, active, earliest, past, mine, dt),
             lambda row: (row, active),
             row,
         )
@@ -150,15 +150,8 @@ def _grounds(row: BodyContacts) -> list[Any]:
 
 
 def _advance(
-    scene: Scene,
-    row: BodyContacts,
-    active: jax.Array,
-    earliest: jax.Array,
-    past: jax.Array,
-    mine: jax.Array,
-    dt: np.float32,
-    velocity_iterations: int,
-) -> tuple[BodyContacts, jax.Array]:
+    scene: Scene, row: BodyContacts, active: Array, earliest: Array, past: Array, mine: Array, dt: np.float32
+) -> tuple[BodyContacts, Array]:
     """Moves the rows to their earliest impact, solves it and moves them on; also returns which rows had one.
 
     ``mine [K, R]`` marks the contact of the impact.
@@ -181,7 +174,7 @@ def _advance(
     manifolds = _in_order(tree.rebuild(manifold, keys=()), touches, rank)
     more = jnp.max(jnp.sum(touches, axis=0, dtype=jnp.int32)) - np.int32(_TOGETHER)
     pose = _solve_positions(scene, row.body, manifolds, more, pose, go)
-    velocity = _solve_velocities(scene, row, manifolds, more, pose, go, velocity_iterations)
+    velocity = _solve_velocities(scene, row, manifolds, more, pose, go)
     pose, end, velocity = in_one_kernel(_moved_on, (row.start, row.end, row.velocity), go, earliest, pose, velocity, dt)
     return tree.rebuild(row, start=pose, end=end, velocity=velocity, hit=row.hit | go), go
 
@@ -201,7 +194,7 @@ def _moved_on(
     return jax.tree.map(lambda new, old: jnp.where(go, new, old), (pose, end, velocity), old)
 
 
-def manifold_of(scene: Scene, body: jax.Array, pose: Triple, ground: Segment | Box) -> Manifold:
+def manifold_of(scene: Scene, body: Array, pose: Triple, ground: Segment | Box) -> Manifold:
     """Returns the manifold of a body and an edge or a block. Elementwise."""
     corners, centre = corners_of(scene, body), scene.centre(body)
     transform = Transform.from_pose(pose, centre)
@@ -218,7 +211,7 @@ def _updated(known: Contacts, manifold: Manifold, update: Any) -> tuple[Contacts
     return contact, now & ~before, before & ~now
 
 
-def _in_order(manifold: Manifold, touches: jax.Array, rank: jax.Array) -> tuple[Manifold, ...]:
+def _in_order(manifold: Manifold, touches: Array, rank: Array) -> tuple[Manifold, ...]:
     """Returns the manifolds of touching edges ``[R]`` in the solver's order."""
     size = rank.shape[0]
     before = touches[None] & (rank[None] < rank[:, None])
@@ -237,7 +230,7 @@ def _chosen(manifolds: Sequence[Manifold], sources: Sequence[Any], used: Any) ->
 
 
 def _solve_positions(
-    scene: Scene, body: jax.Array, manifolds: tuple[Manifold, ...], more: jax.Array, pose: Triple, go: jax.Array
+    scene: Scene, body: Array, manifolds: tuple[Manifold, ...], more: Array, pose: Triple, go: Array
 ) -> Triple:
     """Returns poses of the rows ``go`` after iterations on positions; ``more`` manifolds are solved one by one."""
     together, later = manifolds[:_TOGETHER], _stacked(manifolds[_TOGETHER:])
@@ -246,7 +239,7 @@ def _solve_positions(
         count, done, pose = carry
         moving = in_one_kernel(_position_iteration, scene, body, together, done, jnp.zeros_like(pose[0]), pose)
 
-        def one(s: jax.Array, moving: tuple[jax.Array, Triple]) -> tuple[jax.Array, Triple]:
+        def one(s: Array, moving: tuple[Array, Triple]) -> tuple[Array, Triple]:
             return in_one_kernel(_position_iteration, scene, body, (_entry(later, s),), done, *moving)
 
         least, pose = lax.fori_loop(0, more, one, moving) if later else moving
@@ -257,8 +250,8 @@ def _solve_positions(
 
 
 def _position_iteration(
-    scene: Scene, body: jax.Array, manifolds: Sequence[Manifold], done: jax.Array, least: jax.Array, pose: Triple
-) -> tuple[jax.Array, Triple]:
+    scene: Scene, body: Array, manifolds: Sequence[Manifold], done: Array, least: Array, pose: Triple
+) -> tuple[Array, Triple]:
     """Returns the smallest separation, and the pose after some contacts, unchanged where ``done``. Elementwise."""
     centre, masses = scene.centre(body), masses_of(scene, body)
     moved = pose
@@ -269,13 +262,7 @@ def _position_iteration(
 
 
 def _solve_velocities(
-    scene: Scene,
-    row: BodyContacts,
-    manifolds: tuple[Manifold, ...],
-    more: jax.Array,
-    pose: Triple,
-    go: jax.Array,
-    iterations: int,
+    scene: Scene, row: BodyContacts, manifolds: tuple[Manifold, ...], more: Array, pose: Triple, go: Array
 ) -> Triple:
     """Iterates until no velocity and no impulse changes; later iterations would change nothing."""
     constraints = in_one_kernel(_prepare, scene, row.body, manifolds, pose)
@@ -287,7 +274,7 @@ def _solve_velocities(
         count, _, velocity, pushes, rest = carry
         changed, velocity, pushes = in_one_kernel(_velocity_iteration, scene, row.body, together, go, velocity, pushes)
 
-        def one(s: jax.Array, moving: tuple[jax.Array, Triple, Impulses]) -> tuple[jax.Array, Triple, Impulses]:
+        def one(s: Array, moving: tuple[Array, Triple, Impulses]) -> tuple[Array, Triple, Impulses]:
             changed, velocity, rest = moving
             constraint, push = _entry((later, rest), s)
             state = (constraint,), go, velocity, (push,)
@@ -300,7 +287,7 @@ def _solve_velocities(
         return count + 1, changed, velocity, pushes, rest
 
     start = (np.int32(0), jnp.ones_like(go), row.velocity, pushes[:_TOGETHER], _stacked(pushes[_TOGETHER:]))
-    return lax.while_loop(lambda c: (c[0] < iterations) & jnp.any(c[1]), step, start)[2]
+    return lax.while_loop(lambda c: (c[0] < VELOCITY_ITERATIONS) & jnp.any(c[1]), step, start)[2]
 
 
 def _stacked(values: Sequence[Any]) -> Any:
@@ -308,22 +295,20 @@ def _stacked(values: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *x: jnp.stack(x), *values) if values else None
 
 
-def _entry(values: Any, s: jax.Array) -> Any:
+def _entry(values: Any, s: Array) -> Any:
     return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, s, keepdims=False), values)
 
 
-def _prepare(
-    scene: Scene, body: jax.Array, manifolds: Sequence[Manifold], pose: Triple
-) -> tuple[contact.Constraint, ...]:
+def _prepare(scene: Scene, body: Array, manifolds: Sequence[Manifold], pose: Triple) -> tuple[contact.Constraint, ...]:
     transform = Transform.from_pose(pose, scene.centre(body))
     return tuple(contact.prepare(manifold, pose, transform) for manifold in manifolds)
 
 
 def _velocity_iteration(
     scene: Scene,
-    body: jax.Array,
+    body: Array,
     constraints: Sequence[contact.Constraint],
-    go: jax.Array,
+    go: Array,
     velocity: Triple,
     pushes: tuple[Impulses, ...],
 ) -> tuple[Any, ...]:

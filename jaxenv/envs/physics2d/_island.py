@@ -6,17 +6,17 @@ whose entries are arrays ``[B]``. Each kernel does as much work as possible, bec
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
-from jaxenv.envs.physics2d import _contact, _revolute
-from jaxenv.envs.physics2d._contact import Impulses, Triple
+from jaxenv.envs.physics2d import _contact, _revolute, _settings
+from jaxenv.envs.physics2d._contact import Impulses, Triple, Triples
 from jaxenv.envs.physics2d._revolute import JointImpulses
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold
@@ -26,6 +26,8 @@ from jaxenv.envs.physics2d._vector import Transform, pick
 
 _AT_ONCE = 3  # iterations on velocities in one kernel; more run faster and compile slower
 _AT_ONCE_SHARED = 2  # the same where contacts share slots; jaxlib 0.10.2 never leaves a kernel of three with 64 lanes
+
+Hinges: TypeAlias = tuple[_revolute.Constraint, ...]
 
 
 @tree.struct
@@ -40,8 +42,8 @@ class Motors:
 class Start:
     """Input of the solver: bodies after forces, and the impulses of the step before."""
 
-    poses: tuple[Triple, ...]  # one per body, [B]
-    velocities: tuple[Triple, ...]
+    poses: Triples  # one per body, [B]
+    velocities: Triples
     joints: tuple[JointImpulses, ...]
     motors: Motors
     slots: Slots | None  # None without ground
@@ -51,20 +53,20 @@ class Start:
 class End:
     """Output of the solver."""
 
-    poses: tuple[Triple, ...]
-    velocities: tuple[Triple, ...]
+    poses: Triples
+    velocities: Triples
     joints: tuple[JointImpulses, ...]
     impulses: Any  # [S, B], None without ground
-    solved: jax.Array  # bool [B], whether the errors of positions are small enough
+    solved: Array  # bool [B], whether the errors of positions are small enough
 
 
 @tree.struct
 class _Island:
-    bodies: tuple[Triple, ...]  # velocities
+    bodies: Triples  # velocities
     joints: tuple[JointImpulses, ...]
     pushes: tuple[Impulses, ...]  # of the contacts that are solved together with the joints
     later: Impulses | None  # [R, B], of those that are solved one by one
-    hinges: tuple[_revolute.Constraint, ...]
+    hinges: Hinges
     contacts: _contact.Constraint | None  # [S, B]
 
 
@@ -75,15 +77,15 @@ class Solver:
         self.scene = scene
         self.hinges = [_revolute.Solver(scene, joint) for joint in scene.joints]
 
-    def solve(self, start: Start, dt: np.float32, iterations: tuple[int, int], one_by_one: bool = False) -> End:
+    def solve(self, start: Start, dt: np.float32, one_by_one: bool = False) -> End:
         """Solves velocities, moves the bodies, and solves positions.
 
         Contacts are solved together with the joints in one kernel, or one by one up to the largest number in a lane.
         """
         island, slots = self._island(start, one_by_one), start.slots
-        island = self._solve_velocities(island, slots, start.motors, iterations[0])
+        island = self._solve_velocities(island, slots, start.motors)
         poses, velocities = in_one_kernel(_moved, dt, start.poses, island.bodies)
-        poses, solved = self._solve_positions(island, slots, poses, iterations[1])
+        poses, solved = self._solve_positions(island, slots, poses)
         together = jax.tree.map(lambda *x: jnp.stack(x), *island.pushes) if island.pushes else None
         return End(poses, velocities, island.joints, island.later if one_by_one else together, solved)
 
@@ -91,7 +93,7 @@ class Solver:
         """Constraints at the poses of the bodies, and velocities after warm starting."""
         slots, contacts, later = start.slots, None, None
         owners: tuple[Any, ...] = ()
-        kicks: tuple[Triple, ...] = ()
+        kicks: Triples = ()
         pushes: tuple[Impulses, ...] = ()
         if slots is not None:
             contacts, kick = in_one_kernel(self._prepare, slots.body, start.poses, slots.manifold, slots.impulses)
@@ -104,7 +106,7 @@ class Solver:
         return _Island(bodies, kept, pushes, later, hinges, contacts)
 
     def _prepare(
-        self, body: jax.Array, poses: tuple[Triple, ...], manifold: Manifold, impulses: Impulses
+        self, body: Array, poses: Triples, manifold: Manifold, impulses: Impulses
     ) -> tuple[_contact.Constraint, Triple]:
         """Returns a contact's constraint, and how warm starting changes the velocity of its body."""
         pose = self._body_entry(body, poses)
@@ -114,11 +116,11 @@ class Solver:
 
     def _start(
         self,
-        angles: tuple[jax.Array, ...],
-        velocities: tuple[Triple, ...],
+        angles: tuple[Array, ...],
+        velocities: Triples,
         joints: tuple[JointImpulses, ...],
         owners: tuple[Any, ...],
-        kicks: tuple[Triple, ...],
+        kicks: Triples,
     ) -> tuple[Any, ...]:
         bodies, hinges, kept = list(velocities), [], []
         for body, kick in zip(owners, kicks, strict=True):
@@ -131,13 +133,11 @@ class Solver:
             kept.append(impulses)
         return tuple(bodies), tuple(kept), tuple(hinges)
 
-    def _solve_velocities(self, island: _Island, slots: Any, motors: Motors, iterations: int) -> _Island:
+    def _solve_velocities(self, island: _Island, slots: Any, motors: Motors) -> _Island:
         """Returns the island after all iterations on velocities."""
-        at_once = _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
-        if iterations % at_once or island.later is not None:
-            at_once = 1
+        at_once = 1 if island.later is not None else _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
 
-        def step(_: jax.Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
+        def step(_: Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
             bodies, joints, pushes, later = moving
             owners = _owners(slots) if pushes else ()
             together = [_slot_entry(island.contacts, s) for s in range(len(pushes))]
@@ -148,7 +148,7 @@ class Solver:
                 bodies, later = lax.fori_loop(0, jnp.max(slots.used), one, (bodies, later))
             return bodies, joints, pushes, later
 
-        def one(s: jax.Array, moving: tuple[tuple[Triple, ...], Impulses]) -> tuple[tuple[Triple, ...], Impulses]:
+        def one(s: Array, moving: tuple[Triples, Impulses]) -> tuple[Triples, Impulses]:
             bodies, later = moving
             body, constraint, push = _slot_entry((slots.body, island.contacts, later), s)
             bodies, push = in_one_kernel(self._one_velocity, bodies, body, constraint, push)
@@ -156,7 +156,7 @@ class Solver:
             return bodies, jax.tree.map(write, later, push)
 
         moving = island.bodies, island.joints, island.pushes, island.later
-        bodies, joints, pushes, later = lax.fori_loop(0, iterations // at_once, step, moving)
+        bodies, joints, pushes, later = lax.fori_loop(0, _settings.VELOCITY_ITERATIONS // at_once, step, moving)
         return tree.rebuild(island, bodies=bodies, joints=joints, pushes=pushes, later=later)
 
     def _velocity_iterations(
@@ -165,7 +165,7 @@ class Solver:
         bodies: Any,
         joints: Any,
         pushes: Any,
-        hinges: tuple[_revolute.Constraint, ...],
+        hinges: Hinges,
         owners: tuple[Any, ...],
         contacts: list[_contact.Constraint],
         motors: Motors,
@@ -181,8 +181,8 @@ class Solver:
         return tuple(bodies), tuple(joints), tuple(pushes)
 
     def _one_velocity(
-        self, bodies: Any, body: jax.Array, constraint: _contact.Constraint, push: Impulses
-    ) -> tuple[tuple[Triple, ...], Impulses]:
+        self, bodies: Any, body: Array, constraint: _contact.Constraint, push: Impulses
+    ) -> tuple[Triples, Impulses]:
         """Returns bodies and impulses after an iteration of one contact."""
         bodies = list(bodies)
         push = self._velocity(bodies, body, constraint, push)
@@ -195,9 +195,7 @@ class Solver:
         self._put(bodies, body, velocity)
         return push
 
-    def _solve_positions(
-        self, island: _Island, slots: Any, poses: tuple[Triple, ...], iterations: int
-    ) -> tuple[tuple[Triple, ...], jax.Array]:
+    def _solve_positions(self, island: _Island, slots: Any, poses: Triples) -> tuple[Triples, Array]:
         """Returns poses after iterations until the errors are small enough, and whether they are, bool ``[B]``."""
 
         def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -210,28 +208,25 @@ class Solver:
             good, moved = lax.fori_loop(0, jnp.max(slots.used), one, (jnp.ones_like(done), poses))
             return count + 1, *in_one_kernel(self._joint_positions, done, poses, good, moved, island.hinges)
 
-        def one(s: jax.Array, moving: tuple[jax.Array, tuple[Triple, ...]]) -> tuple[jax.Array, tuple[Triple, ...]]:
+        def one(s: Array, moving: tuple[Array, Triples]) -> tuple[Array, Triples]:
             body, manifold = _slot_entry((slots.body, slots.manifold), s)
             return in_one_kernel(self._contact_positions, *moving, (body,), (manifold,))
 
         start = np.int32(0), jnp.zeros_like(poses[0][0], bool), poses
-        _, solved, poses = lax.while_loop(lambda c: (c[0] < iterations) & ~jnp.all(c[1]), step, start)
+        _, solved, poses = lax.while_loop(
+            lambda c: (c[0] < _settings.POSITION_ITERATIONS) & ~jnp.all(c[1]), step, start
+        )
         return poses, solved
 
     def _position_iteration(
-        self,
-        done: jax.Array,
-        poses: tuple[Triple, ...],
-        hinges: tuple[_revolute.Constraint, ...],
-        owners: tuple[Any, ...],
-        manifolds: list[Manifold],
-    ) -> tuple[jax.Array, tuple[Triple, ...]]:
+        self, done: Array, poses: Triples, hinges: Hinges, owners: tuple[Any, ...], manifolds: list[Manifold]
+    ) -> tuple[Array, Triples]:
         good, moved = self._contact_positions(done | True, poses, owners, manifolds)
         return self._joint_positions(done, poses, good, moved, hinges)
 
     def _contact_positions(
-        self, good: jax.Array, poses: tuple[Triple, ...], owners: tuple[Any, ...], manifolds: Any
-    ) -> tuple[jax.Array, tuple[Triple, ...]]:
+        self, good: Array, poses: Triples, owners: tuple[Any, ...], manifolds: Any
+    ) -> tuple[Array, Triples]:
         """Returns whether contacts are good, and poses, after an iteration of some contacts."""
         bodies = list(poses)
         for body, manifold in zip(owners, manifolds, strict=True):
@@ -242,13 +237,8 @@ class Solver:
         return good, tuple(bodies)
 
     def _joint_positions(
-        self,
-        done: jax.Array,
-        poses: tuple[Triple, ...],
-        good: jax.Array,
-        moved: tuple[Triple, ...],
-        hinges: tuple[_revolute.Constraint, ...],
-    ) -> tuple[jax.Array, tuple[Triple, ...]]:
+        self, done: Array, poses: Triples, good: Array, moved: Triples, hinges: Hinges
+    ) -> tuple[Array, Triples]:
         """Returns whether lanes are done, and poses, after an iteration of the joints in the other lanes."""
         bodies = list(moved)
         for solver, constraint in zip(self.hinges, hinges, strict=True):
@@ -283,7 +273,7 @@ def _owners(slots: Any) -> tuple[Any, ...]:
     return tuple(_slot_entry(slots.body, s) for s in range(slots.body.shape[0]))
 
 
-def _moved(time: np.float32, poses: tuple[Triple, ...], velocities: tuple[Triple, ...]) -> tuple[Any, ...]:
+def _moved(time: np.float32, poses: Triples, velocities: Triples) -> tuple[Any, ...]:
     """Returns the poses after the step without corrections, and the velocities within Box2D's limits."""
     velocities = tuple(_limited(v, time) for v in velocities)
     pairs = zip(poses, velocities, strict=True)

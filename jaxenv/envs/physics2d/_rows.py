@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
@@ -17,7 +16,7 @@ T = TypeVar("T")
 _BLOCK = 64  # rows computed at a time
 
 
-def in_blocks(function: Callable[[Any, T], T], live: jax.Array, given: Any, values: T) -> T:
+def in_blocks(function: Callable[[Any, T], T], live: Array, given: Any, values: T) -> T:
     """Replaces the ``live`` rows, bool ``[R]``, of ``values`` by ``function(given, values)`` of these rows.
 
     Both are trees of arrays ``[..., R]``, float32, int32 or bool.
@@ -32,7 +31,7 @@ def in_blocks(function: Callable[[Any, T], T], live: jax.Array, given: Any, valu
     packed, unpack = _packed(values)
     still, unpack_still = _packed(given)
 
-    def block(carry: tuple[jax.Array, list[jax.Array]]) -> tuple[jax.Array, list[jax.Array]]:
+    def block(carry: tuple[Array, list[Array]]) -> tuple[Array, list[Array]]:
         done, packed = carry
         here = lax.dynamic_slice(index, (done,), (size,))
         these = unpack_still([jnp.take(x, here, axis=1, mode="clip") for x in still])
@@ -52,11 +51,11 @@ def _read_once(values: T) -> T:
     return structure.unflatten([next(copies[x.shape]) for x in leaves])
 
 
-def _same(values: list[jax.Array]) -> list[jax.Array]:
+def _same(values: list[Array]) -> list[Array]:
     return values
 
 
-def _packed(values: Any) -> tuple[list[jax.Array], Callable[..., Any]]:
+def _packed(values: Any) -> tuple[list[Array], Callable[..., Any]]:
     """Packs arrays ``[..., R]`` into one of float32 and one of int32, ``[C, R]``; also returns the inverse.
 
     Gathers and scatters of two arrays compile and run faster than of many.
@@ -65,11 +64,11 @@ def _packed(values: Any) -> tuple[list[jax.Array], Callable[..., Any]]:
     shapes, kinds = [x.shape[:-1] for x in leaves], [x.dtype for x in leaves]
     real = [jnp.issubdtype(kind, jnp.floating) for kind in kinds]
 
-    def together(wanted: bool, kind: type[Any]) -> jax.Array:
+    def together(wanted: bool, kind: type[Any]) -> Array:
         chosen = [x for x, r in zip(leaves, real, strict=True) if r == wanted]
         return jnp.concatenate([x.reshape(-1, x.shape[-1]).astype(kind) for x in chosen])
 
-    def unpack(packed: list[jax.Array]) -> Any:
+    def unpack(packed: list[Array]) -> Any:
         out, at = [], [0, 0]
         for shape, kind, r in zip(shapes, kinds, real, strict=True):
             source, size, first = packed[int(not r)], math.prod(shape), at[int(not r)]

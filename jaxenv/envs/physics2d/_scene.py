@@ -15,8 +15,7 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 class Body:
     """A dynamic body made of a convex polygon, and possibly of more polygons that touch nothing.
 
-    The ground pushes a solid body. Touches of other bodies are only reported: if the first touch ends the episode, no
-    impulse is ever visible.
+    The ground pushes a solid body. Touches of others are only reported: if one ends the episode, no impulse is visible.
     """
 
     vertices: Points  # corners in metres relative to the body's origin, counterclockwise, 3 or more

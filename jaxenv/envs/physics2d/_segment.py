@@ -6,9 +6,9 @@ All functions are elementwise: scalars or arrays of one shape, one entry per pai
 import dataclasses
 from typing import Any, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxenv import tree
 from jaxenv.envs.physics2d import _vector as vector
@@ -48,7 +48,7 @@ def corners_of(scene: Scene, body: Any) -> Corners:
     """Returns the corners of the body with this index, a number or an array of them."""
     p = scene.polygons
 
-    def each(x: np.ndarray, y: np.ndarray) -> tuple[tuple[jax.Array, jax.Array], ...]:
+    def each(x: np.ndarray, y: np.ndarray) -> tuple[tuple[Array, Array], ...]:
         return tuple((pick(body, list(i)), pick(body, list(j))) for i, j in zip(x, y, strict=True))
 
     return Corners(each(p.x, p.y), each(p.normal_x, p.normal_y), pick(body, list(p.count)))
@@ -166,7 +166,7 @@ def contact_points(points: tuple[Vector, Vector], heights: Pair, out: Vector) ->
 
 
 def _clip(
-    points: list[Vector], keys: list[jax.Array], side: Vector, offset: jax.Array, index: jax.Array
+    points: list[Vector], keys: list[Array], side: Vector, offset: Array, index: Array
 ) -> tuple[list[Vector], list[Any], Any]:
     """Cuts the segment of two points at a line (b2ClipSegmentToLine); also returns whether two points are left."""
     above = [dot(side, p) - offset for p in points]
@@ -185,10 +185,10 @@ def feature_key(index_a: Any, index_b: Any, type_a: int, type_b: int) -> Any:
     return index_a | index_b << 8 | np.int32(type_a << 16 | type_b << 24)
 
 
-def _swapped(key: jax.Array) -> jax.Array:
+def _swapped(key: Array) -> Array:
     """Returns the key as seen from the other shape."""
     return ((key >> 8) & 255) | ((key & 255) << 8) | (((key >> 24) & 255) << 16) | (((key >> 16) & 255) << 24)
 
 
-def following(index: Any, count: Any) -> jax.Array:
+def following(index: Any, count: Any) -> Array:
     return jnp.where(index + 1 < count, index + 1, 0)

@@ -1,8 +1,7 @@
 """Assigns the contacts that push bodies to the slots that the solver visits.
 
 Each solid body has K edges near it, most of which it does not touch. In a scene with few pairs of body and edge, each
-pair has a slot. With many pairs, the touching pairs of a lane are put into ``scene.slots`` slots, most of which stay
-empty.
+pair has a slot. With many pairs, the touching pairs of a lane are put into ``scene.slots`` slots, mostly empty.
 """
 
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
@@ -30,7 +30,7 @@ class Slots:
     used: Any  # int32 [B], slots in use; not counted where a slot belongs to one body
 
 
-def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: jax.Array) -> tuple[Slots, jax.Array]:
+def slots_of(scene: Scene, manifold: Manifold, impulses: Impulses, rank: Array) -> tuple[Slots, Array]:
     """Returns the slots of manifolds and impulses ``[n, K, B]``; ``rank`` is the order among the contacts of a body.
 
     Also returns the slots of pairs, int32 ``[m, K, B]`` for m solid bodies; S for a pair without one. Where a slot
@@ -65,7 +65,7 @@ def first_slots(slots: Slots, num: int) -> Slots:
     return Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(num)))
 
 
-def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses) -> Impulses:
+def impulses_of(scene: Scene, place: Array, solved: Impulses, old: Impulses) -> Impulses:
     """Returns the impulses ``[n, K, B]`` of all pairs after ``solved [S, B]``; ``old`` are those before."""
     m, num, lanes = place.shape
     if scene.slots is None:
@@ -81,7 +81,7 @@ def impulses_of(scene: Scene, place: jax.Array, solved: Impulses, old: Impulses)
     return jax.tree.map(lambda x, y: jnp.concatenate([y[:first], x, y[end:]]), new, old)
 
 
-def _solid_rows(scene: Scene, x: jax.Array) -> jax.Array:
+def _solid_rows(scene: Scene, x: Array) -> Array:
     """Returns the rows of the solid bodies, which are neighbours."""
     return x[scene.solid[0] : scene.solid[-1] + 1]
 
@@ -100,7 +100,7 @@ def _at_place(place: Any, ranks: Sequence[Any], values: Sequence[Any]) -> Any:
     return out
 
 
-def _gathered(values: Any, index: jax.Array) -> Any:
+def _gathered(values: Any, index: Array) -> Any:
     """Gathers the entries ``index [S, B]`` of arrays ``[..., B]`` with P entries per lane, in two gathers."""
     leaves, structure = tree.flatten(values)
     real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]

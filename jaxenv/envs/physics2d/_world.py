@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
 from jaxenv.envs.physics2d import _block, _broad, _impact
 from jaxenv.envs.physics2d._block import Blocks
 from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined
-from jaxenv.envs.physics2d._contact import Impulses, Triple
+from jaxenv.envs.physics2d._contact import Impulses, Triple, Triples
 from jaxenv.envs.physics2d._impact import BodyContacts, manifold_of
 from jaxenv.envs.physics2d._island import End, Motors, Start, solver_of
 from jaxenv.envs.physics2d._revolute import JointImpulses
@@ -38,9 +39,9 @@ class World:
     velocity: Triple  # [n, B]: of the centre of mass, and angular
     joints: JointImpulses  # [J, B]
     contacts: Contacts  # [n, K, B], with blocks and then with edges, from left to right
-    touched: jax.Array  # bool [n, B]: whether the last event of any contact of the body was a beginning
+    touched: Array  # bool [n, B]: whether the last event of any contact of the body was a beginning
     fat: Box  # [n, B]
-    still: jax.Array  # [B], seconds since a body moved
+    still: Array  # [B], seconds since a body moved
 
 
 @tree.struct
@@ -50,25 +51,25 @@ class FreeWorld:
     pose: Triple  # [n, B] each: x and y of the centres of mass, angle
     velocity: Triple  # [n, B]: of the centre of mass, and angular
     joints: JointImpulses  # [J, B]
-    still: jax.Array  # [B], seconds since a body moved
+    still: Array  # [B], seconds since a body moved
 
 
 @tree.struct
 class Step:
     """The events of a step."""
 
-    begun: jax.Array  # bool [n, B]: a contact of the body began
-    hit: jax.Array  # bool [n, B]: continuous collision found an impact
-    solved: jax.Array  # bool [B]: the position iterations met their tolerances
-    asleep: jax.Array  # bool [B]: all bodies fell asleep
+    begun: Array  # bool [n, B]: a contact of the body began
+    hit: Array  # bool [n, B]: continuous collision found an impact
+    solved: Array  # bool [B]: the position iterations met their tolerances
+    asleep: Array  # bool [B]: all bodies fell asleep
 
 
 @tree.struct
 class Packed:
     """A world between two steps, with the lanes first. Two arrays are stored, gathered and donated faster than many."""
 
-    floats: jax.Array  # float32 [B, F]
-    integers: jax.Array  # int32 [B, I], flags are 0 or 1
+    floats: Array  # float32 [B, F]
+    integers: Array  # int32 [B, I], flags are 0 or 1
 
 
 def pack(world: World) -> Packed:
@@ -107,10 +108,10 @@ def start(scene: Scene, origins: Sequence[tuple[Any, Any, Any]], lanes: int, num
     transform = Transform(np.sin(origin[2]), np.cos(origin[2]), origin[0], origin[1])
     centre = transform.to_world((scene.centre_x[:, None], scene.centre_y[:, None]))
 
-    def fill(value: Any, *shape: Any) -> jax.Array:
+    def fill(value: Any, *shape: Any) -> Array:
         return jnp.full((*shape, lanes), value)
 
-    def wide(x: np.ndarray) -> jax.Array:
+    def wide(x: np.ndarray) -> Array:
         return jnp.broadcast_to(x, (n, lanes)).astype(jnp.float32)
 
     zero, none = np.float32(0), np.int32(0)
@@ -138,11 +139,20 @@ def with_blocks(world: World, scene: Scene) -> World:
     return tree.rebuild(world, contacts=joined([none, world.contacts]))
 
 
-def corners(scene: Scene, world: World, body: int) -> list[tuple[jax.Array, jax.Array]]:
+def corners(scene: Scene, world: World, body: int) -> list[tuple[Array, Array]]:
     """Returns the corners of a body in the world: x and y, ``[B]`` each. The world's lanes are last."""
-    centre = scene.centre_x[body], scene.centre_y[body]
-    transform = Transform.from_pose(tuple(x[body] for x in world.pose), centre)
+    transform = _transform(scene, world, body)
     return [transform.to_world((np.float32(x), np.float32(y))) for x, y in scene.bodies[body].vertices]
+
+
+def origin(scene: Scene, world: World, body: int = 0) -> tuple[Array, Array]:
+    """Returns x and y of a body's origin, ``[B]`` each. The world's lanes are last."""
+    transform = _transform(scene, world, body)
+    return transform.x, transform.y
+
+
+def _transform(scene: Scene, world: World, body: int) -> Transform:
+    return Transform.from_pose(tuple(x[body] for x in world.pose), (scene.centre_x[body], scene.centre_y[body]))
 
 
 def step(
@@ -156,8 +166,6 @@ def step(
     motor_torque: Sequence[Any],
     force: Triple | None = None,
     dt: float = 1 / 50,
-    velocity_iterations: int = 180,
-    position_iterations: int = 60,
     collide_with_ground: bool = True,
     compile_fast: bool = False,
 ) -> tuple[World, Step]:
@@ -173,8 +181,6 @@ def step(
         motor_torque: the most that the motor of each joint may apply, in N m.
         force: x and y in N and torque in N m on the bodies, ``[n, B]`` each.
         dt: duration of the step in seconds, static.
-        velocity_iterations: number of iterations on velocities.
-        position_iterations: most iterations on positions.
         collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
         compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes, for a step
             that is taken once in an episode: it takes longer and compiles faster.
@@ -198,8 +204,7 @@ def step(
     slots, place = None, None
     if collide_with_ground and scene.solid:
         slots, place = slots_of(scene, manifold, contacts.impulses, rank)
-    begin, iterations = Start(poses, velocities, joints, motors, slots), (velocity_iterations, position_iterations)
-    end = _solved(scene, begin, time, iterations, compile_fast)
+    end = _solved(scene, Start(poses, velocities, joints, motors, slots), time, compile_fast)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     pose, velocity = _together(end.poses), _together(velocities)
     if collide_with_ground:
@@ -207,7 +212,7 @@ def step(
             contacts = tree.rebuild(contacts, impulses=impulses_of(scene, place, end.impulses, contacts.impulses))
         body = jnp.broadcast_to(np.arange(n, dtype=np.int32)[:, None], touched.shape)
         rows = BodyContacts(body, world.pose, segment, block, rank, pose, velocity, contacts, touched, begun, hit)
-        rows = _impact.solve(scene, rows, ~asleep, time, velocity_iterations)
+        rows = _impact.solve(scene, rows, ~asleep, time)
         pose, velocity, contacts = rows.end, rows.velocity, rows.contacts
         touched, begun, hit = rows.touched, rows.begun, rows.hit
 
@@ -216,20 +221,20 @@ def step(
     return after, Step(begun, hit, end.solved, asleep)
 
 
-def _solved(scene: Scene, start: Start, time: np.float32, iterations: tuple[int, int], compile_fast: bool) -> End:
+def _solved(scene: Scene, start: Start, time: np.float32, compile_fast: bool) -> End:
     """Solves the island: few contacts in all lanes at once, more contacts only in the lanes that have them."""
     solver, slots = solver_of(scene), start.slots
     if slots is None or scene.slots is None:
-        return solver.solve(start, time, iterations)
+        return solver.solve(start, time)
     if compile_fast:
-        return solver.solve(start, time, iterations, one_by_one=True)
+        return solver.solve(start, time, one_by_one=True)
     few, rest = scene.slots // 2, scene.slots - scene.slots // 2
     lanes = slots.used.shape[0]
-    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time, iterations)
+    end = solver.solve(tree.rebuild(start, slots=first_slots(slots, few)), time)
     more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
     start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
     return in_blocks(
-        lambda start, _: solver.solve(start, time, iterations, one_by_one=True),
+        lambda start, _: solver.solve(start, time, one_by_one=True),
         slots.used > few,
         start,
         tree.rebuild(end, impulses=more),
@@ -245,13 +250,10 @@ def step_free(
     motor_torque: Sequence[Any],
     force: Triple,
     dt: float = 1 / 50,
-    velocity_iterations: int = 180,
-    position_iterations: int = 60,
 ) -> FreeWorld:
     """Advances the world by ``dt`` seconds, without ground. Bodies that fell asleep are awake in the next step.
 
-    Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step only and zeroes the
-    velocities.
+    Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step and zeroes velocities.
     """
     time, n = np.float32(dt), len(scene.bodies)
     motors = Motors(tuple(motor_speed), tuple(time * np.float32(t) for t in motor_torque))
@@ -259,8 +261,7 @@ def step_free(
     poses, velocities = in_one_kernel(
         _pushed, scene, time, _apart(world.pose, n), _apart(world.velocity, n), _apart(force, n), jnp.float32(gravity)
     )
-    start = Start(poses, velocities, joints, motors, None)
-    end = solver_of(scene).solve(start, time, (velocity_iterations, position_iterations))
+    end = solver_of(scene).solve(Start(poses, velocities, joints, motors, None), time)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     return FreeWorld(_together(end.poses), _together(velocities), _together(end.joints), jnp.where(asleep, 0, still))
 
@@ -287,14 +288,14 @@ def _collide(scene: Scene, world: World, chain: Chain, blocks: Blocks | None) ->
     return contacts, manifold, segment, box, rank, touched, jnp.any(begins, axis=1)
 
 
-def _left(index: jax.Array, old: Contacts) -> jax.Array:
+def _left(index: Array, old: Contacts) -> Array:
     """Returns which old contacts touched something that is no longer near."""
     return (old.count > 0) & ((old.edge < index[:, :1]) | (old.edge > index[:, -1:]))
 
 
 def _updated(
-    scene: Scene, world: World, index: jax.Array, ground: Segment | Box, old: Contacts
-) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
+    scene: Scene, world: World, index: Array, ground: Segment | Box, old: Contacts
+) -> tuple[Contacts, Manifold, Array, Array]:
     """Returns contacts with edges or blocks ``[n, K, B]``, manifolds, and whether they begin or end to touch."""
     body = np.arange(len(scene.bodies), dtype=np.int32)[:, None, None]
     pose, fat = jax.tree.map(lambda x: x[:, None], (world.pose, world.fat))
@@ -303,14 +304,8 @@ def _updated(
 
 
 def _contact(
-    scene: Scene,
-    body: jax.Array,
-    pose: Triple,
-    fat: Box,
-    index: jax.Array,
-    ground: Segment | Box,
-    old: Sequence[Contacts],
-) -> tuple[Contacts, Manifold, jax.Array, jax.Array]:
+    scene: Scene, body: Array, pose: Triple, fat: Box, index: Array, ground: Segment | Box, old: Sequence[Contacts]
+) -> tuple[Contacts, Manifold, Array, Array]:
     before = _broad.same_edge(index, old)
     bounds = _block.diagonal(ground) if isinstance(ground, Box) else ground
     age = jnp.where(_broad.overlapping(bounds, fat), before.age + 1, np.int32(-1))
@@ -321,12 +316,7 @@ def _contact(
 
 
 def _pushed(
-    scene: Scene,
-    time: np.float32,
-    poses: tuple[Triple, ...],
-    velocities: tuple[Triple, ...],
-    forces: tuple[Triple, ...] | None,
-    gravity: jax.Array,
+    scene: Scene, time: np.float32, poses: Triples, velocities: Triples, forces: Triples | None, gravity: Array
 ) -> tuple[Any, ...]:
     """Returns the poses unchanged, and the velocities after forces."""
     pushed = []
@@ -337,7 +327,7 @@ def _pushed(
     return poses, tuple(pushed)
 
 
-def _slept(time: np.float32, velocities: tuple[Triple, ...], still: jax.Array, solved: jax.Array) -> tuple[Any, ...]:
+def _slept(time: np.float32, velocities: Triples, still: Array, solved: Array) -> tuple[Any, ...]:
     """Returns velocities, for how long no body moved, and whether all bodies are asleep now."""
     slow = solved | True
     for vx, vy, w in velocities:
@@ -347,14 +337,14 @@ def _slept(time: np.float32, velocities: tuple[Triple, ...], still: jax.Array, s
     return jax.tree.map(lambda v: jnp.where(asleep, 0, v), velocities), still, asleep
 
 
-def _fat(scene: Scene, body: jax.Array, before: Triple, after: Triple, old: Box) -> Box:
+def _fat(scene: Scene, body: Array, before: Triple, after: Triple, old: Box) -> Box:
     """Returns the fat bounding boxes after a step."""
     corners, centre = corners_of(scene, body).vertex, scene.centre(body)
     start, end = (Transform.from_pose(pose, centre) for pose in (before, after))
     return _broad.moved(old, _broad.bounds(corners, start), _broad.bounds(corners, end), start, end)
 
 
-def _apart(values: Triple, n: int) -> tuple[Triple, ...]:
+def _apart(values: Triple, n: int) -> Triples:
     """Splits arrays ``[n, B]`` into n of ``[B]``."""
     return tuple(tuple(x[i] for x in values) for i in range(n))
 

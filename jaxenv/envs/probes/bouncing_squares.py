@@ -28,19 +28,8 @@ from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, NIGHT, PINK, PURPLE, SKY, TEA
 from jaxenv.core import Task, Transition, take_rows
 from jaxenv.random import Stream
 
-COLOURS = np.array(
-    [
-        [0, 255, 0],
-        [0, 0, 255],
-        [120, 120, 120],
-        [255, 255, 0],
-        [0, 255, 255],
-        [255, 0, 255],
-        [120, 0, 120],
-        [0, 120, 120],
-    ],
-    np.uint8,
-)
+_HEX = "00ff00 0000ff 787878 ffff00 00ffff ff00ff 780078 007878"
+COLOURS = np.array([list(bytes.fromhex(colour)) for colour in _HEX.split()], np.uint8)
 
 
 @tree.struct
@@ -89,11 +78,8 @@ class BouncingSquares(Task):
     def transition(self, state: State, action: jax.Array, stream: Stream) -> Transition:
         first, second = _move(state.first, self.size), _move(state.second, self.size)
         collide = _overlap(first, second)
-        after = State(
-            first=_collide(collide, state.first, first, second),
-            second=_collide(collide, state.second, second, first),
-            noise=self._noise_words(stream),
-        )
+        collided = _collide(collide, state.first, first, second), _collide(collide, state.second, second, first)
+        after = State(*collided, noise=self._noise_words(stream))
         zero = jnp.zeros(collide.shape, jnp.float32)
         return Transition(after, reward=zero, terminated=zero > 0)
 
@@ -139,8 +125,6 @@ class BouncingSquares(Task):
         # Every colour has a nonzero channel, so this selects the cells of the rectangles.
         return jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the rectangles without noise, in the nearest colours of the palette, with arrows for their speeds."""
         size = self.size
@@ -162,24 +146,17 @@ def _move(square: Square, size: int) -> Square:
     row_out = (row < 0) | (row + square.height > size)
     column_out = ((column < 0) | (column + square.width > size)) & ~row_out
     stays = row_out | column_out
-    return tree.rebuild(
-        square,
-        row=jnp.where(stays, square.row, row),
-        column=jnp.where(stays, square.column, column),
-        row_speed=jnp.where(row_out, -square.row_speed, square.row_speed),
-        column_speed=jnp.where(column_out, -square.column_speed, square.column_speed),
-    )
+    row, column = jnp.where(stays, square.row, row), jnp.where(stays, square.column, column)
+    row_speed = jnp.where(row_out, -square.row_speed, square.row_speed)
+    column_speed = jnp.where(column_out, -square.column_speed, square.column_speed)
+    return tree.rebuild(square, row=row, column=column, row_speed=row_speed, column_speed=column_speed)
 
 
 def _collide(collide: jax.Array, before: Square, moved: Square, other: Square) -> Square:
     """Keeps a rectangle in place with the speeds of the other one, in the lanes of ``collide``."""
-    return tree.rebuild(
-        moved,
-        row=jnp.where(collide, before.row, moved.row),
-        column=jnp.where(collide, before.column, moved.column),
-        row_speed=jnp.where(collide, other.row_speed, moved.row_speed),
-        column_speed=jnp.where(collide, other.column_speed, moved.column_speed),
-    )
+    sources = {"row": before, "column": before, "row_speed": other, "column_speed": other}
+    fields = {name: jnp.where(collide, getattr(x, name), getattr(moved, name)) for name, x in sources.items()}
+    return tree.rebuild(moved, **fields)
 
 
 def _overlap(a: Square, b: Square) -> jax.Array:

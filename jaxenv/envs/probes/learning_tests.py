@@ -8,8 +8,7 @@ Reward        of every step of an episode:
               ValueUnittest          1 for any action; the observation is all ones
               PolicyUnittest         1 - |action - observation|; the observation is one number, 0 or 1, redrawn at every
                                      step
-              MixedPolicyUnittest    1 if the discrete action equals (continuous action > 0.5), else 0; the observation
-                                     is standard normal noise
+              MixedPolicyUnittest    1 if the discrete action equals (continuous action > 0.5), else 0; it sees noise
               RNNPolicyUnittest      0 in the first gap steps, then 1 - |action - target|; the target is 1 if the first
                                      entry of the first observation was positive, else 0; that entry is -1 or 1, the
                                      entries after it are 1, and all later observations are 0
@@ -91,8 +90,6 @@ class Unittest(Task):
 
     def action_spec(self) -> Tree:
         return _action_spec(self.action_type)
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the observation as bars from -1 to 1, the best action where it is known, and the elapsed time."""

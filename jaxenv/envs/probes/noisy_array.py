@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import GREEN, GREY, NIGHT, ORANGE, WHITE, Canvas, mix
+from jaxenv.canvas import GREEN, GREY, NIGHT, ORANGE, WHITE, Canvas, Colour, mix
 from jaxenv.core import Task, Transition
 
 LEFT, FIRE, RIGHT = (np.int32(i) for i in range(3))
@@ -69,8 +69,6 @@ class NoisyArray(Task):
     def _noise(self, stream: random.Stream) -> jax.Array:
         return random.bits(stream, (-(-self.num_noise_bits // 32),))
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the array with the agent and its goal in the first row, and the noise bits below."""
         n, columns = self.num_positions, max(self.num_positions, math.ceil(math.sqrt(self.num_noise_bits)))
@@ -87,24 +85,14 @@ class NoisyArray(Task):
 # --- the picture -----------------------------------------------------------------------------------------------------
 
 
-def _place(canvas: Canvas) -> Canvas:
-    return canvas.box(0.5, 0.5, 0.92, 0.92, mix(NIGHT, WHITE, 0.12), corner=0.1)
+def _place(canvas: Canvas, colour: Colour = mix(NIGHT, WHITE, 0.12)) -> Canvas:
+    return canvas.box(0.5, 0.5, 0.92, 0.92, colour, corner=0.1)
 
 
-def _goal(canvas: Canvas) -> Canvas:
-    return canvas.box(0.5, 0.5, 0.92, 0.92, GREEN, corner=0.1)
-
-
-def _agent(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.5, 0.34, ORANGE)
-
-
-def _zero(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.5, 0.12, mix(NIGHT, GREY, 0.5))
-
-
-def _one(canvas: Canvas) -> Canvas:
-    return canvas.disc(0.5, 0.5, 0.32, GREY)
-
-
-_PAINTERS = (None, _place, _goal, lambda at: _agent(_place(at)), lambda at: _agent(_goal(at)), _zero, _one)
+_PAINTERS = (
+    *(None, _place, lambda canvas: _place(canvas, GREEN)),
+    lambda canvas: _place(canvas).disc(0.5, 0.5, 0.34, ORANGE),
+    lambda canvas: _place(canvas, GREEN).disc(0.5, 0.5, 0.34, ORANGE),
+    lambda canvas: canvas.disc(0.5, 0.5, 0.12, mix(NIGHT, GREY, 0.5)),  # a noise bit of 0, and one of 1
+    lambda canvas: canvas.disc(0.5, 0.5, 0.32, GREY),
+)

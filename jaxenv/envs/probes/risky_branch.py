@@ -78,8 +78,6 @@ class RiskyBranch(Task):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the decision process, with the state in orange and each reward after the action that it requires."""
         p, canvas = self.params, canvas.view((0, 1), (0, 1))

@@ -2,25 +2,8 @@
 
 from typing import Any
 
-from jaxenv.canvas import (
-    BLACK,
-    BLUE,
-    BROWN,
-    GOLD,
-    GREEN,
-    GREY,
-    INK,
-    NIGHT,
-    ORANGE,
-    PINK,
-    RED,
-    SAND,
-    SILVER,
-    SKY,
-    WHITE,
-    Canvas,
-    mix,
-)
+from jaxenv import canvas as palette
+from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, INK, NIGHT, ORANGE, PINK, RED, SAND, SILVER, SKY, WHITE, Canvas, mix
 from jaxenv.envs._drawing import flag, floor, person
 
 _WATER = mix(BLUE, NIGHT, 0.45)
@@ -65,7 +48,7 @@ def cliff(canvas: Canvas) -> Canvas:
     """Paints a drop, with its edge at the top."""
     canvas = canvas.box(0.5, 0.5, 1, 1, mix(RED, NIGHT, 0.5))
     edge = [(0, 1), (1, 1), (1, 0.7), (0.82, 0.48), (0.6, 0.72), (0.42, 0.36), (0.22, 0.62), (0, 0.7)]
-    return canvas.polygon(edge, BROWN)
+    return canvas.polygon(edge, palette.BROWN)
 
 
 def road(canvas: Canvas) -> Canvas:
@@ -114,7 +97,7 @@ def taxi(canvas: Canvas) -> Canvas:
         canvas = canvas.box(0.5, 0.38, 0.88 + 2 * border, 0.28 + 2 * border, paint, corner=0.1)
     canvas = canvas.polygon([(0.28, 0.5), (0.36, 0.7), (0.64, 0.7), (0.72, 0.5)], SKY)
     for x in (0.27, 0.73):
-        canvas = canvas.disc(x, 0.24, 0.13, BLACK).disc(x, 0.24, 0.05, SILVER)
+        canvas = canvas.disc(x, 0.24, 0.13, palette.BLACK).disc(x, 0.24, 0.05, SILVER)
     return canvas
 
 

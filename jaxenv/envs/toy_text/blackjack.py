@@ -7,8 +7,7 @@ Observation   (int32, int32, int32)   the player's sum, 4 to 31; the dealer's op
                                       holds an ace counted as 11, else 0
 Action        int32        0 sticks, 1 hits (takes a card)
 Reward        on sticking 1 for the higher sum, 0 for equal sums, -1 for the lower; -1 for going bust. With natural,
-              winning with an initial ace and ten pays 1.5; with sab, an initial ace and ten beats every dealer's hand
-              except an ace and a ten
+              winning with an initial ace and ten pays 1.5; with sab, it beats every hand but an ace and a ten
 Starts        with two cards each, one of the dealer's open
 Terminates    on sticking, or with a sum above 21 (bust)
 Time limit    none
@@ -28,8 +27,7 @@ from jaxenv.envs import _cards
 from jaxenv.random import Stream
 
 _RANKS = np.uint32(13)
-# The longest sequence of a dealer: two aces, then four aces, a six (now all aces count 1, and the sum is 12) and five
-# more aces, which reach 17.
+# The longest sequence of a dealer: two aces, then four aces, a six (now aces count 1: 12) and five aces.
 DEALER_CARDS = 10
 _CARDS_PER_WORD = 4
 
@@ -93,8 +91,7 @@ class Blackjack(Task):
         """Draws ``count`` cards from the infinite deck, 1 to 10: int32 ``[B]`` each."""
         cards = []
         for word in random.separate_bits(stream, -(-count // _CARDS_PER_WORD)):
-            # The base-13 digits of word / 2**32 are the ranks. The 13**4 sequences of four are equally likely to
-            # within one part in 150,000.
+            # The base-13 digits of word / 2**32 are the ranks. All sequences are equally likely to 7e-6.
             for _ in range(_CARDS_PER_WORD):
                 rank = random.high_product(word, jnp.full_like(word, _RANKS))
                 cards.append(jnp.minimum(rank.astype(jnp.int32) + 1, 10))
@@ -134,8 +131,6 @@ class Blackjack(Task):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _cards.open_card(_cards.table(canvas), state.open_card, 2.9, 7.75)

@@ -11,9 +11,11 @@ Terminates    in the lower right corner; falling off the cliff leads back to the
 Time limit    none
 env_info      prob: float32, the probability of the outcome that led here, 1 at the start
 
-The cliff occupies the bottom row between start and goal. On slippery ground the agent moves as intended or to either
-side, each with probability 1/3.
+The cliff occupies the bottom row between start and goal. On slippery ground it moves ahead or aside with 1/3 each.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,12 +50,8 @@ class CliffWalking(Tabular):
         index = row * _COLUMNS + jnp.where(falls, 0, column)
         return Outcome(index, reward, bottom & (column == _COLUMNS - 1), prob)
 
-    @property
-    def is_random(self) -> bool:
-        return self.is_slippery
-
-    def probabilities(self) -> np.ndarray:
-        return np.full(3, 1 / 3) if self.is_slippery else np.ones(1)
+    def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
+        return (1 / 3,) * 3 if self.is_slippery else (1.0,)
 
     def choose(self, stream: random.Stream) -> jax.Array:
         return random.integers(stream, (), 0, 3) if self.is_slippery else super().choose(stream)
@@ -66,8 +64,6 @@ class CliffWalking(Tabular):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)

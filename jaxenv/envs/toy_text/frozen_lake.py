@@ -10,17 +10,17 @@ Terminates    on the goal G or in a hole H
 Time limit    100, FrozenLake8x8-v1 200 (registry)
 env_info      prob: float32, the probability of the outcome that led here, 1 at the start
 
-On slippery ice the agent moves as intended with probability success_rate, otherwise to either side with equal
-probability.
+On slippery ice the agent moves as intended with probability success_rate, else to either side alike.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import specs, tree
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import check_choice, check_integer, toward
 from jaxenv.envs import _drawing
@@ -56,8 +56,7 @@ class FrozenLake(Tabular):
     is_slippery: bool = tree.static(default=True, doc="whether the agent may move to the side")
 
     text_form: ClassVar[TextForm] = TextForm(
-        text=lambda task, key: "\n".join(task.rows),
-        with_text=lambda task, text: _with_map(task, text),
+        text=lambda task, key: "\n".join(task.rows), with_text=lambda task, text: _with_map(task, text)
     )
 
     # On CPU `cond` keeps XLA from repeating the draw in every fusion.
@@ -103,26 +102,13 @@ class FrozenLake(Tabular):
     def _prob(self, choice: jax.Array) -> jax.Array | np.float32:
         if not self.is_slippery:
             return np.float32(1)
-        rate = self.params.success_rate
-        return jnp.where(choice == 1, rate, (1 - rate) / 2)
+        aside, ahead, _ = self.chances()
+        return jnp.where(choice == 1, ahead, aside)
 
-    @property
-    def is_random(self) -> bool:
-        return self.is_slippery
-
-    def probabilities(self) -> np.ndarray:
-        if not self.is_slippery:
-            return np.ones(1)
-        rate = np.asarray(self.params.success_rate, np.float64)
-        return np.stack([(1 - rate) / 2, rate, (1 - rate) / 2])
-
-    def choose(self, stream: random.Stream) -> jax.Array:
-        if not self.is_slippery:
-            return super().choose(stream)
-        rate = self.params.success_rate
-        aside = (1 - rate) / 2
-        u = random.uniform(stream)
-        return (u >= aside).astype(jnp.int32) + (u >= aside + rate).astype(jnp.int32)
+    def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
+        ahead = of(self.params.success_rate)
+        aside = (1 - ahead) / 2
+        return (aside, ahead, aside) if self.is_slippery else (1.0,)
 
     def first_states(self) -> np.ndarray:
         return np.flatnonzero([tile == "S" for tile in "".join(self.rows)]).astype(np.int32)
@@ -132,8 +118,6 @@ class FrozenLake(Tabular):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(4, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         tiles = np.array([list(row) for row in self.rows])
@@ -156,8 +140,7 @@ def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) 
     """Draws a map with a reachable goal for ``FrozenLake(desc=...)``; equals Gymnasium's map for the same seed.
 
     ``size`` is the number of rows and of columns, at least 2; start and goal are the first and the last tile. A tile is
-    frozen with probability ``p``, else a hole. ``seed`` seeds NumPy's generator; ``None`` draws another map at
-    each call.
+    frozen with probability ``p``, else a hole. ``seed`` seeds NumPy's generator; ``None`` draws any map.
     """
     check_integer("generate_random_map", "size", size, 2)
     if not 0 < p <= 1:

@@ -7,6 +7,10 @@ tests/envs/toy_text/ compare every entry of the tables with Gymnasium's ``env.un
 
 import abc
 import dataclasses
+import functools
+import itertools
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -88,18 +92,26 @@ class Tabular(Task):
     def outcome(self, index: jax.Array, action: jax.Array, choice: jax.Array) -> Outcome:
         """Returns the result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
 
-    def probabilities(self) -> np.ndarray:
-        """Returns the probability of each of the K outcomes of one lane: float64 ``[K]``."""
-        return np.ones(1)
-
-    def choose(self, stream: Stream) -> jax.Array:
-        """Draws an outcome's number: int32 ``[B]``. A deterministic task draws nothing."""
-        return jnp.zeros(stream.shape, jnp.int32)
+    def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
+        """Returns the probabilities of the K outcomes of an action, given what to compute with in place of params."""
+        return (1.0,)
 
     @property
     def is_random(self) -> bool:
         """Whether an action has more than one outcome."""
-        return False
+        return len(self.chances(lambda _: 0.5)) > 1  # which computes nothing
+
+    def probabilities(self) -> np.ndarray:
+        """Returns the probability of each of the K outcomes of one lane: float64 ``[K]``."""
+        return np.stack(self.chances(lambda param: np.asarray(param, np.float64)))
+
+    def choose(self, stream: Stream) -> jax.Array:
+        """Draws an outcome's number: int32 ``[B]``. A deterministic task draws nothing."""
+        limits = list(itertools.accumulate(self.chances()))[:-1]
+        if not limits:
+            return jnp.zeros(stream.shape, jnp.int32)
+        u = random.uniform(stream)
+        return functools.reduce(operator.add, [(u >= limit).astype(jnp.int32) for limit in limits])
 
     @abc.abstractmethod
     def first_states(self) -> np.ndarray:

@@ -10,8 +10,7 @@ Reward        20 for dropping off at the destination, -10 for an impossible pick
 Starts        uniform over 300 states: any cell, the passenger at one of four stops, another stop as the destination
 Terminates    when the passenger is dropped off at the destination
 Time limit    200 (registry)
-env_info      prob: float32, the probability of the outcome that led here, 1 at the start; action_mask: bool[6],
-              the actions that change the state
+env_info      prob: float32, the outcome's probability, 1 at the start; action_mask: bool[6], what changes the state
 
 The passenger is at stop 0 to 3 (red, green, yellow, blue) or in the taxi (4), and can be dropped off at any stop. In
 rain the taxi moves as intended with probability rainy_probability, otherwise to the left or to the right with equal
@@ -21,6 +20,7 @@ passenger switches to one of the other stops, drawn uniformly, when the taxi fir
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -121,25 +121,15 @@ class Taxi(Tabular):
         return Outcome(_encode(new_cell, passenger, destination), reward, arrives, prob)
 
     def _prob(self, choice: jax.Array) -> jax.Array | np.float32:
-        p = self.params.rainy_probability
-        return jnp.where(choice == 0, p, (1 - p) / 2) if self.is_rainy else np.float32(1)
-
-    @property
-    def is_random(self) -> bool:
-        return self.is_rainy
-
-    def probabilities(self) -> np.ndarray:
         if not self.is_rainy:
-            return np.ones(1)
-        p = np.asarray(self.params.rainy_probability, np.float64)
-        return np.stack([p, (1 - p) / 2, (1 - p) / 2])
+            return np.float32(1)
+        ahead, aside, _ = self.chances()
+        return jnp.where(choice == 0, ahead, aside)
 
-    def choose(self, stream: random.Stream) -> jax.Array:
-        if not self.is_rainy:
-            return super().choose(stream)
-        p = self.params.rainy_probability
-        u = random.uniform(stream)
-        return (u >= p).astype(jnp.int32) + (u >= p + (1 - p) / 2).astype(jnp.int32)
+    def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
+        ahead = of(self.params.rainy_probability)
+        aside = (1 - ahead) / 2
+        return (ahead, aside, aside) if self.is_rainy else (1.0,)
 
     def mdp(self, lane: int | None = None) -> Any:
         if self.fickle_passenger:
@@ -165,8 +155,6 @@ class Taxi(Tabular):
 
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(6, name="action")
-
-    # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         cell, passenger, destination = _decode(state.index)
