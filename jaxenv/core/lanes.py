@@ -41,9 +41,6 @@ def reset_where(
             episode (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
         level: levels ``[B, ...]`` in which the restarted lanes start, as for ``reset``.
         from_state: states of this stack, ``[B, ...]``, in which they start, in place of ``level``.
-
-    Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.
     """
     check_environment("reset_where", env)
     if key is not None:

@@ -42,17 +42,14 @@ class Multitask(Environment):
     task.
 
     Args:
-        envs: environments with equal specs of observation, action, reward and ``env_info``, without ``AutoReset``.
+        envs: environments of equally many lanes with equal specs of observation, action, reward and ``env_info``,
+            without ``AutoReset`` and batch state.
         task: the number of the task that a lane plays, one number or int32 ``[B]``; -1, the default, draws a task for
             every episode.
         agent_chooses: whether the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and
             episodes start with task 0.
         names: one name per task; by default the names of the environments, or ``"0"``, ``"1"``, ... if some are empty
             or equal.
-
-    Raises:
-        ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
-            lanes or carries state of the whole batch.
 
     >>> from jaxenv.testing import Chain
     >>> env = Multitask((Chain(5), Chain(5)), agent_chooses=True)

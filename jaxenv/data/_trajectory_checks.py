@@ -56,9 +56,8 @@ def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
                 f"timestep.step_type {jnp.shape(timestep.step_type)}: both must lead with [T, B]"
             )
         if jnp.shape(y) != jnp.shape(x)[1:]:
-            raise ValueError(
-                f"{owner}: last.{field} must have the shape {jnp.shape(x)[1:]} of a row, got {jnp.shape(y)}"
-            )
+            rule = f"last.{field} must have the shape {jnp.shape(x)[1:]} of a row"
+            raise ValueError(f"{owner}: {rule}, got {jnp.shape(y)}")
 
 
 def rows_of(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> TimeStep:

@@ -116,6 +116,13 @@ def check_no_turns(owner: str, env: Any) -> None:
         raise ValueError(f"{owner}: {rule}, {env} is one: put {owner} outside Opponent")
 
 
+def check_no_autoreset(wrapper: Any, consequence: str) -> None:
+    """Raises a ``ValueError`` if the lanes restart inside a wrapper, with the ``consequence`` of that."""
+    if wrapper.autoreset is not None:
+        name = type(wrapper).__name__
+        raise ValueError(f"{name}: AutoReset inside {consequence}, put {name} inside AutoReset")
+
+
 def check_agents(task: Any, timestep: TimeStep) -> None:
     """Raises a ``ValueError`` unless the first rows of a task of several agents lead with ``[B, A]`` where they must.
 

@@ -27,9 +27,8 @@ def check_template(owner: str, rows: Experience, num_envs: int) -> None:
     """Raises a ``ValueError`` unless every leaf of the rows for ``init`` leads with time and ``num_envs`` lanes."""
     for path, x in tree.flatten_with_path(rows)[0]:
         if len(x.shape) < 2 or x.shape[1] != num_envs:
-            raise ValueError(
-                f"{owner}: {tree.path_name(path)} must lead with time and {num_envs} lanes, got shape {x.shape}"
-            )
+            rule = f"{tree.path_name(path)} must lead with time and {num_envs} lanes"
+            raise ValueError(f"{owner}: {rule}, got shape {x.shape}")
 
 
 def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes: int, capacity: int) -> None:

@@ -20,10 +20,6 @@ class PixelObservation(Wrapper):
         env: an environment that has a picture, without a ``same_step`` ``AutoReset``.
         size: height and width in pixels, or one number for both.
 
-    Raises:
-        ValueError: if the environment has no picture or restarts lanes in ``same_step`` mode, or for a size outside
-            8 .. 4096.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.make("CartPole-v1", num_envs=4, wrappers=[("PixelObservation", {"size": 64})])
     >>> env.reset(jax.random.key(0))[1].observation.shape
