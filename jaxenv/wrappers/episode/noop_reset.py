@@ -20,9 +20,9 @@ class NoopReset(Wrapper):
     no-ops from there. Wrappers inside see the no-ops as steps: the first observation of ``FrameStack`` or
     ``PreviousActionAndReward`` shows them there, and outside of ``NoopReset`` it does not.
 
-    A restart always costs ``maximum`` steps of all lanes, so the default restart strategy is ``compact``. No-ops count as steps of
-    the clock and of a time limit inside, but not of one outside, where ``make`` puts it. Owns ``observation`` and
-    ``env_info`` of FIRST rows.
+    A restart always costs ``maximum`` steps of all lanes, so the default restart strategy is ``compact``. No-ops count
+    as steps of the clock and of a time limit inside, but not of one outside, where ``make`` puts it. Owns
+    ``observation`` and ``env_info`` of FIRST rows.
 
     Args:
         env: any environment without ``AutoReset``.

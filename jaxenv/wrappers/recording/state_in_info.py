@@ -10,8 +10,8 @@ from jaxenv.tree import Tree
 class StateInInfo(Wrapper):
     """Adds ``env_info["state"]``, the state of the environment inside, for policies that plan with the true model.
 
-    A policy steps ``wrapper.env`` from this state, leaves ``[B, ...]``. On a LAST row it is the state in which the episode ended. Rollouts
-    would store it with every row: name other ``fields`` there. Owns ``env_info``.
+    A policy steps ``wrapper.env`` from this state, leaves ``[B, ...]``. On a LAST row it is the state in which the
+    episode ended. Rollouts would store it with every row: name other ``fields`` there. Owns ``env_info``.
 
     Args:
         env: any environment without ``AutoReset``, batch state and ``env_info["state"]``.
