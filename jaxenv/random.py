@@ -165,10 +165,8 @@ def check_lane_keys(key: jax.Array, num_envs: int) -> None:
         inverse = inverse.ravel()  # NumPy 2 returns a column
         if repeated := np.flatnonzero(index[inverse] != np.arange(inverse.size)).tolist():
             one, other = index[inverse][repeated[0]], repeated[0]
-            raise ValueError(
-                f"reset: keys must be distinct, got the same for lanes {one} and {other}, which would play the same "
-                "episodes (pass env_id if they should)"
-            )
+            rule = f"keys must be distinct, got the same for lanes {one} and {other}"
+            raise ValueError(f"reset: {rule}, which would play the same episodes (pass env_id if they should)")
 
 
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:

@@ -152,8 +152,6 @@ class Composed(Task):
         """The names of the rewards, in the order of the weights."""
         return () if self.rewards is None else tuple(self.rewards.value)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
-
     # What the dynamics declare holds for the composition.
     Level, agent_names, turns, alternates = map(_of_dynamics, ("Level", "agent_names", "turns", "alternates"))
     reset_strategy, rounding, play_fps, opt_outs = map(
@@ -342,18 +340,14 @@ def _weight(name: str, value: Any, num_envs: int) -> Any:
     return column
 
 
-# --- a step ----------------------------------------------------------------------------------------------------------
-
-
 def _values(kind: str, elements: Mapping[str, Any], state: Tree, action: Tree, out: Transition) -> dict[str, jax.Array]:
     """Computes the elements of one group for a step, ``[B]`` each, checked at trace time."""
     lanes, found = jnp.shape(out.reward)[:1], {}
     for name, element in elements.items():
         if isinstance(element, str) and element not in out.env_info:
             known = ", ".join(sorted(out.env_info)) or "(none)"
-            raise ValueError(
-                f"Composed: {kind} {name!r} names no entry of env_info: {element!r}, the entries are {known}"
-            )
+            fault = f"{kind} {name!r} names no entry of env_info: {element!r}"
+            raise ValueError(f"Composed: {fault}, the entries are {known}")
         value = out.env_info[element] if isinstance(element, str) else element(state, action, out)
         if not hasattr(value, "shape") or jnp.shape(value) != lanes:
             shown = f"shape {value.shape}" if hasattr(value, "shape") else repr(value)

@@ -103,10 +103,8 @@ def step_where(
         check_mask("step_where", mask, env.clock(state).env_id.shape[0])
     for layer in layers(env):
         if isinstance(layer, BatchWrapper) and not layer.frozen:
-            raise ValueError(
-                f"step_where: {type(layer).__name__} would learn from the rows of waiting lanes: build it with "
-                "frozen=True, or the stack by make(mode='eval')"
-            )
+            problem = f"{type(layer).__name__} would learn from the rows of waiting lanes: build it with frozen=True"
+            raise ValueError(f"step_where: {problem}, or the stack by make(mode='eval')")
     stepped = env._step_lanes(state, action, mask)
     if (fault := _checks.difference(env, stepped, state, timestep)) is not None:
         raise ValueError(f"step_where: {fault}")

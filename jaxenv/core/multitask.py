@@ -101,8 +101,6 @@ class Multitask(Environment):
         if self.agent_chooses and np.any(task != -1) and is_concrete(self.task):
             raise ValueError(f"Multitask: with agent_chooses=True the agent chooses, leave out task, got {self.task}")
 
-    # --- the interface -----------------------------------------------------------------------------------------------
-
     def _find_facts(self) -> Facts:
         inner = [env.facts for env in self.envs]
         restarts = [facts.reset_strategy for facts in inner]
@@ -175,8 +173,6 @@ class Multitask(Environment):
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"
-
-    # --- reset and step ----------------------------------------------------------------------------------------------
 
     def _own_streams(self, stream: Stream) -> list[Stream]:
         """Returns a stream for each task, which must not share random words."""

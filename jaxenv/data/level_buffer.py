@@ -73,8 +73,6 @@ class LevelBuffer:
             raise ValueError("LevelBuffer: temperature must be above 0, got 0")
         check_real("LevelBuffer", "staleness", self.staleness, 0, 1)
 
-    # --- adding levels -----------------------------------------------------------------------------------------------
-
     def init(self, levels: Any, notes: Any = ()) -> LevelBufferState:
         """Returns an empty buffer for levels like these.
 
@@ -153,8 +151,6 @@ class LevelBuffer:
         place = self._place(owner, state, place, valid)
         return places.update(state, place, scores, valid, notes)
 
-    # --- reading levels ----------------------------------------------------------------------------------------------
-
     def weights(self, state: LevelBufferState) -> jax.Array:
         """Returns the probability of each place, float32 ``[N]``, 0 for empty ones.
 
@@ -196,8 +192,6 @@ class LevelBuffer:
         owner = "LevelBuffer.get"
         self._check_state(owner, state)
         return places.read(state, self._place(owner, state, place, np.ones(jnp.size(place), bool)))
-
-    # --- internals ---------------------------------------------------------------------------------------------------
 
     def _check_state(self, owner: str, state: Any) -> None:
         check_kind(owner, "state", state, LevelBufferState, ", as LevelBuffer.init returns it")

@@ -195,9 +195,6 @@ def vtrace(
     return Targets(jnp.where(x.valid, advantages, np.float32(0)), correction + x.value)
 
 
-# --- internals -------------------------------------------------------------------------------------------------------
-
-
 def _bar(name: str, value: Any) -> jax.Array:
     number = as_number("vtrace", name, value)
     if number.shape:

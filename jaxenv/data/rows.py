@@ -48,9 +48,8 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
         end = last_leaves.get(path)
         if end is None or jnp.shape(end) != jnp.shape(x)[1:]:
             problem = "is missing" if end is None else f"has shape {jnp.shape(end)}"
-            raise ValueError(
-                f"{owner}: {tree.path_name(path) or 'the leaf'} {problem} in last, rows have {jnp.shape(x)[1:]}"
-            )
+            fault = f"{tree.path_name(path) or 'the leaf'} {problem} in last"
+            raise ValueError(f"{owner}: {fault}, rows have {jnp.shape(x)[1:]}")
         if jnp.result_type(end) != jnp.result_type(x):
             name = ".".join(filter(None, ("last", tree.path_name(path))))
             rule = f"{name} must be {jnp.result_type(x)}, as in the rows"
@@ -229,9 +228,8 @@ def minibatches(
         raise ValueError(f"minibatches: pass either num_minibatches or size, got {num_minibatches!r} and {size!r}")
     if count % number:
         near = nearest_divisor(count, number)
-        raise ValueError(
-            f"minibatches: {count} entries cannot be split equally, {reason}; {near} minibatches of {count // near} can"
-        )
+        fault = f"{count} entries cannot be split equally, {reason}"
+        raise ValueError(f"minibatches: {fault}; {near} minibatches of {count // near} can")
     order = _shuffled(single_stream("minibatches", key), count)
     return jax.tree.map(
         lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, count // number, *x.shape[1:]), batch

@@ -129,9 +129,8 @@ def selected(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dic
     """
     if not isinstance(env_info, dict):
         if names:
-            raise ValueError(
-                f"Metrics: the rows have no env_info with an entry {names[0]!r}, keep it in unroll(fields=...)"
-            )
+            fault = f"the rows have no env_info with an entry {names[0]!r}"
+            raise ValueError(f"Metrics: {fault}, keep it in unroll(fields=...)")
         return {}
     found = {"abnormal": env_info["abnormal"]} if "abnormal" in env_info else {}
     return found | (_numbers(env_info, num_axes) if names is None else {n: _entry(env_info, n) for n in names})

@@ -83,10 +83,8 @@ class Evaluation:
             raise ValueError(f"Evaluation: level must be in (0, 1), got {level!r}")
         returns, finished = jnp.asarray(self.returns), jnp.asarray(self.finished)
         if finished.ndim != 1:
-            raise ValueError(
-                f"Evaluation: summary takes the episodes [N] of one call, got finished of shape {finished.shape}: "
-                "use jax.vmap(Evaluation.summary)"
-            )
+            fault = f"summary takes the episodes [N] of one call, got finished of shape {finished.shape}"
+            raise ValueError(f"Evaluation: {fault}: use jax.vmap(Evaluation.summary)")
         valid = finished & ~self.abnormal
         terminated = valid & self.terminated
         number = _count(valid)

@@ -100,7 +100,18 @@ def film(
     """Plays a policy and returns a film of all lanes ``[B]``, with the step and the return of each.
 
     In a notebook, ``jaxenv.film(env, policy)`` as the last line of a cell shows it. All frames are held in memory;
-    `jaxenv.record` takes the same arguments, which it describes, and writes an MP4 frame by frame.
+    `jaxenv.record` takes the same arguments and writes an MP4 frame by frame.
+
+    Args:
+        env: an environment that has pictures.
+        policy: as in `jaxenv.unroll`; random by default.
+        key: a typed key, or ``Key[B]``, that resets the lanes; ``jax.random.key(0)`` by default.
+        num_steps: the number of steps; by default the first episode of every lane, which then stands still.
+        max_steps: a limit without ``num_steps``; by default 1000, with a warning.
+        size: height and width of a picture in pixels, or one number for both.
+        fps: frames per second.
+        captions: whether to show step and return.
+        initial_memory: as in `jaxenv.unroll`.
 
     Raises:
         ValueError: for an environment without pictures or with ``same_step`` restarts, or a number out of range.
@@ -124,9 +135,8 @@ def record(
 ) -> pathlib.Path:
     """Plays a policy and writes a film of all lanes ``[B]``, with the step and the return of each.
 
-    Pictures are drawn by ``env.render`` inside ``jit``; no display is needed. ``path`` is the file: ``.gif``, ``.mp4``
-    (needs imageio-ffmpeg), or ``.png`` for a strip of eight moments, with a row for each lane that is shown. All other
-    arguments are as for `jaxenv.film`. Of more than 50 frames per second a GIF leaves some out and keeps the speed.
+    Pictures are drawn by ``env.render`` inside ``jit``; no display is needed. ``path`` is the file, of a kind that
+    `Film.save` lists. All other arguments are those of `jaxenv.film`.
 
     Returns:
         The path of the file.
@@ -147,9 +157,6 @@ def record(
     return path
 
 
-# --- frames ----------------------------------------------------------------------------------------------------------
-
-
 def frames_of(
     owner: str,
     env: Environment,
@@ -162,12 +169,9 @@ def frames_of(
     captions: bool,
     initial_memory: Any,
 ) -> tuple[Iterator[np.ndarray], tuple[Part, ...]]:
-    """Checks the arguments of `jaxenv.film` and `jaxenv.record`.
+    """Checks the arguments of `film` and `record`, named ``owner``.
 
-    Errors start with ``owner``, the name of the calling function.
-
-    Returns:
-        The frames, uint8 ``[H, W, 3]``, and the part of a frame that shows each lane.
+    Returns the frames, uint8 ``[H, W, 3]``, and the part of a frame that shows each lane.
     """
     check_environment(owner, env)
     if env.autoreset == "same_step":
@@ -187,13 +191,7 @@ def frames_of(
 class Reel:
     """Plays a policy and draws the frames of a film. Further plays, also with other weights, compile nothing.
 
-    Args:
-        owner: the name of the calling function, which begins errors.
-        env: an environment that has pictures.
-        policy: as in `jaxenv.unroll`.
-        size: height and width of a picture.
-        num_steps: the number of steps; ``None`` for the first episode of every lane, which then stands still.
-        max_steps: a limit for ``None``; by default 1000, with a warning.
+    The arguments are those of `film`, and ``owner``, the name of the calling function, which begins errors.
     """
 
     def __init__(

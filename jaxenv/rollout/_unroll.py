@@ -121,7 +121,5 @@ def _check_final_observation(paths: Sequence[str]) -> None:
     observed = any(f"{path}.".startswith("timestep.observation.") for path in paths)
     final = "timestep.env_info.final_observation."
     if observed and not any(f"{path}.".startswith(final) or path == "timestep.env_info" for path in paths):
-        raise ValueError(
-            "unroll: in same_step mode 'observation' lacks the last one of every episode, add "
-            "'env_info.final_observation' to the fields"
-        )
+        fault = "in same_step mode 'observation' lacks the last one of every episode"
+        raise ValueError(f"unroll: {fault}, add 'env_info.final_observation' to the fields")

@@ -68,10 +68,8 @@ def check_leading(task: Any, method: str, outputs: Tree, batch: tuple[int, ...])
     """Raises a ``ValueError`` unless the leading axis of every array is the lanes."""
     for path, x in jax.tree_util.tree_leaves_with_path(outputs):
         if jnp.shape(x)[:1] != batch:
-            raise ValueError(
-                f"{task}.{method}: every array must lead with the {batch[0]} lanes, "
-                f"{tree.path_name(path) or 'an output'} has shape {jnp.shape(x)}"
-            )
+            rule = f"every array must lead with the {batch[0]} lanes"
+            raise ValueError(f"{task}.{method}: {rule}, {tree.path_name(path) or 'an output'} has shape {jnp.shape(x)}")
 
 
 def check_specs(task: Any) -> None:
@@ -166,15 +164,11 @@ def cast_observation(task: Any, spec: Tree, observation: Tree, num_lanes: int) -
 
     def cast(path: tuple[Any, ...], s: specs.Array, x: jax.Array) -> jax.Array:
         if jnp.shape(x) != (num_lanes, *s.shape):
-            raise ValueError(
-                f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}, "
-                f"the lanes and the shape of {s}, got {jnp.shape(x)}"
-            )
+            rule = f"{tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}"
+            raise ValueError(f"{task}.observe: {rule}, the lanes and the shape of {s}, got {jnp.shape(x)}")
         if _rank(jnp.result_type(x)) > _rank(s.dtype):
-            raise ValueError(
-                f"{task}.observe: {tree.path_name(path) or 'observation'} must not be {jnp.result_type(x)}, which "
-                f"{s} cannot hold: round it with jnp.round, scale it, or convert it with astype"
-            )
+            rule = f"{tree.path_name(path) or 'observation'} must not be {jnp.result_type(x)}, which {s} cannot hold"
+            raise ValueError(f"{task}.observe: {rule}: round it with jnp.round, scale it, or convert it with astype")
         return jax.lax.convert_element_type(x, s.dtype)
 
     return jax.tree_util.tree_map_with_path(cast, spec, observation)

@@ -78,10 +78,8 @@ def check_owned(wrapper: Any, given: TimeStep, row: TimeStep) -> None:
         before, after = jax.tree.leaves(before), jax.tree.leaves(after)
         same = len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
         if not same and field.name not in wrapper.owns:
-            raise ValueError(
-                f"{type(wrapper).__name__}.after: it changes {field.name} and owns "
-                f"{', '.join(sorted(wrapper.owns)) or 'nothing'}: add {field.name!r} to owns"
-            )
+            fault = f"it changes {field.name} and owns {', '.join(sorted(wrapper.owns)) or 'nothing'}"
+            raise ValueError(f"{type(wrapper).__name__}.after: {fault}: add {field.name!r} to owns")
 
 
 def checked_observation(owner: str, observation: Tree, num_lanes: int) -> Tree:

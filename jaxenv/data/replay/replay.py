@@ -99,10 +99,8 @@ class Replay:
         rows = _buffer_checks.without_env_id("Replay.init", rows)
         _buffer_checks.check_template("Replay.init", rows, self.num_envs)
         if self.index_episodes and "final_observation" in rows.timestep.env_info:
-            raise ValueError(
-                "Replay.init: index_episodes is for trajectories with FIRST rows; the rows hold "
-                "env_info['final_observation'], whose LAST rows belong to two episodes"
-            )
+            fault = "index_episodes is for trajectories with FIRST rows; the rows hold env_info['final_observation']"
+            raise ValueError(f"Replay.init: {fault}, whose LAST rows belong to two episodes")
         zero = jnp.zeros(() if self.aligned else self.num_envs, jnp.int32)
         state = ReplayState(
             rows=empty_ring(self.capacity, rows, self.pack_bits),
@@ -350,8 +348,6 @@ class Replay:
         position = jnp.broadcast_to(span.begin, self.num_envs)
         return self._read(state, span, env_id, position, int(sizes[0]), jnp.ones(self.num_envs, jnp.float32))
 
-    # --- internals ---------------------------------------------------------------------------------------------------
-
     def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
         """Returns the rows that a state holds; raises a ``ValueError`` for the state of another Replay."""
         owner = f"Replay.{method}"
@@ -360,9 +356,8 @@ class Replay:
             raise ValueError(f"{owner}: the state is a batch of buffers of shape {state.batch_shape}, use jax.vmap")
         for name, value in state.arguments.items():
             if getattr(self, name) != value:
-                raise ValueError(
-                    f"{owner}: the state was made with {name}={value}, this Replay has {getattr(self, name)}"
-                )
+                fault = f"the state was made with {name}={value}"
+                raise ValueError(f"{owner}: {fault}, this Replay has {getattr(self, name)}")
         self.sampling.check_state(owner, state.sampling, self.ignore_earliest)
         return Span(self.capacity, self.num_envs, self.aligned, self.ignore_earliest, state.origin, state.position)
 

@@ -59,9 +59,8 @@ class UniformSampling(Sampling):
     def update(
         self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array, valid: Any
     ) -> Any:
-        raise ValueError(
-            "Replay.update_priorities: sampling is uniform, make the Replay with sampling=PrioritizedSampling(...)"
-        )
+        fault = "sampling is uniform"
+        raise ValueError(f"Replay.update_priorities: {fault}, make the Replay with sampling=PrioritizedSampling(...)")
 
     def _draw(
         self, span: Span, stream: random.Stream, batch_size: int, num_windows: jax.Array

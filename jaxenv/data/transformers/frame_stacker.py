@@ -158,9 +158,6 @@ class FrameStacker(Transformer):
         return marks
 
 
-# --- stacks of windows ---------------------------------------------------------------------------------------------
-
-
 def _frame_rows(first: jax.Array, num: int) -> jax.Array:
     """Returns the rows of ``[N, num - 1 + L]`` that each row of a window stacks: int32 ``[N, L, num]``.
 

@@ -145,10 +145,8 @@ class Hindsight(Transformer):
         achieved, desired = jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), (achieved, desired))
         reward = jnp.asarray(self.reward(achieved, desired), jnp.float32)
         if reward.shape != (number * length,) or old_reward.shape != (number, length):
-            raise ValueError(
-                f"Hindsight: reward must return one number for each of {number * length} rows, got shape "
-                f"{reward.shape}, for rows whose own reward has shape {old_reward.shape}"
-            )
+            rule = f"reward must return one number for each of {number * length} rows, got shape {reward.shape}"
+            raise ValueError(f"Hindsight: {rule}, for rows whose own reward has shape {old_reward.shape}")
         return reward.reshape(number, length)
 
     def _check_rewards(self, timestep: TimeStep, reward: jax.Array, is_relabelled: jax.Array) -> None:

@@ -47,9 +47,8 @@ class ActionRepeat(Wrapper):
         check_no_autoreset(self, "would start the next episode between repeats")
         for layer in layers(self.env):
             if isinstance(layer, BatchWrapper):
-                raise ValueError(
-                    f"{name}: {type(layer).__name__} carries state of the whole batch, put it outside {name}"
-                )
+                fault = f"{type(layer).__name__} carries state of the whole batch"
+                raise ValueError(f"{name}: {fault}, put it outside {name}")
 
     def facts_of(self, inner: Facts) -> Facts:
         several = self.num > 1  # a game of turns does not alternate then: the action is played for both sides

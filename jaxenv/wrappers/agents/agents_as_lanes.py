@@ -96,8 +96,6 @@ class AgentsAsLanes(Wrapper):
             if entry in self.env.env_info_spec() and (entry != "global_state" or self.global_state):
                 raise ValueError(f"AgentsAsLanes: {rule}: make {self.env} with 'next_step', got 'same_step'")
 
-    # --- specs -------------------------------------------------------------------------------------------------------
-
     def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
         entries: dict[str, Tree] = {}
@@ -124,8 +122,6 @@ class AgentsAsLanes(Wrapper):
 
     def reward_spec(self) -> specs.Array:
         return _of_any_agent(self.env.reward_spec())
-
-    # --- lanes -------------------------------------------------------------------------------------------------------
 
     def facts_of(self, inner: Facts) -> Facts:
         agents = len(inner.agent_names)
@@ -183,8 +179,6 @@ class AgentsAsLanes(Wrapper):
         reward, prev_action = self._folded((timestep.reward, timestep.prev_action))
         observation = self._observed(timestep.observation, timestep.env_info, env_id.shape[0])
         return TimeStep(step_type, reward, discount, observation, prev_action, env_id, env_info=shown)
-
-    # --- episodes ----------------------------------------------------------------------------------------------------
 
     def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
         if previous is not None:

@@ -122,8 +122,6 @@ class Opponent(Wrapper):
     def inner(self, state: LaneState) -> Tree:
         return state.inner
 
-    # --- episodes ----------------------------------------------------------------------------------------------------
-
     def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
         state, first = super().begin(starts, previous)
         stream = self._stream(self.env.clock(state), "seat")

@@ -83,9 +83,8 @@ class AutoReset(Wrapper):
             if layer.autoreset is not None:
                 raise ValueError(f"AutoReset: {layer} restarts its lanes by itself, leave out AutoReset")
             if isinstance(layer, BatchWrapper):
-                raise ValueError(
-                    f"AutoReset: {type(layer).__name__} carries state of the whole batch, put it outside AutoReset"
-                )
+                fault = f"{type(layer).__name__} carries state of the whole batch"
+                raise ValueError(f"AutoReset: {fault}, put it outside AutoReset")
 
     def facts_of(self, inner: Facts) -> Facts:
         inner = super().facts_of(inner)

@@ -52,10 +52,8 @@ class TimeLimit(Wrapper):
 
     def check(self) -> None:
         if self.autoreset is not None:
-            raise ValueError(
-                "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, "
-                "or pass max_episode_steps to load"
-            )
+            fault = "the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset"
+            raise ValueError(f"TimeLimit: {fault}, or pass max_episode_steps to load")
         if self.follows_params and getattr(self.unwrapped, "time_limit", None) is None:
             raise ValueError(f"TimeLimit: follows_params needs a task with a time_limit, {self.unwrapped} has none")
 

@@ -36,10 +36,8 @@ class PixelObservation(Wrapper):
 
     def check(self) -> None:
         if self.autoreset == "same_step":
-            raise ValueError(
-                "PixelObservation: a LAST row of a same_step AutoReset shows two episodes, the state only the new one: "
-                "put it inside AutoReset"
-            )
+            fault = "a LAST row of a same_step AutoReset shows two episodes, the state only the new one"
+            raise ValueError(f"PixelObservation: {fault}: put it inside AutoReset")
 
     def facts_of(self, inner: Facts) -> Facts:
         return dataclasses.replace(inner, observes_state=True, agents_lead=False)

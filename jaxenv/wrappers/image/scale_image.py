@@ -47,9 +47,6 @@ class ScaleImage(LeafObservationWrapper):
         return scaled_spec(spec, self.minimum, self.maximum)
 
 
-# --- bytes as floats -------------------------------------------------------------------------------------------------
-
-
 def scaled(x: jax.Array, spec: specs.Array, minimum: float, maximum: float) -> jax.Array:
     """Scales bytes ``[B, ...]`` that fit ``spec`` to float32: 0 becomes ``minimum`` and 255 ``maximum``."""
     return specs.fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))

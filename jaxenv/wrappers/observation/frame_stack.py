@@ -88,9 +88,6 @@ class FrameStack(LaneWrapper):
         return own, dataclasses.replace(timestep, observation=row)
 
 
-# --- stacks of frames ------------------------------------------------------------------------------------------------
-
-
 def filled(x: jax.Array, num: int, axis: int | None = None) -> jax.Array:
     """Stacks ``num`` copies of ``x`` (``[B, ...]``), along a new axis or along ``axis`` of one lane."""
     frame, at = _frame(x, axis)

@@ -93,10 +93,8 @@ class RecordVideo(Wrapper):
             lanes = f"the lanes of the environment are 0 to {self.num_envs - 1} unless reset is given env_id"
             warnings.warn(f"RecordVideo: lane {self.lane} may not exist: {lanes}", stacklevel=4)
         if self.autoreset == "same_step":
-            raise ValueError(
-                "RecordVideo: after a LAST row of a same_step AutoReset the state belongs to the next episode: put it "
-                "inside AutoReset"
-            )
+            fault = "after a LAST row of a same_step AutoReset the state belongs to the next episode"
+            raise ValueError(f"RecordVideo: {fault}: put it inside AutoReset")
 
     @staticmethod
     def flush() -> None:
