@@ -15,15 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._util import xla
-from jaxenv._util.checks import (
-    Range,
-    check_arrays,
-    check_dtype,
-    check_integer,
-    check_names,
-    check_text,
-    described,
-)
+from jaxenv._util.checks import Range, check_arrays, check_dtype, check_integer, check_names, check_text, described
 from jaxenv._util.names import missing_attribute
 from jaxenv.tree import _export
 
