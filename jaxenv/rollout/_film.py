@@ -136,7 +136,7 @@ def record(
     """Plays a policy and writes a film of all lanes ``[B]``, with the step and the return of each.
 
     Pictures are drawn by ``env.render`` inside ``jit``; no display is needed. ``path`` is the file, of a kind that
-    `Film.save` lists. All other arguments are those of `jaxenv.film`.
+    `Film.save` lists. All other arguments are as for `jaxenv.film`.
 
     Returns:
         The path of the file.
@@ -191,7 +191,7 @@ def frames_of(
 class Reel:
     """Plays a policy and draws the frames of a film. Further plays, also with other weights, compile nothing.
 
-    The arguments are those of `film`, and ``owner``, the name of the calling function, which begins errors.
+    The arguments are as for `film`, and ``owner``, the name of the calling function, which begins errors.
     """
 
     def __init__(
