@@ -144,7 +144,7 @@ def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | Non
     check_arrays(name, "observation", observation)
     for path, x in leaves:
         if jnp.shape(x)[: len(batch_shape)] != tuple(batch_shape):
-            where = f"observation.{tree.path_name(path)}".rstrip(".")
+            where = tree.path_name(path, "observation")
             raise ValueError(f"{name}: {where} must lead with the batch {tuple(batch_shape)}, got shape {jnp.shape(x)}")
     return tuple(batch_shape)
 

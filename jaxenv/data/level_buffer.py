@@ -245,6 +245,6 @@ def _leading(levels: Any, notes: Any) -> list[tuple[str, Any]]:
     found = []
     for name, value in (("levels", levels), ("notes", notes)):
         for path, leaf in tree.flatten_with_path(value)[0]:
-            found.append((f"{name}.{tree.path_name(path)}".rstrip("."), leaf))
+            found.append((tree.path_name(path, name), leaf))
             check_array("LevelBuffer.init", *found[-1])
     return found

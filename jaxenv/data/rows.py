@@ -51,7 +51,7 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
             fault = f"{tree.path_name(path) or 'the leaf'} {problem} in last"
             raise ValueError(f"{owner}: {fault}, rows have {jnp.shape(x)[1:]}")
         if jnp.result_type(end) != jnp.result_type(x):
-            name = ".".join(filter(None, ("last", tree.path_name(path))))
+            name = tree.path_name(path, "last")
             rule = f"{name} must be {jnp.result_type(x)}, as in the rows"
             raise ValueError(f"{owner}: {rule}, got {jnp.result_type(end)}")
         return join_leaf(x, end)
@@ -175,16 +175,15 @@ def _check_numbers(name: str, x: Any) -> None:
     check_arrays("from_episode", name, x)
     for path, leaf in tree.flatten_with_path(x)[0]:
         if is_concrete(leaf) and np.any(np.isnan(np.asarray(leaf, np.float64))):
-            leaf_name = ".".join(filter(None, (name, tree.path_name(path))))
             first = tuple(np.argwhere(np.isnan(np.asarray(leaf, np.float64)))[0].tolist())
-            raise ValueError(f"from_episode: {leaf_name} must not be NaN, got nan at {first}")
+            raise ValueError(f"from_episode: {tree.path_name(path, name)} must not be NaN, got nan at {first}")
 
 
 def _check_leads(name: str, x: Any, axes: tuple[int, int]) -> None:
     for path, leaf in tree.flatten_with_path(x)[0]:
         if jnp.shape(leaf)[:2] != axes:
-            leaf_name = ".".join(filter(None, (name, tree.path_name(path))))
-            raise ValueError(f"from_episode: {leaf_name} must lead with {list(axes)}, got shape {jnp.shape(leaf)}")
+            rule = f"{tree.path_name(path, name)} must lead with {list(axes)}"
+            raise ValueError(f"from_episode: {rule}, got shape {jnp.shape(leaf)}")
 
 
 def minibatches(

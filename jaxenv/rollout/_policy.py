@@ -110,7 +110,7 @@ def check_memory(owner: str, initial_memory: Any, lanes: tuple[int, ...]) -> Non
     """Raises a ``ValueError`` unless every array has a leading axis of lanes; `jaxenv.tree.Shared` ones need not."""
     for path, x in jax.tree_util.tree_leaves_with_path(initial_memory, is_leaf=tree.is_shared):
         if not tree.is_shared(x) and jnp.shape(x)[:1] != lanes:
-            name = ".".join(filter(None, ["initial_memory", tree.path_name(path)]))
+            name = tree.path_name(path, "initial_memory")
             raise ValueError(f"{owner}: {name} must lead with the {lanes[0]} lanes, got shape {jnp.shape(x)}")
 
 

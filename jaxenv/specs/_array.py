@@ -10,7 +10,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random
+from jaxenv import random, tree
 from jaxenv._util import numeric
 from jaxenv._util.checks import INT32_MAX, check_dtype, check_integer, check_text, described, is_integer
 from jaxenv._util.names import missing_attribute
@@ -291,7 +291,7 @@ def check_spec(owner: str, spec: Any, name: str = "spec") -> None:
     """Raises a ``ValueError`` unless ``spec`` is a spec or a tree of specs."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(spec, is_leaf=lambda node: node is None):
         if not isinstance(leaf, Array):
-            where = ".".join(filter(None, (name, jax.tree_util.keystr(path, simple=True, separator="."))))
+            where = tree.path_name(path, name)
             raise ValueError(f"{owner}: {where} must be a spec or a tree of specs, got {described(leaf)}")
 
 

@@ -278,7 +278,7 @@ def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
     for (path, x), y in zip(flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
         shapes = [tuple(jnp.shape(mask)), tuple(jnp.shape(x)), tuple(jnp.shape(y))]
         if len({shape[:1] for shape in shapes}) > 1 or shapes[1] != shapes[2]:
-            where = ".".join(filter(None, ("new", path_name(path))))
+            where = path_name(path, "new")
             return f"mask, old and {where} must fit, got shapes {shapes[0]}, {shapes[1]} and {shapes[2]}"
     return None
 
@@ -427,9 +427,9 @@ def _select(node: Any, paths: list[list[str]], what: str) -> Any:
     return dataclasses.replace(node, **{**unset, **chosen})
 
 
-def path_name(path: tuple[Any, ...]) -> str:
-    """Formats a key path from ``jax.tree_util`` as dotted text: ``observation.camera``."""
-    return jax.tree_util.keystr(path, simple=True, separator=".")
+def path_name(path: tuple[Any, ...], below: str = "") -> str:
+    """Formats a key path from ``jax.tree_util`` as dotted text, ``observation.camera``, that starts with ``below``."""
+    return ".".join(filter(None, (below, jax.tree_util.keystr(path, simple=True, separator="."))))
 
 
 def __dir__() -> list[str]:

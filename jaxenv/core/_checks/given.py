@@ -104,7 +104,7 @@ def leaves_with_names(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, 
     nodes = (jax.tree_util.tree_leaves_with_path(t, is_leaf=tree.is_shared) for t in (own, given))
     for (path, shape), (_, x) in zip(*nodes, strict=True):
         if not tree.is_shared(shape):
-            yield f"{name}.{tree.path_name(path)}".rstrip("."), shape, x
+            yield tree.path_name(path, name), shape, x
 
 
 # --- reset: keys, lanes, levels and states ---------------------------------------------------------------------------

@@ -219,6 +219,6 @@ def check_returned(task: Any, method: str, name: str, values: Tree) -> None:
         raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")
     for path, x in tree.flatten_with_path(values)[0]:
         if not is_array(x):
-            where, kind = f"{name}.{tree.path_name(path)}".rstrip("."), type(x).__name__
+            where, kind = tree.path_name(path, name), type(x).__name__
             hint = f": declare {kind} with @jaxenv.tree.struct" if dataclasses.is_dataclass(x) else ""
             raise ValueError(f"{task}.{method}: {where} must be a tree of arrays, got an object of class {kind}{hint}")
