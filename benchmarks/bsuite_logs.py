@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util import files
-from jaxenv.core._sum import Sum
+from jaxenv.core._moments import Sum
 from jaxenv.core.wrapper import Wrapper
 
 STANDARD = ("steps", "episode", "total_return", "episode_len", "episode_return")

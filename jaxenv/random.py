@@ -137,9 +137,8 @@ def lane_words(key: jax.Array, env_id: jax.Array, salt: str = "") -> KeyWords:
     check_text("lane_words", "salt", salt)
     if key.ndim and key.shape != env_id.shape:
         lanes = env_id.shape[0]
-        raise ValueError(
-            f"lane_words: key must be one key or one for each of {lanes} lanes, got keys of shape {key.shape}"
-        )
+        rule = f"key must be one key or one for each of {lanes} lanes"
+        raise ValueError(f"lane_words: {rule}, got keys of shape {key.shape}")
     words = _folded_words(key, env_id) if key.ndim == 0 else _two_words(key)
     return _fold_static(words, salt) if salt else words
 
@@ -155,10 +154,8 @@ def check_lane_keys(key: jax.Array, num_envs: int) -> None:
     if key.shape[0] == 0:
         raise ValueError("reset: key must hold at least one key, got none")
     if num_envs not in (1, key.shape[0]) and not jax.export.is_symbolic_dim(key.shape[0]):
-        raise ValueError(
-            f"reset: key must be one key or num_envs = {num_envs} keys, got {key.shape[0]} (a part of a batch, such as "
-            "a shard, passes env_id)"
-        )
+        rule = f"key must be one key or num_envs = {num_envs} keys"
+        raise ValueError(f"reset: {rule}, got {key.shape[0]} (a part of a batch, such as a shard, passes env_id)")
     words = jax.random.key_data(key)
     if is_concrete(words) and words.is_fully_addressable:
         rows = np.ascontiguousarray(words)
@@ -168,10 +165,8 @@ def check_lane_keys(key: jax.Array, num_envs: int) -> None:
         inverse = inverse.ravel()  # NumPy 2 returns a column
         if repeated := np.flatnonzero(index[inverse] != np.arange(inverse.size)).tolist():
             one, other = index[inverse][repeated[0]], repeated[0]
-            raise ValueError(
-                f"reset: keys must be distinct, got the same for lanes {one} and {other}, which would play the same "
-                "episodes (pass env_id if they should)"
-            )
+            rule = f"keys must be distinct, got the same for lanes {one} and {other}"
+            raise ValueError(f"reset: {rule}, which would play the same episodes (pass env_id if they should)")
 
 
 def _fold_lanes(key: jax.Array, env_id: jax.Array) -> jax.Array:
@@ -295,11 +290,7 @@ def threefry2x32(k0: Any, k1: Any, c0: Any, c1: Any, rounds: int = 13) -> KeyWor
 
 
 def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
-    """Draws random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator.
-
-    Raises:
-        ValueError: for a shape that is not a tuple of lengths.
-    """
+    """Draws random ``uint32`` words ``[B, *shape]``; two words cost one block of the generator."""
     _check_stream(stream)
     _check_shape(shape)
     if shape == ():
@@ -314,11 +305,7 @@ def bits(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 
 def separate_bits(stream: Stream, num: int) -> tuple[jax.Array, ...]:
-    """Draws the words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``.
-
-    Raises:
-        ValueError: if ``num`` is not an integer of at least 0.
-    """
+    """Draws the words of ``bits(stream, (num,))`` as ``num`` arrays ``[B]``."""
     check_integer("random.separate_bits", "num", num, 0)
     # A block has two words, which XLA:CPU would compute in two kernels.
     return in_one_kernel(_separate_bits, stream, num) if num > 1 else _separate_bits(stream, num)
@@ -459,11 +446,7 @@ def exponential(stream: Stream, shape: Shape = ()) -> jax.Array:
 
 
 def permutation(stream: Stream, n: int) -> jax.Array:
-    """Draws a uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``.
-
-    Raises:
-        ValueError: if ``n`` is not an integer of at least 0.
-    """
+    """Draws a uniform permutation of 0..n-1 for every lane: int32 ``[B, n]``."""
     check_integer("random.permutation", "n", n, 0)
     words = bits(stream, (n,))
     index = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), words.shape)
@@ -506,9 +489,6 @@ def argmax(x: jax.Array) -> jax.Array:
 
     The choice without chance, as by ``jnp.argmax``. Over few numbers it compares them one by one: a GPU computes a
     maximum over two or four outputs, and all that it reads, with few threads per lane.
-
-    Raises:
-        ValueError: for an array without an axis, or with an empty last axis.
     """
     check_array("random.argmax", "x", x)
     if not np.shape(x) or np.shape(x)[-1] == 0:

@@ -127,7 +127,6 @@ CALLS = {
     "one-hot": (lambda: specs.unflatten(spec, jnp.zeros(3), one_hot="yes"), "unflatten: one_hot must be True or False"),
     "dtype": (lambda: specs.flatten(spec, jnp.zeros(3), dtype="nope"), "flatten: dtype ...got 'nope'"),
     "spec to compare": (lambda: specs.require_equal(spec, np.zeros(3)), "require_equal: b ...got float64[3]"),
-    "specs to join": (lambda: specs.join(spec), "join: specs ...got Bounded"),
     "shape without axes": (lambda: specs.unbatched({"arm": 3}), "unbatched: spec ...got 3"),
     "objects of a spec": (
         lambda: specs.from_array(objects),
@@ -148,10 +147,6 @@ CALLS = {
     "paths of fields": (
         lambda: tree.select_fields(timestep, "reward"),
         "tree.select_fields: paths ...got 'reward'",
-    ),
-    "function of a field": (
-        lambda: tree.transform_field(timestep, "reward", 3),
-        "tree.transform_field: fn ...got 3",
     ),
     "index in halves": (
         lambda: tree.gather(jnp.zeros(2), jnp.zeros(2)),

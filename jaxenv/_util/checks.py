@@ -156,6 +156,14 @@ def check_order(owner: str, low_name: str, low: Any, high_name: str, high: Any, 
         raise ValueError(f"{owner}: {low_name} must {rule} {high_name}, got {low[at]!s} and {high[at]!s}{where}")
 
 
+def check_interval(owner: str, low_name: str, low: Any, high_name: str, high: Any) -> None:
+    """Raises a ``ValueError`` unless both are finite numbers or arrays of them, ``low`` below ``high`` everywhere."""
+    check_numbers(owner, low_name, low)
+    check_numbers(owner, high_name, high)
+    if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(np.less(low, high))):
+        raise ValueError(f"{owner}: {low_name} must be below {high_name}, both finite, got {low!r} and {high!r}")
+
+
 def check_numbers(owner: str, name: str, values: Any) -> None:
     """Raises a ``ValueError`` unless ``values`` is a number or an array of numbers, none of them NaN.
 

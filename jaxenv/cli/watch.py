@@ -20,7 +20,7 @@ from jaxenv.canvas import _terminal
 from jaxenv.canvas._grid import Moment
 from jaxenv.cli._arguments import add_options, load_policy, settings_of
 from jaxenv.cli._parser import Parser
-from jaxenv.rollout._frames import Reel
+from jaxenv.rollout._film import Reel
 from jaxenv.training import Trained, _checkpoints
 
 _GAP = 2  # columns between games

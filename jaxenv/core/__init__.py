@@ -4,9 +4,11 @@
 """
 
 from jaxenv._util.checks import Range as Range
+from jaxenv._util.checks import check_callable as check_callable
 from jaxenv._util.checks import check_choice as check_choice
 from jaxenv._util.checks import check_folder as check_folder
 from jaxenv._util.checks import check_integer as check_integer
+from jaxenv._util.checks import check_interval as check_interval
 from jaxenv._util.checks import check_numbers as check_numbers
 from jaxenv._util.checks import check_order as check_order
 from jaxenv._util.checks import check_real as check_real
@@ -22,12 +24,14 @@ from jaxenv._util.xla import in_own_kernels as in_own_kernels
 from jaxenv._util.xla import in_small_kernel as in_small_kernel
 from jaxenv._util.xla import take_rows as take_rows
 from jaxenv._util.xla import unshare as unshare
-from jaxenv.core import _describe, _describe_html, levels
+from jaxenv.core import _describe, levels
 from jaxenv.core import _moments as moments  # noqa: F401
 from jaxenv.core._checks.actions import clip_discrete as clip_discrete
 from jaxenv.core._checks.actions import conform as conform
+from jaxenv.core._checks.actions import finite as finite
 from jaxenv.core._checks.actions import toward as toward
 from jaxenv.core._checks.given import reporting as reporting
+from jaxenv.core._checks.returned import check_no_autoreset as check_no_autoreset
 from jaxenv.core._checks.returned import check_no_turns as check_no_turns
 from jaxenv.core._checks.rows import bounded_reward as bounded_reward
 from jaxenv.core._checks.rows import check_reward_spec as check_reward_spec
@@ -35,7 +39,7 @@ from jaxenv.core._checks.rows import checked_observation as checked_observation
 from jaxenv.core._checks.rows import checked_reward as checked_reward
 from jaxenv.core._checks.rows import map_observation as map_observation
 from jaxenv.core._count import Count as Count
-from jaxenv.core._sum import Sum as Sum
+from jaxenv.core._moments import Sum as Sum
 from jaxenv.core.bases import ActionWrapper as ActionWrapper
 from jaxenv.core.bases import BatchWrapper as BatchWrapper
 from jaxenv.core.bases import LaneState as LaneState
@@ -72,5 +76,5 @@ from jaxenv.core.wrapper import layers as layers
 
 # Methods that read layers of every kind, which stand above `Environment`.
 Environment.describe = _describe.describe  # type: ignore[method-assign]
-Environment._repr_html_ = _describe_html.describe_html  # type: ignore[attr-defined]
+Environment._repr_html_ = _describe.describe_html  # type: ignore[attr-defined]
 Environment.with_level = levels.with_level  # type: ignore[method-assign]

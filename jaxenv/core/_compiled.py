@@ -12,6 +12,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import is_known_array
 from jaxenv._util.programs import programs_of
+from jaxenv.core._checks.actions import saturated
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,11 +65,9 @@ def _is_cut(x: Any) -> bool:
 
 
 def _saturated(x: Any) -> Any:
-    """Casts ``x`` to the dtype of JAX; integers beyond its range become the nearest ones instead of wrapping around."""
-    if not _is_cut(x):
-        return x
-    dtype = jax.dtypes.canonicalize_dtype(x.dtype)
-    return np.clip(x, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
+    """Casts ``x`` to the dtype of JAX; integers beyond its range become the nearest ones."""
+    dtype = jax.dtypes.canonicalize_dtype(x.dtype) if _is_cut(x) else None
+    return x if dtype is None else saturated(x, dtype).astype(dtype)
 
 
 @contextlib.contextmanager

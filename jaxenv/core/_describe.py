@@ -1,4 +1,4 @@
-"""The parts of a stack, and the text that ``Environment.describe`` returns."""
+"""The parts of a stack, the text that ``Environment.describe`` returns, and the display in notebooks."""
 
 import dataclasses
 from typing import Any
@@ -6,14 +6,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
+from jaxenv.canvas._html import page, table
 from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.core.elements import Composed
 from jaxenv.core.environment import Environment
 from jaxenv.core.multitask import Multitask
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.tree import Tree
+
+_MAX_ELEMENTS = 8  # the largest spec whose bounds are listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,3 +192,37 @@ def _short(spec: Tree) -> str:
 class _Unquoted(str):
     __slots__ = ()
     __repr__ = str.__str__
+
+
+def describe_html(env: Environment) -> str:
+    """Formats the stack, the specs and the params as HTML. Nothing is compiled or computed on a device."""
+    lanes, limit = f"{env.num_envs} lane{'s' * (env.num_envs > 1)}", time_limit(env)
+    facts = (lanes, f"autoreset {env.autoreset}", limit and f"time limit {limit}", size(env))
+    stack = [(layer.title, ", ".join(additions(layer))) for layer in described_layers(env)]
+    row = env.time_step_spec()
+    named = {"observation": row.observation, "action": row.prev_action, "reward": row.reward, "discount": row.discount}
+    leaves = jax.tree_util.tree_leaves_with_path(named)
+    rows = [(tree.path_name(path), spec.dtype, spec.shape, _allowed(spec)) for path, spec in leaves]
+    shown = [(p.name, p.value + " per lane" * p.per_lane, p.unit, p.range) for p in params(env)]
+    return page(
+        env.name or repr(env.unwrapped),
+        facts,
+        table("Stack, outermost first", ("layer", "adds"), stack),
+        table("Specs of one lane", ("name", "dtype", "shape", "values"), rows),
+        table("Params", ("name", "value", "unit", "allowed"), shown),
+    )
+
+
+def _allowed(spec: specs.Array) -> str:
+    """Formats the values that a spec allows: ``0 .. 3``, ``-2 to 2``, or one range per element."""
+    if not isinstance(spec, specs.Bounded) or not spec.numel or spec.dtype == bool:
+        return ""
+    low, high, word = spec.minimum.ravel(), spec.maximum.ravel(), ".." if spec.is_discrete else "to"
+    same = (low == low[0]).all() and (high == high[0]).all()
+    if same or len(low) > _MAX_ELEMENTS:
+        return f"{_formatted(low.min())} {word} {_formatted(high.max())}{'' if same else ', by element'}"
+    return "\n".join(f"{_formatted(a)} {word} {_formatted(b)}" for a, b in zip(low, high, strict=True))
+
+
+def _formatted(x: np.generic) -> str:
+    return str(x) if np.issubdtype(x.dtype, np.integer) else f"{float(x):g}".replace("inf", "∞")

@@ -1,4 +1,4 @@
-"""Running mean and variance of batches, exact in count and accurate in float32 over any number of samples.
+"""Running sums, means and variances, exact in count and accurate in float32 over any number of samples.
 
 A float32 count stops growing at 2**24, and a float32 mean stops moving once the update from a batch falls below its
 last digit. The count is therefore a 64-bit integer, and mean and variance carry their rounding errors. Batches are
@@ -14,6 +14,39 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core._count import Count
+
+
+@tree.struct
+class Sum:
+    """A float32 sum and its rounding error, which the next addition compensates; both have one shape.
+
+    Over any number of terms the error is about one rounding of the sum of their absolute values (Kahan 1965,
+    doi:10.1145/363707.363723). A plain float32 sum of ones stops at 2**24.
+
+    Attributes:
+        value: the sum, rounded.
+        error: the excess of ``value``; 0 if the sum is not finite.
+    """
+
+    value: jax.Array
+    error: jax.Array
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...]) -> "Sum":
+        """Returns an empty sum."""
+        return cls(jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32))
+
+    def add(self, x: jax.Array) -> "Sum":
+        """Adds one term, in the shape of the sum."""
+        term = x - self.error
+        value = self.value + term
+        error = (value - self.value) - term
+        return Sum(value, jnp.where(jnp.isfinite(value), error, np.float32(0)))
+
+
+def sum_axis0(x: jax.Array) -> jax.Array:
+    """Sums over the leading axis, lanes or rows, in the dtype of ``x``."""
+    return jnp.sum(x, axis=0, dtype=x.dtype)
 
 
 @tree.struct

@@ -17,7 +17,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
-from jaxenv.canvas import Canvas
 from jaxenv.core._checks.actions import clip_discrete, conform
 from jaxenv.core._declared import Declared, check_number
 from jaxenv.core.facts import Facts
@@ -107,10 +106,8 @@ class Composed(Task):
     def convert(self) -> dict[str, Any]:
         kind = type(self.env)
         if not isinstance(self.env, Task) or (kind.begin, kind.proceed) != (Task.begin, Task.proceed):
-            raise ValueError(
-                "Composed: env must be a Task that does not override begin or proceed "
-                f"(wrappers go around the composition), got {self.env!r}"
-            )
+            rule = "env must be a Task that does not override begin or proceed (wrappers go around the composition)"
+            raise ValueError(f"Composed: {rule}, got {self.env!r}")
         stored: dict[str, Any] = {"num_envs": self.env.num_envs, "name": self.name or self.env.name}
         for group, checked in _GROUPS.items():
             given = getattr(self, group)
@@ -126,10 +123,8 @@ class Composed(Task):
 
     def check(self) -> None:
         if np.shape(self.weights)[-1] != len(self._reward_names):
-            raise ValueError(
-                f"Composed: weights must be {len(self._reward_names)}, one per reward, "
-                f"got shape {np.shape(self.weights)}"
-            )
+            rule = f"weights must be {len(self._reward_names)}, one per reward"
+            raise ValueError(f"Composed: {rule}, got shape {np.shape(self.weights)}")
         self.start_shapes()  # traces the functions, which raises their errors here
 
     @property
@@ -157,31 +152,13 @@ class Composed(Task):
         """The names of the rewards, in the order of the weights."""
         return () if self.rewards is None else tuple(self.rewards.value)
 
-    # --- the task ----------------------------------------------------------------------------------------------------
-
     # What the dynamics declare holds for the composition.
     Level, agent_names, turns, alternates = map(_of_dynamics, ("Level", "agent_names", "turns", "alternates"))
     reset_strategy, rounding, play_fps, opt_outs = map(
         _of_dynamics, ("reset_strategy", "rounding", "play_fps", "opt_outs")
     )
-
-    def sample_level(self, stream: Stream) -> Tree:
-        return self.env.sample_level(stream)
-
-    def mutate_level(self, level: Tree, stream: Stream) -> Tree:
-        return self.env.mutate_level(level, stream)
-
-    def check_level(self, level: Tree) -> None:
-        self.env.check_level(level)
-
-    def initial(self, stream: Stream, *level: Tree) -> Tree:
-        return self.env.initial(stream, *level)
-
-    def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-        return self.env.initial_bounds()
-
-    def carry(self, old: Tree, new: Tree) -> Tree:
-        return self.env.carry(old, new)
+    sample_level, mutate_level, check_level = map(_of_dynamics, ("sample_level", "mutate_level", "check_level"))
+    initial, initial_bounds, carry, draw = map(_of_dynamics, ("initial", "initial_bounds", "carry", "draw"))
 
     def transition(self, state: Tree, action: Tree, stream: Stream) -> Transition:
         if self.actions is not None:
@@ -257,9 +234,6 @@ class Composed(Task):
     def summed_entries(self) -> frozenset[str]:  # type: ignore[override]
         return self.env.summed_entries | {"rewards", "terminations"}
 
-    def draw(self, state: Tree, canvas: Canvas) -> Canvas:
-        return self.env.draw(state, canvas)
-
     @property
     def can_diverge(self) -> bool:  # type: ignore[override]
         """True also if the elements map actions to continuous actions of the dynamics."""
@@ -333,10 +307,8 @@ def _actions(given: Any) -> tuple[dict[str, Tree], Callable[..., Any]]:
 def _of_step(group: str, given: Any) -> dict[str, Callable[..., Any] | str]:
     for name, element in _by_name(group, given).items():
         if not (callable(element) or isinstance(element, str)):
-            raise ValueError(
-                f"Composed: {group[:-1]} {name!r} must be a function of (state, action, out) or the name of an "
-                f"env_info entry, got {element!r}"
-            )
+            rule = f"{group[:-1]} {name!r} must be a function of (state, action, out) or the name of an env_info entry"
+            raise ValueError(f"Composed: {rule}, got {element!r}")
     return dict(given)
 
 
@@ -363,13 +335,9 @@ def _stacked(names: tuple[str, ...], weights: Mapping[str, Any], num_envs: int) 
 def _weight(name: str, value: Any, num_envs: int) -> Any:
     column = check_number("Composed", Declared(f"weight {name!r}", value, 0, np.dtype(np.float32)))
     if is_concrete(column) and np.shape(column) not in ((), (num_envs,)):
-        raise ValueError(
-            f"Composed: weight {name!r} must be one number or {num_envs}, one per lane, got {len(column)} values"
-        )
+        rule = f"weight {name!r} must be one number or {num_envs}, one per lane"
+        raise ValueError(f"Composed: {rule}, got {len(column)} values")
     return column
-
-
-# --- a step ----------------------------------------------------------------------------------------------------------
 
 
 def _values(kind: str, elements: Mapping[str, Any], state: Tree, action: Tree, out: Transition) -> dict[str, jax.Array]:
@@ -378,9 +346,8 @@ def _values(kind: str, elements: Mapping[str, Any], state: Tree, action: Tree, o
     for name, element in elements.items():
         if isinstance(element, str) and element not in out.env_info:
             known = ", ".join(sorted(out.env_info)) or "(none)"
-            raise ValueError(
-                f"Composed: {kind} {name!r} names no entry of env_info: {element!r}, the entries are {known}"
-            )
+            fault = f"{kind} {name!r} names no entry of env_info: {element!r}"
+            raise ValueError(f"Composed: {fault}, the entries are {known}")
         value = out.env_info[element] if isinstance(element, str) else element(state, action, out)
         if not hasattr(value, "shape") or jnp.shape(value) != lanes:
             shown = f"shape {value.shape}" if hasattr(value, "shape") else repr(value)

@@ -77,13 +77,7 @@ def state_entries(env: Environment) -> frozenset[str]:
 
 
 def check_combined(owner: str, env: Environment, names: Iterable[str]) -> None:
-    """Raises a ``ValueError`` for an entry of which ``env`` shows the last of several steps only.
-
-    Args:
-        owner: who reads the entries, the first word of the error.
-        env: the environment whose rows show them.
-        names: the entries.
-    """
+    """Raises a ``ValueError`` for an entry that ``owner`` reads, of which ``env`` shows the last of several steps."""
     if not env.facts.repeats:
         return
     for name in sorted(set(names) - FLAGS - _summed(env) - state_entries(env)):

@@ -41,9 +41,6 @@ def reset_where(
             episode (`Task.carry`, statistics of the batch); only ``env.reset`` discards it.
         level: levels ``[B, ...]`` in which the restarted lanes start, as for ``reset``.
         from_state: states of this stack, ``[B, ...]``, in which they start, in place of ``level``.
-
-    Raises:
-        ValueError: at trace time, if ``mask`` is not bool ``[B]``, or another argument does not fit.
     """
     check_environment("reset_where", env)
     if key is not None:
@@ -106,10 +103,8 @@ def step_where(
         check_mask("step_where", mask, env.clock(state).env_id.shape[0])
     for layer in layers(env):
         if isinstance(layer, BatchWrapper) and not layer.frozen:
-            raise ValueError(
-                f"step_where: {type(layer).__name__} would learn from the rows of waiting lanes: build it with "
-                "frozen=True, or the stack by make(mode='eval')"
-            )
+            problem = f"{type(layer).__name__} would learn from the rows of waiting lanes: build it with frozen=True"
+            raise ValueError(f"step_where: {problem}, or the stack by make(mode='eval')")
     stepped = env._step_lanes(state, action, mask)
     if (fault := _checks.difference(env, stepped, state, timestep)) is not None:
         raise ValueError(f"step_where: {fault}")

@@ -107,16 +107,7 @@ def given_places(env: Environment) -> InPlaces | None:
 
 
 def refuse_given_levels(owner: str, env: Environment, hint: str) -> None:
-    """Refuses an environment whose episodes start in given levels, where they would be dropped.
-
-    Args:
-        owner: who chooses the levels, the first word of the error.
-        env: any environment.
-        hint: what to do instead, the end of the error.
-
-    Raises:
-        ValueError: if ``env.with_level`` was called.
-    """
+    """Raises a ``ValueError`` for episodes that start in given levels, which ``owner`` would drop; ends in ``hint``."""
     if given_places(env) is not None:
         rule = "env must not start in levels of its own, which no episode would use"
         raise ValueError(f"{owner}: {rule}, {env} does: {hint}")

@@ -42,17 +42,14 @@ class Multitask(Environment):
     task.
 
     Args:
-        envs: environments with equal specs of observation, action, reward and ``env_info``, without ``AutoReset``.
+        envs: environments of equally many lanes with equal specs of observation, action, reward and ``env_info``,
+            without ``AutoReset`` and batch state.
         task: the number of the task that a lane plays, one number or int32 ``[B]``; -1, the default, draws a task for
             every episode.
         agent_chooses: whether the agent chooses the task at every step: the action is ``{"task_id", "action"}``, and
             episodes start with task 0.
         names: one name per task; by default the names of the environments, or ``"0"``, ``"1"``, ... if some are empty
             or equal.
-
-    Raises:
-        ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
-            lanes or carries state of the whole batch.
 
     >>> from jaxenv.testing import Chain
     >>> env = Multitask((Chain(5), Chain(5)), agent_chooses=True)
@@ -103,8 +100,6 @@ class Multitask(Environment):
             raise ValueError(f"Multitask: task must be -1 or one of {len(self.envs)} tasks, got {self.task}")
         if self.agent_chooses and np.any(task != -1) and is_concrete(self.task):
             raise ValueError(f"Multitask: with agent_chooses=True the agent chooses, leave out task, got {self.task}")
-
-    # --- the interface -----------------------------------------------------------------------------------------------
 
     def _find_facts(self) -> Facts:
         inner = [env.facts for env in self.envs]
@@ -178,8 +173,6 @@ class Multitask(Environment):
 
     def __repr__(self) -> str:
         return f"<{self.name or type(self).__name__}>"
-
-    # --- reset and step ----------------------------------------------------------------------------------------------
 
     def _own_streams(self, stream: Stream) -> list[Stream]:
         """Returns a stream for each task, which must not share random words."""

@@ -144,7 +144,7 @@ def _batch_shape(name: str, observation: Any, batch_shape: tuple[int, ...] | Non
     check_arrays(name, "observation", observation)
     for path, x in leaves:
         if jnp.shape(x)[: len(batch_shape)] != tuple(batch_shape):
-            where = f"observation.{tree.path_name(path)}".rstrip(".")
+            where = tree.path_name(path, "observation")
             raise ValueError(f"{name}: {where} must lead with the batch {tuple(batch_shape)}, got shape {jnp.shape(x)}")
     return tuple(batch_shape)
 
@@ -182,13 +182,7 @@ def restart(
     )
 
 
-# A discount of 0 belongs to a termination.
-_DISCOUNTS = Range(above=0, high=1)
-
-
-def _check_discount(name: str, discount: Any) -> None:
-    check_array(name, "discount", discount)
-    _DISCOUNTS.check(name, "discount", discount, rank=len(np.shape(discount)))
+_DISCOUNTS = Range(above=0, high=1)  # a discount of 0 belongs to a termination
 
 
 def _row(
@@ -201,6 +195,9 @@ def _row(
     fields: dict[str, Any],
 ) -> TimeStep:
     shape = _batch_shape(name, observation, batch_shape)
+    check_array(name, "discount", discount)
+    if name != "termination":
+        _DISCOUNTS.check(name, "discount", discount, rank=len(np.shape(discount)))
     check_array(name, "reward", reward)
     reward = jnp.asarray(reward, jnp.float32)
     discount = jnp.asarray(discount, jnp.float32)
@@ -230,7 +227,6 @@ def transition(
 
     Other fields of `TimeStep` are passed by keyword. A discount outside (0, 1] raises a ``ValueError``.
     """
-    _check_discount("transition", discount)
     return _row("transition", StepType.MID, observation, reward, discount, batch_shape, fields)
 
 
@@ -251,9 +247,7 @@ def truncation(
 ) -> TimeStep:
     """Makes a LAST row on which something other than the task, such as a time limit, ended the episode.
 
-    Its value still bootstraps the previous one.
-
-    ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]`` in (0, 1], as in `transition`.
+    Its value still bootstraps the previous one. ``reward`` is float32 ``[B]`` or ``[B, R]``, ``discount`` ``[B]`` in
+    (0, 1], as in `transition`.
     """
-    _check_discount("truncation", discount)
     return _row("truncation", StepType.LAST, observation, reward, discount, batch_shape, fields)

@@ -84,7 +84,7 @@ def _origin(index: dict[str, Any]) -> str:
 def _describe(key_path: tuple[Any, ...], x: Any) -> list[Any]:
     """Returns name, dtype and shape of a leaf, as JSON represents them."""
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-        where = ".".join(filter(None, ("state", tree.path_name(key_path))))
+        where = tree.path_name(key_path, "state")
         raise ValueError(f"save: {where} must be an array, got {described(x)}")
     return [tree.path_name(key_path), str(x.dtype), list(x.shape)]
 

@@ -51,14 +51,11 @@ def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
         if isinstance(x, tuple):
             raise ValueError(f"{owner}: timestep.{field} is missing, keep it in unroll(fields=...)")
         if jnp.shape(x)[:1] != jnp.shape(timestep.step_type)[:1] or jnp.shape(x)[1:][: len(batch)] != batch:
-            raise ValueError(
-                f"{owner}: timestep.{field} has shape {jnp.shape(x)}, "
-                f"timestep.step_type {jnp.shape(timestep.step_type)}: both must lead with [T, B]"
-            )
+            fault = f"timestep.{field} has shape {jnp.shape(x)}, timestep.step_type {jnp.shape(timestep.step_type)}"
+            raise ValueError(f"{owner}: {fault}: both must lead with [T, B]")
         if jnp.shape(y) != jnp.shape(x)[1:]:
-            raise ValueError(
-                f"{owner}: last.{field} must have the shape {jnp.shape(x)[1:]} of a row, got {jnp.shape(y)}"
-            )
+            rule = f"last.{field} must have the shape {jnp.shape(x)[1:]} of a row"
+            raise ValueError(f"{owner}: {rule}, got {jnp.shape(y)}")
 
 
 def rows_of(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> TimeStep:

@@ -24,7 +24,7 @@ from jaxenv._util.checks import (
     check_real,
     is_concrete,
 )
-from jaxenv.data import _level_places
+from jaxenv.data import level_buffer_state as places
 from jaxenv.data._trajectory_checks import single_stream
 from jaxenv.data.level_buffer_state import LevelBufferState, LevelSample
 from jaxenv.data.level_scores import LevelScores
@@ -73,8 +73,6 @@ class LevelBuffer:
             raise ValueError("LevelBuffer: temperature must be above 0, got 0")
         check_real("LevelBuffer", "staleness", self.staleness, 0, 1)
 
-    # --- adding levels -----------------------------------------------------------------------------------------------
-
     def init(self, levels: Any, notes: Any = ()) -> LevelBufferState:
         """Returns an empty buffer for levels like these.
 
@@ -82,9 +80,6 @@ class LevelBuffer:
             levels: leaves ``[K, ...]`` of arrays or ``ShapeDtypeStruct``; K does not matter.
             notes: numbers to store with each level, of which the greatest counts, such as the highest return so far:
                 leaves ``[K, ...]``. Levels are compared without their notes.
-
-        Raises:
-            ValueError: for a tree without leaves, or leaves with different numbers of levels.
         """
         leaves = _leading(levels, notes)
         num_levels = {jnp.shape(leaf)[:1] for _, leaf in leaves}
@@ -130,7 +125,7 @@ class LevelBuffer:
         owner = "LevelBuffer.insert"
         scores, valid = self._scores(owner, state, scores, mask)
         self._check_rows(owner, state, scores.shape[0], levels=levels, notes=notes)
-        return _level_places.insert(state, levels, scores, valid, notes)
+        return places.insert(state, levels, scores, valid, notes)
 
     def update(
         self, state: LevelBufferState, place: jax.Array, scores: jax.Array, mask: Any = None, notes: Any = ()
@@ -154,9 +149,7 @@ class LevelBuffer:
         scores, valid = self._scores(owner, state, scores, mask)
         self._check_rows(owner, state, scores.shape[0], notes=notes)
         place = self._place(owner, state, place, valid)
-        return _level_places.update(state, place, scores, valid, notes)
-
-    # --- reading levels ----------------------------------------------------------------------------------------------
+        return places.update(state, place, scores, valid, notes)
 
     def weights(self, state: LevelBufferState) -> jax.Array:
         """Returns the probability of each place, float32 ``[N]``, 0 for empty ones.
@@ -164,7 +157,7 @@ class LevelBuffer:
         Levels of equal score rank in the order of their places.
         """
         self._check_state("LevelBuffer.weights", state)
-        return _level_places.weights(state, self.prioritization, self.temperature, self.staleness)
+        return places.weights(state, self.prioritization, self.temperature, self.staleness)
 
     def sample(
         self, state: LevelBufferState, key: jax.Array | random.Stream, num_levels: int
@@ -188,7 +181,7 @@ class LevelBuffer:
         check_integer(owner, "num_levels", num_levels, 1)
         stream = single_stream(owner, key)
         self._has_levels(owner, state)
-        return _level_places.sample(state, self.weights(state), stream, int(num_levels))
+        return places.sample(state, self.weights(state), stream, int(num_levels))
 
     def get(self, state: LevelBufferState, place: jax.Array) -> LevelSample:
         """Reads the levels at ``place``, int32 ``[K]``, without marking them as used.
@@ -198,17 +191,13 @@ class LevelBuffer:
         """
         owner = "LevelBuffer.get"
         self._check_state(owner, state)
-        return _level_places.read(state, self._place(owner, state, place, np.ones(jnp.size(place), bool)))
-
-    # --- internals ---------------------------------------------------------------------------------------------------
+        return places.read(state, self._place(owner, state, place, np.ones(jnp.size(place), bool)))
 
     def _check_state(self, owner: str, state: Any) -> None:
         check_kind(owner, "state", state, LevelBufferState, ", as LevelBuffer.init returns it")
         if jnp.shape(state.scores) != (self.capacity,):
-            raise ValueError(
-                f"{owner}: state must have the buffer's capacity of {self.capacity}, got scores of shape "
-                f"{jnp.shape(state.scores)}"
-            )
+            rule = f"state must have the buffer's capacity of {self.capacity}"
+            raise ValueError(f"{owner}: {rule}, got scores of shape {jnp.shape(state.scores)}")
 
     def _check_rows(self, owner: str, state: LevelBufferState, num_levels: int, **given: Any) -> None:
         for name, value in given.items():
@@ -256,6 +245,6 @@ def _leading(levels: Any, notes: Any) -> list[tuple[str, Any]]:
     found = []
     for name, value in (("levels", levels), ("notes", notes)):
         for path, leaf in tree.flatten_with_path(value)[0]:
-            found.append((f"{name}.{tree.path_name(path)}".rstrip("."), leaf))
+            found.append((tree.path_name(path, name), leaf))
             check_array("LevelBuffer.init", *found[-1])
     return found

@@ -61,11 +61,7 @@ def positive_value_loss(
 
 
 def max_monte_carlo(
-    timestep: TimeStep,
-    last: TimeStep,
-    values: jax.Array,
-    max_returns: jax.Array,
-    mode: TrajectoryMode = "next_step",
+    timestep: TimeStep, last: TimeStep, values: jax.Array, max_returns: jax.Array, mode: TrajectoryMode = "next_step"
 ) -> LevelScores:
     """Scores levels by the mean of ``max_return - value``: an estimate of the regret.
 

@@ -179,9 +179,8 @@ def vtrace(
     x = _transitions("vtrace", timestep, last, values, gamma, final_values)
     check_array("vtrace", "log_rhos", log_rhos)
     if jnp.shape(log_rhos) != jnp.shape(timestep.step_type):
-        raise ValueError(
-            f"vtrace: log_rhos must have shape {jnp.shape(timestep.step_type)}, one per row, got {jnp.shape(log_rhos)}"
-        )
+        rule = f"log_rhos must have shape {jnp.shape(timestep.step_type)}, one per row"
+        raise ValueError(f"vtrace: {rule}, got {jnp.shape(log_rhos)}")
     lambda_ = coefficient("vtrace", "lambda_", lambda_, timestep)
     log_rhos = tree.expand(jnp.asarray(log_rhos, x.value.dtype), x.value.ndim)
     # Masked before exp, so that a NaN on an invalid transition reaches neither the result nor its gradient.
@@ -194,9 +193,6 @@ def vtrace(
     next_vs = x.next_value + jnp.where(x.continues, later, np.float32(0))
     advantages = jnp.minimum(pg_rho_bar, rho) * (x.reward + x.decay * next_vs - x.value)
     return Targets(jnp.where(x.valid, advantages, np.float32(0)), correction + x.value)
-
-
-# --- internals -------------------------------------------------------------------------------------------------------
 
 
 def _bar(name: str, value: Any) -> jax.Array:

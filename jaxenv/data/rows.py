@@ -24,9 +24,6 @@ def with_last(timestep: T, last: T) -> T:
 
     Works for any tree whose leaves are also in ``last``. ``last`` may hold more, as after ``unroll(fields=...)``.
 
-    Raises:
-        ValueError: for a leaf that is missing in ``last`` or has another shape or dtype there.
-
     >>> import jax.numpy as jnp
     >>> with_last(jnp.array([[1, 2], [3, 4]]), jnp.array([5, 6])).tolist()
     [[1, 2], [3, 4], [5, 6]]
@@ -51,14 +48,12 @@ def _join(owner: str, timestep: T, last: T, join_leaf: Callable[[jax.Array, jax.
         end = last_leaves.get(path)
         if end is None or jnp.shape(end) != jnp.shape(x)[1:]:
             problem = "is missing" if end is None else f"has shape {jnp.shape(end)}"
-            raise ValueError(
-                f"{owner}: {tree.path_name(path) or 'the leaf'} {problem} in last, rows have {jnp.shape(x)[1:]}"
-            )
+            fault = f"{tree.path_name(path) or 'the leaf'} {problem} in last"
+            raise ValueError(f"{owner}: {fault}, rows have {jnp.shape(x)[1:]}")
         if jnp.result_type(end) != jnp.result_type(x):
-            name = ".".join(filter(None, ("last", tree.path_name(path))))
-            raise ValueError(
-                f"{owner}: {name} must be {jnp.result_type(x)}, as in the rows, got {jnp.result_type(end)}"
-            )
+            name = tree.path_name(path, "last")
+            rule = f"{name} must be {jnp.result_type(x)}, as in the rows"
+            raise ValueError(f"{owner}: {rule}, got {jnp.result_type(end)}")
         return join_leaf(x, end)
 
     return jax.tree_util.tree_map_with_path(join, timestep)
@@ -146,23 +141,21 @@ def from_episode(
     """
     check_array("from_episode", "reward", reward)
     check_array("from_episode", "terminated", terminated)
-    for name, x in (("observation", observation), ("action", action), ("reward", reward)):
-        if not jax.tree.leaves(x):
+    parts = {"observation": observation, "action": action, "reward": reward, "policy_info": policy_info}
+    for name, x in parts.items():
+        if name != "policy_info" and not jax.tree.leaves(x):
             raise ValueError(f"from_episode: {name} must hold at least one array, got {x!r}")
         _check_numbers(name, x)
-    _check_numbers("policy_info", policy_info)
     reward = jnp.asarray(reward, jnp.float32)
     if reward.ndim < 2 or reward.shape[0] < 1:
         raise ValueError(f"from_episode: reward must be [T, B] or [T, B, R] of at least 1 step, got {reward.shape}")
     steps, lanes = reward.shape[:2]
-    for name, x, length in (("observation", observation, steps + 1), ("action", action, steps)):
-        _check_leads(name, x, (length, lanes))
-    _check_leads("policy_info", policy_info, (steps, lanes))
+    for name, x in parts.items():
+        _check_leads(name, x, (steps + (name == "observation"), lanes))
     ended = jnp.asarray(terminated)
     if ended.dtype != jnp.bool_ or ended.shape not in ((), (lanes,)):
-        raise ValueError(
-            f"from_episode: terminated must be bool or bool[{lanes}], got {ended.dtype}{list(ended.shape)}"
-        )
+        rule = f"terminated must be bool or bool[{lanes}]"
+        raise ValueError(f"from_episode: {rule}, got {ended.dtype}{list(ended.shape)}")
     kinds = np.full(steps + 1, StepType.MID, np.int32)
     kinds[0], kinds[-1] = StepType.FIRST, StepType.LAST
     unset: Any = ()
@@ -173,13 +166,8 @@ def from_episode(
         observation=jax.tree.map(jnp.asarray, observation),
         env_info=unset,
     )
-    action, policy_info = jax.tree.map(_with_zeros, (action, policy_info))
+    action, policy_info = jax.tree.map(lambda x: jnp.concatenate([x, jnp.zeros_like(x[:1])]), (action, policy_info))
     return Experience(timestep, action, policy_info)
-
-
-def _with_zeros(x: Any) -> jax.Array:
-    x = jnp.asarray(x)
-    return jnp.concatenate([x, jnp.zeros_like(x[:1])])
 
 
 def _check_numbers(name: str, x: Any) -> None:
@@ -187,16 +175,15 @@ def _check_numbers(name: str, x: Any) -> None:
     check_arrays("from_episode", name, x)
     for path, leaf in tree.flatten_with_path(x)[0]:
         if is_concrete(leaf) and np.any(np.isnan(np.asarray(leaf, np.float64))):
-            leaf_name = ".".join(filter(None, (name, tree.path_name(path))))
             first = tuple(np.argwhere(np.isnan(np.asarray(leaf, np.float64)))[0].tolist())
-            raise ValueError(f"from_episode: {leaf_name} must not be NaN, got nan at {first}")
+            raise ValueError(f"from_episode: {tree.path_name(path, name)} must not be NaN, got nan at {first}")
 
 
 def _check_leads(name: str, x: Any, axes: tuple[int, int]) -> None:
     for path, leaf in tree.flatten_with_path(x)[0]:
         if jnp.shape(leaf)[:2] != axes:
-            leaf_name = ".".join(filter(None, (name, tree.path_name(path))))
-            raise ValueError(f"from_episode: {leaf_name} must lead with {list(axes)}, got shape {jnp.shape(leaf)}")
+            rule = f"{tree.path_name(path, name)} must lead with {list(axes)}"
+            raise ValueError(f"from_episode: {rule}, got shape {jnp.shape(leaf)}")
 
 
 def minibatches(
@@ -240,9 +227,8 @@ def minibatches(
         raise ValueError(f"minibatches: pass either num_minibatches or size, got {num_minibatches!r} and {size!r}")
     if count % number:
         near = nearest_divisor(count, number)
-        raise ValueError(
-            f"minibatches: {count} entries cannot be split equally, {reason}; {near} minibatches of {count // near} can"
-        )
+        fault = f"{count} entries cannot be split equally, {reason}"
+        raise ValueError(f"minibatches: {fault}; {near} minibatches of {count // near} can")
     order = _shuffled(single_stream("minibatches", key), count)
     return jax.tree.map(
         lambda x: jnp.take(x, order, axis=0, mode="clip").reshape(number, count // number, *x.shape[1:]), batch

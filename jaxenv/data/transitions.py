@@ -126,9 +126,8 @@ def _one_step(owner: str, experience: Experience, last: TimeStep, mode: Trajecto
     rows = rows_of(owner, experience, last, mode)
     if mode == "same_step":
         if "final_observation" not in rows.env_info:
-            raise ValueError(
-                f"{owner}: mode 'same_step' needs env_info['final_observation'], keep it in unroll(fields=...)"
-            )
+            rule = "mode 'same_step' needs env_info['final_observation']"
+            raise ValueError(f"{owner}: {rule}, keep it in unroll(fields=...)")
         next_observation = next_rows(owner, rows.env_info["final_observation"], last.env_info["final_observation"])
     else:
         next_observation = next_rows(owner, rows.observation, last.observation)

@@ -23,7 +23,7 @@ from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
-from jaxenv.wrappers import AutoReset, NormalizeAction
+from jaxenv.wrappers import AutoReset, RescaleAction
 
 # The entries that Brax's AutoResetWrapper restores at the end of an episode.
 _FIRST = ("first_pipeline_state", "first_obs")
@@ -69,7 +69,7 @@ class BraxEnv(Fixed):
                 rule = "an action must be made of single integers and of floats, all with finite bounds"
                 raise ValueError(f"to_brax: {rule}, got {env.action_spec()}")
         # Policies may be unbounded: distribution_type="normal".
-        self._env = NormalizeAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
+        self._env = RescaleAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
         self._is_fixed = True
 
     @property

@@ -22,10 +22,10 @@ from jaxenv.rollout.chunked_rollout import ChunkedRollout as ChunkedRollout
 from jaxenv.rollout.experience import Experience as Experience
 from jaxenv.rollout.metrics import Metrics as Metrics
 from jaxenv.rollout.metrics import MetricsState as MetricsState
+from jaxenv.rollout.metrics import Totals as Totals
+from jaxenv.rollout.metrics import merge_totals as merge_totals
 from jaxenv.rollout.statistic import Statistic as Statistic
 from jaxenv.rollout.statistic import to_host as to_host
-from jaxenv.rollout.totals import Totals as Totals
-from jaxenv.rollout.totals import merge_totals as merge_totals
 from jaxenv.rollout.writers import CSV as CSV
 from jaxenv.rollout.writers import Table as Table
 from jaxenv.rollout.writers import TensorBoard as TensorBoard

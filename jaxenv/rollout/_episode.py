@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core._sum import Sum
+from jaxenv.core._moments import Sum
 from jaxenv.core.timestep import TimeStep
-from jaxenv.rollout.totals import LARGEST
+from jaxenv.rollout.statistic import LARGEST
 
 _UNMEASURED = ("task_id", "params", "player", "state")
 
@@ -129,9 +129,8 @@ def selected(env_info: Any, names: tuple[str, ...] | None, num_axes: int) -> dic
     """
     if not isinstance(env_info, dict):
         if names:
-            raise ValueError(
-                f"Metrics: the rows have no env_info with an entry {names[0]!r}, keep it in unroll(fields=...)"
-            )
+            fault = f"the rows have no env_info with an entry {names[0]!r}"
+            raise ValueError(f"Metrics: {fault}, keep it in unroll(fields=...)")
         return {}
     found = {"abnormal": env_info["abnormal"]} if "abnormal" in env_info else {}
     return found | (_numbers(env_info, num_axes) if names is None else {n: _entry(env_info, n) for n in names})
@@ -146,12 +145,8 @@ def _numbers(env_info: dict[str, Any], num_axes: int) -> dict[str, Any]:
     if "final_observation" in env_info:
         return {}
     measured = {name: x for name, x in env_info.items() if name not in _UNMEASURED}
-    leaves = ((tree.path_name(path), x) for path, x in tree.flatten_with_path(measured)[0])
-    return {name: x for name, x in leaves if len(x.shape) == num_axes and _is_number(x.dtype)}
-
-
-def _is_number(dtype: Any) -> bool:
-    return jnp.issubdtype(dtype, np.integer) or jnp.issubdtype(dtype, np.floating)
+    leaves = ((tree.path_name(path), x) for path, x in tree.flatten_with_path(measured)[0] if len(x.shape) == num_axes)
+    return {name: x for name, x in leaves if any(jnp.issubdtype(x.dtype, kind) for kind in (np.integer, np.floating))}
 
 
 def _entry(env_info: dict[str, Any], name: str) -> Any:

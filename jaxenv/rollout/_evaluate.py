@@ -13,13 +13,11 @@ from jaxenv._util import xla
 from jaxenv._util.checks import INT32_MAX, check_integer, is_integer, is_known_array, is_real
 from jaxenv.core import _moments
 from jaxenv.core._checks.given import lane_numbers
-from jaxenv.core._sum import Sum
+from jaxenv.core._moments import Sum
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.rollout._iteration import chosen, while_loop
-from jaxenv.rollout._policy import Policy
-from jaxenv.rollout._policy_loop import PolicyLoop
-from jaxenv.rollout.statistic import Statistic
-from jaxenv.rollout.totals import LARGEST
+from jaxenv.rollout._policy import Policy, PolicyLoop
+from jaxenv.rollout.statistic import LARGEST, Statistic
 
 _WITHOUT_LIMIT = 100_000  # steps of an episode that no time limit ends
 
@@ -85,10 +83,8 @@ class Evaluation:
             raise ValueError(f"Evaluation: level must be in (0, 1), got {level!r}")
         returns, finished = jnp.asarray(self.returns), jnp.asarray(self.finished)
         if finished.ndim != 1:
-            raise ValueError(
-                f"Evaluation: summary takes the episodes [N] of one call, got finished of shape {finished.shape}: "
-                "use jax.vmap(Evaluation.summary)"
-            )
+            fault = f"summary takes the episodes [N] of one call, got finished of shape {finished.shape}"
+            raise ValueError(f"Evaluation: {fault}: use jax.vmap(Evaluation.summary)")
         valid = finished & ~self.abnormal
         terminated = valid & self.terminated
         number = _count(valid)
@@ -154,10 +150,6 @@ def evaluate(
             enough for all episodes of a lane, each up to the time limit, or up to 100,000 steps without one.
         env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
             default.
-
-    Raises:
-        ValueError: if the environment has no ``AutoReset``, ``num_episodes`` is not a positive multiple of the lanes,
-            the number of keys is not the number of lanes, or ``max_steps`` is less than 1.
     """
     check_environment("evaluate", env)
     if max_steps is not None:

@@ -14,8 +14,7 @@ from jaxenv.core._count import Count
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout._iteration import chosen, while_loop
-from jaxenv.rollout._policy import Policy
-from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.rollout._policy import Policy, PolicyLoop
 from jaxenv.tree._structure import mismatch
 
 
@@ -74,7 +73,7 @@ def fold(
             a `jaxenv.tree.Shared`.
         state: the environment's state.
         timestep: the TimeStep that belongs to it.
-        num_steps: static; with ``until`` the most steps of each lane.
+        num_steps: static, at least 0; with ``until`` the most steps of each lane.
         until: ``until(fold)`` says whether to stop before the next step, bool ``()``, from the `Fold` so far, such as
             ``lambda fold: fold.episodes >= 100``. All lanes take each step, so the steps of all lanes together exceed
             a limit by less than ``B``.
@@ -82,11 +81,6 @@ def fold(
         initial_memory: as in `jaxenv.unroll`.
         memory: as in `jaxenv.unroll`.
         steps_per_iteration: as in `jaxenv.unroll`.
-
-    Raises:
-        ValueError: if ``num_steps`` is not an integer of at least 0 or ``steps_per_iteration`` not one of at least 1,
-            if ``fn`` changes the structure, a shape or a dtype of the value, if ``until`` returns something else than a
-            bool, or where `jaxenv.unroll` raises one.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -149,6 +143,5 @@ def _check_value(old: Any, new: Any) -> None:
     for (path, x), y in zip(tree.flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             where = f" of {tree.path_name(path)}" if path else ""
-            raise ValueError(
-                f"fold: fn must keep the value's type {x.dtype}{list(x.shape)}{where}, got {y.dtype}{list(y.shape)}"
-            )
+            rule = f"fn must keep the value's type {x.dtype}{list(x.shape)}{where}"
+            raise ValueError(f"fold: {rule}, got {y.dtype}{list(y.shape)}")

@@ -28,9 +28,6 @@ def steps_per_iteration(
         num_envs: the number of lanes.
         platform: ``"cpu"``, ``"gpu"`` or ``"tpu"``; ``jax.default_backend()`` by default.
 
-    Raises:
-        ValueError: if ``platform`` is another one, or ``num_envs`` is not an integer of at least 1.
-
     >>> steps_per_iteration(lambda x, _: (x + 1, None), 0, 2048, platform="gpu")
     4
     """

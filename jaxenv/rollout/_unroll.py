@@ -13,8 +13,7 @@ from jaxenv._util.names import did_you_mean, meaning
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout._iteration import chosen
-from jaxenv.rollout._policy import Policy
-from jaxenv.rollout._policy_loop import PolicyLoop
+from jaxenv.rollout._policy import Policy, PolicyLoop
 from jaxenv.rollout.experience import Experience
 
 
@@ -42,7 +41,7 @@ def unroll(
             returns an action or a `PolicyStep`. ``stream`` is a `jaxenv.random.Stream`, one per lane.
         state: the environment's state.
         timestep: the TimeStep that belongs to it.
-        num_steps: T, static.
+        num_steps: T, static, at least 0.
         key: a typed key (or ``Key[B]``) for the policy's random numbers; by default the lanes' own keys.
         initial_memory: recurrent state at the start of an episode, leaves ``[B, ...]``; a lane's memory is reset to it
             wherever ``env.episode_starts(timestep)``.
@@ -50,16 +49,15 @@ def unroll(
         fields: fields to keep: names of TimeStep fields, ``"action"``, ``"policy_info"``, and dotted paths below them
             such as ``"observation.camera"``. Everything by default. In ``same_step`` mode ``"observation"`` needs
             ``"env_info.final_observation"`` too, the only place of an episode's last observation.
-        steps_per_iteration: steps in one iteration of the compiled loop, the ``unroll`` of ``jax.lax.scan``. By
-            default `jaxenv.rollout.steps_per_iteration` chooses: 1 on a CPU, 4 on a GPU where these save launches. The
-            loop compiles for longer. Results are the same up to the compiler's rounding.
+        steps_per_iteration: at least 1, the steps in one iteration of the compiled loop: ``unroll`` of
+            ``jax.lax.scan``. By default `jaxenv.rollout.steps_per_iteration` chooses: 1 on a CPU, 4 on a GPU where
+            these save launches. The loop compiles for longer. Results are the same up to the compiler's rounding.
 
     Returns:
         ``(state, timestep, memory)`` to continue from, and an `Experience`.
 
     Raises:
-        ValueError: if a field is unknown or needs another one, ``num_steps`` is not an integer of at least 0,
-            ``steps_per_iteration`` is not one of at least 1, ``memory`` is given without ``initial_memory``, or the
+        ValueError: if a field is unknown or needs another one, ``memory`` is given without ``initial_memory``, or the
             policy changes the structure of its memory.
     """
     check_integer("unroll", "num_steps", num_steps, 0)
@@ -123,7 +121,5 @@ def _check_final_observation(paths: Sequence[str]) -> None:
     observed = any(f"{path}.".startswith("timestep.observation.") for path in paths)
     final = "timestep.env_info.final_observation."
     if observed and not any(f"{path}.".startswith(final) or path == "timestep.env_info" for path in paths):
-        raise ValueError(
-            "unroll: in same_step mode 'observation' lacks the last one of every episode, add "
-            "'env_info.final_observation' to the fields"
-        )
+        fault = "in same_step mode 'observation' lacks the last one of every episode"
+        raise ValueError(f"unroll: {fault}, add 'env_info.final_observation' to the fields")

@@ -22,11 +22,9 @@ from jaxenv.core.lanes import partition_specs
 from jaxenv.core.timestep import TimeStep
 from jaxenv.random import check_typed
 from jaxenv.rollout._iteration import chosen
-from jaxenv.rollout._policy import Policy, random_policy
-from jaxenv.rollout._policy_loop import PolicyLoop
-from jaxenv.rollout.metrics import Metrics
+from jaxenv.rollout._policy import Policy, PolicyLoop, random_policy
+from jaxenv.rollout.metrics import Metrics, Totals, merge_totals
 from jaxenv.rollout.statistic import to_host
-from jaxenv.rollout.totals import Totals, merge_totals
 
 _BLOCK = 50  # rows measured together: the sums over finished episodes are updated once per block
 _AXIS = "lanes"  # the mesh axis over which the lanes are spread
@@ -102,7 +100,11 @@ class ChunkedRollout:
         check_kind("ChunkedRollout", "metrics", metrics, Metrics)
         if env.autoreset is None:
             raise ValueError(f"ChunkedRollout: {env} has no AutoReset, so its lanes would not start another episode")
-        _check_devices(env, devices)
+        check_integer("ChunkedRollout", "devices", devices, 1)
+        check_devices("ChunkedRollout", env, devices)
+        check_integer("ChunkedRollout", "devices", devices, 1, len(jax.devices()))
+        if env.num_envs % devices:
+            raise ValueError(f"ChunkedRollout: devices must divide num_envs = {env.num_envs}, got {devices}")
         self.chunks = chunk_lengths(num_steps, env.num_envs, chunk_steps)
         started = time.perf_counter()
         program = _Program(random_policy(env) if policy is None else policy, metrics, _AXIS if devices > 1 else None)
@@ -113,7 +115,11 @@ class ChunkedRollout:
         _check_names(env, lowered.out_info[0], metrics)
         compiled = lowered.compile()
         self._start = functools.partial(compiled, *inputs)
-        carry = jax.tree.map(_placed, lowered.out_info, compiled.output_shardings)
+        carry = jax.tree.map(
+            lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+            lowered.out_info,
+            compiled.output_shardings,
+        )
         self._advance: dict[int, Callable[..., Any]] = {}
         for length in set(self.chunks):
             chunk = jax.jit(functools.partial(advance, num_steps=length), donate_argnums=2)
@@ -159,14 +165,6 @@ def _check_names(env: Environment, state: Any, metrics: Metrics) -> None:
             )
 
 
-def _check_devices(env: Environment, devices: int) -> None:
-    check_integer("ChunkedRollout", "devices", devices, 1)
-    check_devices("ChunkedRollout", env, devices)
-    check_integer("ChunkedRollout", "devices", devices, 1, len(jax.devices()))
-    if env.num_envs % devices:
-        raise ValueError(f"ChunkedRollout: devices must divide num_envs = {env.num_envs}, got {devices}")
-
-
 def _over_devices(
     program: "_Program", env: Environment, initial_memory: Any, key: jax.Array, devices: int
 ) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
@@ -183,10 +181,6 @@ def _over_devices(
 
     start = jax.shard_map(program.start, mesh=mesh, in_specs=specs_in, out_specs=carry)
     return start, advance, jax.device_put(inputs, jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs_in))
-
-
-def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=sharding)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ seen counts at its LAST row, in every auto-reset mode.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,12 +21,49 @@ from jaxenv._util.checks import check_kind
 from jaxenv.core import _moments
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core._count import Count
-from jaxenv.core._moments import Moments
-from jaxenv.core._sum import sum_axis0
+from jaxenv.core._moments import Moments, sum_axis0
 from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.rollout._episode import Episode, check_names, selected
-from jaxenv.rollout.statistic import Statistic
-from jaxenv.rollout.totals import LARGEST, Totals, is_moments, merge_totals, over_lanes
+from jaxenv.rollout.statistic import LARGEST, Statistic
+from jaxenv.tree._structure import mismatch
+
+
+@tree.struct
+class Totals:
+    """The sums of a rollout: scalars, or ``[R]`` for a vector reward; with an axis ``[B]`` in a `MetricsState`.
+
+    Each mean comes with its exact count, so that totals can be merged in any order.
+
+    Attributes:
+        rewards: moments of the rewards of all steps.
+        returns_terminated: moments of the returns of terminated episodes.
+        returns_truncated: moments of the returns of truncated episodes.
+        return_max: the largest return, the smallest float32 without an episode.
+        return_min: the smallest return, the largest float32 without an episode.
+        lengths_terminated: moments of the lengths of terminated episodes.
+        lengths_truncated: moments of the lengths of truncated episodes.
+        abnormal: the number of episodes that ended on an abnormal row; nothing else counts them.
+        discounted_starts: moments of the discounted returns of FIRST rows; ``()`` without gamma.
+        discounted_means: moments of the episodes' mean discounted returns; ``()`` without gamma.
+        entries: for each measured name of ``env_info`` the moments, or a tree of them.
+    """
+
+    rewards: Moments
+    returns_terminated: Moments
+    returns_truncated: Moments
+    return_max: jax.Array
+    return_min: jax.Array
+    lengths_terminated: Moments
+    lengths_truncated: Moments
+    abnormal: Count
+    discounted_starts: Any
+    discounted_means: Any
+    entries: dict[str, Any]
+
+    def psum(self, axis_name: str) -> "Totals":
+        """Returns the totals of all shards of a mesh axis, the same scalars on each."""
+        collectives = jax.lax.psum, jax.lax.pmax, jax.lax.pmin
+        return _pooled(self, *(functools.partial(collective, axis_name=axis_name) for collective in collectives))
 
 
 @tree.struct
@@ -59,9 +97,6 @@ class Metrics:
             and float entry with one number per lane is measured under its own name; flags, masks, other arrays, and
             the entries ``task_id``, ``params``, ``player`` and ``state`` are measured if they are named.
 
-    Raises:
-        ValueError: if gamma is out of range, or names repeat, are empty or end in another suffix.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two(num_envs=2))
     >>> metrics = Metrics(gamma=0.5)
@@ -94,9 +129,6 @@ class Metrics:
         Args:
             timestep: one row ``[B]``, or its shapes: the row before the first one to add, or that row itself. Only
                 whether it is FIRST is read; shapes count as rows inside an episode.
-
-        Raises:
-            ValueError: if the row lacks a field that is measured, or has other axes than ``[B]``.
         """
         row = _select(timestep, self.env_info)
         lanes = row.step_type.shape
@@ -133,7 +165,7 @@ class Metrics:
     def totals(self, state: MetricsState) -> Totals:
         """Reduces a state over its lanes ``[B]``."""
         self._check_origin("totals", state, MetricsState)
-        return over_lanes(state.totals)
+        return _pooled(state.totals, sum_axis0, lambda x: jnp.max(x, axis=0), lambda x: jnp.min(x, axis=0))
 
     def compute(self, totals: Totals) -> dict[str, Any]:
         """Returns the metrics by name: scalars, or ``[R]`` for a vector reward.
@@ -181,7 +213,7 @@ class Metrics:
             metrics["discounted_return"] = _mean(totals.discounted_means)
         for name in sorted(totals.entries) if self.env_info is None else self.env_info:
             unique = f"env_info.{name}" if name in metrics else name
-            for path, moments in jax.tree_util.tree_leaves_with_path(totals.entries[name], is_leaf=is_moments):
+            for path, moments in jax.tree_util.tree_leaves_with_path(totals.entries[name], is_leaf=_is_moments):
                 below = tree.path_name(path)
                 metrics[f"{unique}.{below}" if below else unique] = _mean(moments)
         return metrics
@@ -195,6 +227,35 @@ class Metrics:
         if (discounted, entries) != (self.gamma is not None, expected):
             origin = f"{'with a' if discounted else 'without'} gamma and with env_info {entries}"
             raise ValueError(f"Metrics: {method} got the {kind.__name__} of metrics {origin}, these are {self}")
+
+
+def merge_totals(a: Totals, b: Totals) -> Totals:
+    """Merges the totals of two chunks of a rollout, or of two sets of lanes: scalars, or ``[R]``."""
+    check_kind("merge_totals", "a", a, Totals)
+    check_kind("merge_totals", "b", b, Totals)
+    if (fault := mismatch(a, b, "b")) is not None:
+        raise ValueError(f"merge_totals: {fault}, as in a")
+    return dataclasses.replace(
+        jax.tree.map(lambda x, y: _moments.merge(x, y) if _is_moments(x) else x, a, b, is_leaf=_is_moments),
+        return_max=jnp.maximum(a.return_max, b.return_max),
+        return_min=jnp.minimum(a.return_min, b.return_min),
+        abnormal=a.abnormal + b.abnormal,
+    )
+
+
+def _pooled(
+    totals: Totals, total: Callable[..., Any], largest: Callable[..., Any], smallest: Callable[..., Any]
+) -> Totals:
+    return dataclasses.replace(
+        jax.tree.map(lambda x: _moments.pool(x, total) if _is_moments(x) else x, totals, is_leaf=_is_moments),
+        return_max=largest(totals.return_max),
+        return_min=smallest(totals.return_min),
+        abnormal=totals.abnormal.sum_over(total),
+    )
+
+
+def _is_moments(node: Any) -> bool:
+    return isinstance(node, Moments)
 
 
 def _select(timestep: TimeStep, names: tuple[str, ...] | None) -> TimeStep:

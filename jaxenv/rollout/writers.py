@@ -159,7 +159,6 @@ class TensorBoard(Writer):
             what it wrote after it.
 
     Raises:
-        ValueError: if ``against`` is not a sequence of names.
         ImportError: if tensorboardX is not installed.
     """
 

@@ -10,7 +10,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random
+from jaxenv import random, tree
+from jaxenv._util import numeric
 from jaxenv._util.checks import INT32_MAX, check_dtype, check_integer, check_text, described, is_integer
 from jaxenv._util.names import missing_attribute
 
@@ -70,18 +71,6 @@ class Array:
         """Returns zeros ``[*outer, *shape]``. Zero may lie outside the bounds."""
         return jnp.zeros(axes_of(outer) + self.shape, self.dtype)
 
-    def ones(self, outer: Outer = ()) -> jax.Array:
-        """Returns ones ``[*outer, *shape]``. One may lie outside the bounds."""
-        return jnp.ones(axes_of(outer) + self.shape, self.dtype)
-
-    def full(self, value: Any, outer: Outer = ()) -> jax.Array:
-        """Returns ``[*outer, *shape]`` filled with one number. It may lie outside the bounds.
-
-        Raises:
-            ValueError: if ``value`` is not one number that the dtype can hold: no fraction for integers, no overflow.
-        """
-        return jnp.full(axes_of(outer) + self.shape, _number(self, value), self.dtype)
-
     def batched(self, outer: Outer) -> "Array":
         """Returns the spec of a batch, with ``outer`` axes in front of the shape."""
         return self.replace(shape=axes_of(outer) + self.shape)
@@ -105,27 +94,6 @@ class Array:
         exponential from their bound. ``key`` is a stream or a typed JAX key.
         """
         return _sample(self, random.stream(key), axes_of(outer))
-
-    def normal(self, key: Any, outer: Outer = ()) -> jax.Array:
-        """Draws standard normal numbers ``[*key.shape, *outer, *shape]``, whatever the bounds.
-
-        Raises:
-            ValueError: if the spec is discrete.
-        """
-        return self._floats("normal", random.normal, key, outer)
-
-    def uniform(self, key: Any, outer: Outer = ()) -> jax.Array:
-        """Draws numbers ``[*key.shape, *outer, *shape]``, uniform in [0, 1), whatever the bounds.
-
-        Raises:
-            ValueError: if the spec is discrete.
-        """
-        return self._floats("uniform", random.uniform, key, outer)
-
-    def _floats(self, name: str, draw: Callable[..., Any], key: Any, outer: Outer) -> jax.Array:
-        if self.is_discrete:
-            raise ValueError(f"{name}: the spec must be continuous, got {self}")
-        return draw(random.stream(key), axes_of(outer) + self.shape).astype(self.dtype)
 
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
@@ -215,15 +183,6 @@ class Bounded(Array):
     def batched(self, outer: Outer) -> "Bounded":
         return self.replace(shape=axes_of(outer) + self.shape)
 
-    def finite_bounds(self) -> "Bounded":
-        """Replaces infinite bounds by the largest finite numbers of the dtype."""
-        if self.is_discrete:
-            return self
-        limits = jnp.finfo(self.dtype)  # NumPy's finfo does not know bfloat16
-        return self.replace(
-            minimum=np.clip(self.minimum, limits.min, limits.max), maximum=np.clip(self.maximum, limits.min, limits.max)
-        )
-
     def _fault(self, value: Any) -> str | None:
         fault = super()._fault(value)
         if fault is None and not isinstance(value, jax.core.Tracer | jax.ShapeDtypeStruct):
@@ -254,19 +213,63 @@ def bounds(spec: Array) -> tuple[np.ndarray, np.ndarray]:
     """
     if isinstance(spec, Bounded):
         return spec.minimum, spec.maximum
-    low, high = _limits(spec.dtype)
+    low, high = widest(spec.dtype)
     return np.full(spec.shape, low, spec.dtype), np.full(spec.shape, high, spec.dtype)
 
 
-def _limits(dtype: np.dtype) -> tuple[Any, Any]:
+def widest(dtype: np.dtype) -> tuple[Any, Any]:
+    """Returns the widest bounds of a dtype: infinite, or the limits of its integers."""
     if dtype.kind == "b":
-        return False, True
-    return (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-np.inf, np.inf)
+        return np.False_, np.True_
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    return dtype.type(-np.inf), dtype.type(np.inf)
 
 
 def aligned(bound: np.ndarray, ndim: int) -> np.ndarray:
     """Puts axes of length 1 in front of one lane's bound, up to ``ndim``: ranks are never promoted implicitly."""
     return bound.reshape((1,) * (ndim - bound.ndim) + bound.shape)
+
+
+def rearranged(spec: Array, fn: Callable[[Any], Any]) -> Array:
+    """Returns the spec of ``fn(x)`` for a function that moves or drops elements of a batch ``[B, ...]``.
+
+    Bounds move with their elements, so ``fn`` must accept NumPy arrays.
+    """
+    if isinstance(spec, Bounded):
+        low, high = fn(spec.minimum[None])[0], fn(spec.maximum[None])[0]
+        return spec.replace(shape=low.shape, minimum=low, maximum=high)
+    return spec.replace(shape=fn(np.broadcast_to(np.zeros((), spec.dtype), (1, *spec.shape))).shape[1:])
+
+
+def fit(spec: Array, x: jax.Array) -> jax.Array:
+    """Casts floats ``x`` (``[B, ...]``) to values of a spec: rounds them for an integer spec and clips to its bounds.
+
+    Rounding errors may carry a value past a bound; clipping brings it back.
+    """
+    if spec.is_discrete:
+        x = jnp.round(x)
+    if isinstance(spec, Bounded):
+        x = numeric.clip(x, *(_scalar_if_uniform(bound, x) for bound in (spec.minimum, spec.maximum)))
+    return x.astype(spec.dtype)
+
+
+def _scalar_if_uniform(bound: np.ndarray, x: jax.Array) -> np.ndarray:
+    """Aligns a bound to ``x``, or returns a scalar if all its elements are equal.
+
+    The scalar spares compiled code a constant of the size of an image.
+    """
+    bound = bound.astype(x.dtype)
+    uniform = bound.size > 0 and np.all(bound == bound.reshape(-1)[0])
+    return bound.reshape(-1)[0] if uniform else aligned(bound, x.ndim)
+
+
+def nearest_zero(spec: Array) -> np.ndarray:
+    """Returns the value closest to zero that fits a spec, element by element, in its shape and dtype."""
+    zeros = np.zeros(spec.shape, spec.dtype)
+    if not isinstance(spec, Bounded):
+        return zeros
+    return np.minimum(np.maximum(spec.minimum, zeros), spec.maximum)
 
 
 def _digits(bound: Any) -> Any:
@@ -288,7 +291,7 @@ def check_spec(owner: str, spec: Any, name: str = "spec") -> None:
     """Raises a ``ValueError`` unless ``spec`` is a spec or a tree of specs."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(spec, is_leaf=lambda node: node is None):
         if not isinstance(leaf, Array):
-            where = ".".join(filter(None, (name, jax.tree_util.keystr(path, simple=True, separator="."))))
+            where = tree.path_name(path, name)
             raise ValueError(f"{owner}: {where} must be a spec or a tree of specs, got {described(leaf)}")
 
 
@@ -306,19 +309,6 @@ def _lengths(owner: str, name: str, lengths: Any) -> tuple[int, ...]:
         hint = ": declare a length that is a field of a task by jaxenv.tree.static()" if traced else ""
         raise ValueError(f"{owner}: {name} must be a tuple of integers of at least 0, got {lengths!r}{hint}")
     return tuple(int(n) if is_integer(n) else n for n in shape)
-
-
-def _number(spec: Array, value: Any) -> np.ndarray:
-    """Casts ``value`` to the dtype of a spec; raises a ``ValueError`` unless it is one number that fits."""
-    exact = np.asarray(value)
-    if exact.shape != () or exact.dtype.kind not in ("b" if spec.dtype.kind == "b" else "iuf"):
-        raise ValueError(f"full: value must be one number, got {value!r}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        cast = exact.astype(spec.dtype)
-    lost = cast != exact if spec.is_discrete else np.isinf(cast) != np.isinf(exact)
-    if lost:
-        raise ValueError(f"full: value must fit {spec.dtype}, got {value!r}")
-    return cast
 
 
 def _freeze(spec: Array, attribute: str, bound: Any) -> tuple[Any, ...]:

@@ -63,6 +63,12 @@ def select_floats(owner: str, values: Tree, fields: Any) -> Tree:
     return select(owner, values, fields, "an array of floats", lambda x: jnp.issubdtype(x.dtype, jnp.floating))
 
 
+def map_marked(marks: Tree, fn: Callable[..., Any], *trees: Any, otherwise: Callable[..., Any] | None = None) -> Any:
+    """Maps the leaves that `select` marks by ``fn``, and others by ``otherwise``; they stay by default."""
+    other = otherwise or (lambda x, *_: x)
+    return jax.tree.map(lambda mark, *xs: (fn if mark else other)(*xs), marks, *trees)
+
+
 def _described(values: Tree) -> Any:
     """Keeps specs and replaces arrays by specs of their whole shape, including the lanes."""
     return jax.tree.map(lambda x: x if specs.is_spec(x) else specs.Array(x.shape, x.dtype), values)

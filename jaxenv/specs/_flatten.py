@@ -53,9 +53,6 @@ def flatten(spec: Tree, value: Tree, *, one_hot: bool = True, dtype: Any = None)
         one_hot: as for `flattened`. A number out of bounds becomes zeros.
         dtype: as for `flattened`.
 
-    Raises:
-        ValueError: for a tree of another structure, shapes or dtypes.
-
     >>> from jaxenv import specs
     >>> spec = {"arm": specs.discrete(3), "speed": specs.Array((2,), np.float32)}
     >>> value = {"arm": jnp.array([2, 0]), "speed": jnp.array([[0.5, 1.5], [2.5, 3.5]])}
@@ -89,9 +86,6 @@ def unflatten(spec: Tree, vector: jax.Array, *, one_hot: bool = True) -> Tree:
         spec: a spec or a tree of them.
         vector: ``[*outer, n]``.
         one_hot: as for `flatten`.
-
-    Raises:
-        ValueError: if the vector does not have n elements.
 
     >>> from jaxenv import specs
     >>> spec = {"arm": specs.discrete(3), "speed": specs.Array((2,), np.float32)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv._util.library import import_library
 from jaxenv._util.source import install_command
-from jaxenv.specs._array import Array, Bounded
+from jaxenv.specs._array import Array, Bounded, widest
 
 Tree = Any
 
@@ -32,11 +32,7 @@ def from_gymnasium(space: Any) -> Tree:
 
 
 def spec_of(space: Any, spaces: ModuleType, owner: str) -> Tree:
-    """Does what `from_gymnasium` does, given the module of the library's spaces and the start of error messages.
-
-    Raises:
-        ValueError: for a space whose samples are not arrays of one shape.
-    """
+    """Does what `from_gymnasium` does, given the module of the library's spaces and the start of error messages."""
     if isinstance(space, spaces.Dict):
         return {name: spec_of(inner, spaces, owner) for name, inner in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -64,12 +60,3 @@ def spec_of(space: Any, spaces: ModuleType, owner: str) -> Tree:
 
 def _integer(space: Any) -> np.dtype:
     return jax.dtypes.canonicalize_dtype(space.dtype)
-
-
-def widest(dtype: np.dtype) -> tuple[Any, Any]:
-    """Returns the widest bounds of a dtype: infinite, or the limits of its integers."""
-    if dtype.kind == "b":
-        return np.False_, np.True_
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min, np.iinfo(dtype).max
-    return dtype.type(-np.inf), dtype.type(np.inf)

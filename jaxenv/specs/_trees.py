@@ -1,11 +1,10 @@
 """Functions of trees of specs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_arrays, check_integer, check_text, described
@@ -29,50 +28,22 @@ def sample(spec: Tree, key: Any, outer: Outer = (), mask: Any = None) -> Tree:
         mask: bool ``[..., n]`` for a single discrete spec of shape ``()`` with n values: only marked values are drawn,
             and the minimum where none is marked. ``[..., A, n]`` for shape ``(A,)``, a mask for each of A agents.
     """
-    if mask is not None:
-        return _sample_masked(spec, _stream("sample", spec, key), outer, mask)
-    return _drawn("sample", spec, key, lambda s, stream: s.sample(stream, outer))
-
-
-def normal(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
-    """Draws standard normal numbers ``[*key.shape, *outer, *shape]`` for continuous specs, whatever the bounds.
-
-    Raises:
-        ValueError: if a spec is discrete.
-    """
-    return _drawn("normal", spec, key, lambda s, stream: s.normal(stream, outer))
-
-
-def uniform(spec: Tree, key: Any, outer: Outer = ()) -> Tree:
-    """Draws numbers uniform in [0, 1), ``[*key.shape, *outer, *shape]``, for a tree of continuous specs.
-
-    Raises:
-        ValueError: if a spec is discrete.
-    """
-    return _drawn("uniform", spec, key, lambda s, stream: s.uniform(stream, outer))
-
-
-def _stream(owner: str, spec: Tree, key: Any) -> random.Stream:
-    check_spec(owner, spec)
+    check_spec("sample", spec)
     if not isinstance(key, random.Stream):
-        random.check_typed(key, f"{owner}: key")
-    return random.stream(key)
-
-
-def _drawn(owner: str, spec: Tree, key: Any, draw: Callable[[Array, random.Stream], jax.Array]) -> Tree:
-    """Draws every leaf from its own stream."""
-    stream = _stream(owner, spec, key)
+        random.check_typed(key, "sample: key")
+    stream = random.stream(key)
+    if mask is not None:
+        return _sample_masked(spec, stream, outer, mask)
     leaves, structure = tree.flatten(spec)
     if len(leaves) == 1:
-        return structure.unflatten([draw(leaves[0], stream)])
-    return structure.unflatten([draw(s, random.fold_in(stream, i)) for i, s in enumerate(leaves)])
+        return structure.unflatten([leaves[0].sample(stream, outer)])
+    return structure.unflatten([s.sample(random.fold_in(stream, i), outer) for i, s in enumerate(leaves)])
 
 
 def _sample_masked(spec: Tree, stream: random.Stream, outer: Outer, mask: Any) -> jax.Array:
     if not (isinstance(spec, Bounded) and spec.is_discrete and len(spec.shape) < 2 and outer == ()):
-        raise ValueError(
-            f"sample: mask needs a single discrete spec of shape () or (A,) and no outer axes, got {spec}, {outer}"
-        )
+        rule = "mask needs a single discrete spec of shape () or (A,) and no outer axes"
+        raise ValueError(f"sample: {rule}, got {spec}, {outer}")
     if jnp.shape(mask)[len(stream.shape) :] != (*spec.shape, spec.num_values):
         raise ValueError(f"sample: mask has shape {jnp.shape(mask)}, the spec has {spec.num_values} values: {spec}")
     if spec.shape == ():
@@ -127,35 +98,18 @@ def contains(spec: Tree, value: Tree, outer: Outer = ()) -> bool:
 
 def zeros(spec: Tree, outer: Outer = ()) -> Tree:
     """Returns zeros ``[*outer, *shape]`` for a tree of specs."""
-    return _made("zeros", spec, lambda s: s.zeros(outer))
-
-
-def ones(spec: Tree, outer: Outer = ()) -> Tree:
-    """Returns ones ``[*outer, *shape]`` for a tree of specs."""
-    return _made("ones", spec, lambda s: s.ones(outer))
-
-
-def full(spec: Tree, value: Any, outer: Outer = ()) -> Tree:
-    """Fills a tree of specs with one number, ``[*outer, *shape]``; `Array.full` states which numbers fit."""
-    return _made("full", spec, lambda s: s.full(value, outer))
+    check_spec("zeros", spec)
+    return jax.tree.map(lambda s: s.zeros(outer), spec)
 
 
 def batched(spec: Tree, outer: Outer) -> Tree:
     """Puts ``outer`` axes in front of every shape in a tree of specs."""
-    return _made("batched", spec, lambda s: s.batched(outer))
-
-
-def _made(owner: str, spec: Tree, make: Callable[[Array], Any]) -> Tree:
-    check_spec(owner, spec)
-    return jax.tree.map(make, spec)
+    check_spec("batched", spec)
+    return jax.tree.map(lambda s: s.batched(outer), spec)
 
 
 def unbatched(spec: Tree, axes: int = 1) -> Tree:
-    """Drops the first ``axes`` axes, and the bounds, of a tree of specs or shapes.
-
-    Raises:
-        ValueError: if a spec has fewer axes.
-    """
+    """Drops the first ``axes`` axes, and the bounds, of a tree of specs or shapes."""
     for s in jax.tree.leaves(spec):
         if not (hasattr(s, "shape") and hasattr(s, "dtype")):
             raise ValueError(f"unbatched: spec must be a tree of specs or shapes, got {described(s)}")
@@ -163,30 +117,18 @@ def unbatched(spec: Tree, axes: int = 1) -> Tree:
     return jax.tree.map(lambda s: Array(s.shape[axes:], s.dtype, getattr(s, "name", "")), spec)
 
 
-def from_array(value: Tree, from_dim: int = 0) -> Tree:
-    """Returns the specs of a tree of arrays without their first ``from_dim`` axes.
+def mapped_spec(fn: Callable[[Any], Any], spec: Tree, lanes: int) -> Tree:
+    """Returns the specs of ``fn(x)`` for a batch ``x`` that fits ``spec``: shapes and dtypes without bounds."""
+    batch = jax.tree.map(lambda s: jax.ShapeDtypeStruct((lanes, *s.shape), s.dtype), spec)
+    return unbatched(jax.eval_shape(fn, batch))
 
-    Raises:
-        ValueError: if an array has fewer axes.
-    """
+
+def from_array(value: Tree, from_dim: int = 0) -> Tree:
+    """Returns the specs of a tree of arrays without their first ``from_dim`` axes."""
     check_arrays("from_array", "value", value)
     for x in jax.tree.leaves(value):
         check_integer("from_array", "from_dim", from_dim, 0, jnp.ndim(x))
     return jax.tree.map(lambda x: Array(jnp.shape(x)[from_dim:], jnp.result_type(x)), value)
-
-
-def join(specs: Sequence[Bounded]) -> Bounded:
-    """Joins n specs of equal shape and dtype along a new axis: one spec ``[n, ...]`` with the bounds of each."""
-    if not isinstance(specs, Sequence) or not specs:
-        raise ValueError(f"join: specs must be a sequence of at least one spec, got {specs!r}")
-    first = specs[0]
-    for spec in specs:
-        if not isinstance(spec, Bounded):
-            raise ValueError(f"join: specs must be bounded, got {spec}")
-        if (spec.shape, spec.dtype) != (first.shape, first.dtype):
-            raise ValueError(f"join: specs must agree in shape and dtype, got {first} and {spec}")
-    low, high = ([getattr(s, bound) for s in specs] for bound in ("minimum", "maximum"))
-    return Bounded((len(specs), *first.shape), first.dtype, np.stack(low), np.stack(high), first.name)
 
 
 def require_equal(a: Tree, b: Tree, what: str = "specs") -> None:

@@ -193,7 +193,7 @@ def _check_replayed(env: Environment, state: Tree, starts: jax.Array) -> None:
         layer = env
         if isinstance(layer, LevelReplay) and layer.of == "level":
             of_games = starts.reshape(*state.given.shape, -1).all(axis=1)  # where agents outside are lanes
-            _check_level(layer, Place(state.place, state.given & of_games))
+            _check_level(layer, Place(state.values, state.given & of_games))
         env, state = layer.env, layer.inner(state)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv.canvas._film_files import write_film
 from jaxenv.canvas._grid import Grid
-from jaxenv.rollout._frames import Reel
+from jaxenv.rollout._film import Reel
 from jaxenv.training import _algorithms
 from jaxenv.training.config import RunConfig
 

@@ -15,16 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv._util import xla
-from jaxenv._util.checks import (
-    Range,
-    check_arrays,
-    check_callable,
-    check_dtype,
-    check_integer,
-    check_names,
-    check_text,
-    described,
-)
+from jaxenv._util.checks import Range, check_arrays, check_dtype, check_integer, check_names, check_text, described
 from jaxenv._util.names import missing_attribute
 from jaxenv.tree import _export
 
@@ -32,7 +23,7 @@ __all__ = [
     "Grouped", "Shared", "Static", "Tree", "child_names", "detach", "expand", "flatten", "flatten_with_path",
     "gather", "get_field", "is_shared", "key_leaf", "lanes_leaf", "leaf", "number_dtype", "path_name",
     "rebuild", "register_unchecked", "select_fields", "set_field", "shared_leaf", "static", "strong", "struct",
-    "structure", "transform_field", "vary_like", "where", "zeros",
+    "structure", "vary_like", "where", "zeros",
 ]  # fmt: skip
 
 Tree: TypeAlias = Any
@@ -259,9 +250,6 @@ def where(mask: jax.Array, new: T, old: T) -> T:
     """Takes ``new`` in the lanes of ``mask`` (``bool[B]``) and ``old`` in the others, leaf by leaf.
 
     A leaf that is the same array object on both sides passes through; a ``Shared`` subtree stays ``old``.
-
-    Raises:
-        ValueError: if the trees or the lanes do not fit.
     """
     if not hasattr(mask, "reshape"):
         raise ValueError(f"tree.where: mask must be bool [B], got {described(mask)}")
@@ -290,7 +278,7 @@ def _misfit(mask: jax.Array, new: Tree, old: Tree) -> str | None:
     for (path, x), y in zip(flatten_with_path(old)[0], jax.tree.leaves(new), strict=True):
         shapes = [tuple(jnp.shape(mask)), tuple(jnp.shape(x)), tuple(jnp.shape(y))]
         if len({shape[:1] for shape in shapes}) > 1 or shapes[1] != shapes[2]:
-            where = ".".join(filter(None, ("new", path_name(path))))
+            where = path_name(path, "new")
             return f"mask, old and {where} must fit, got shapes {shapes[0]}, {shapes[1]} and {shapes[2]}"
     return None
 
@@ -394,21 +382,15 @@ def get_field(tree: Tree, path: str) -> Tree:
 
 def set_field(tree: T, path: str, value: Tree) -> T:
     """Copies ``tree`` with ``value`` at a dotted path; nothing is mutated."""
-    return transform_field(tree, path, lambda _: value)
+    check_text("tree.set_field", "path", path)
+    return _with_value(tree, path.split(".") if path else [], path, value)
 
 
-def transform_field(tree: T, path: str, fn: Callable[[Tree], Tree]) -> T:
-    """Copies ``tree`` with ``fn`` applied to the subtree at a dotted path."""
-    check_text("tree.transform_field", "path", path)
-    check_callable("tree.transform_field", "fn", fn)
-    return _transform(tree, path.split(".") if path else [], path, fn)
-
-
-def _transform(node: Any, names: list[str], path: str, fn: Callable[..., Any]) -> Any:
+def _with_value(node: Any, names: list[str], path: str, value: Tree) -> Any:
     if not names:
-        return fn(node)
+        return value
     head, *rest = names
-    new = _transform(_child(node, head, path), rest, path, fn)
+    new = _with_value(_child(node, head, path), rest, path, value)
     if isinstance(node, dict):
         changed = copy.copy(node)  # keeps the dict subclass, which is part of the tree's structure
         changed[_key(node, head)] = new
@@ -445,9 +427,9 @@ def _select(node: Any, paths: list[list[str]], what: str) -> Any:
     return dataclasses.replace(node, **{**unset, **chosen})
 
 
-def path_name(path: tuple[Any, ...]) -> str:
-    """Formats a key path from ``jax.tree_util`` as dotted text: ``observation.camera``."""
-    return jax.tree_util.keystr(path, simple=True, separator=".")
+def path_name(path: tuple[Any, ...], below: str = "") -> str:
+    """Formats a key path from ``jax.tree_util`` as dotted text, ``observation.camera``, that starts with ``below``."""
+    return ".".join(filter(None, (below, jax.tree_util.keystr(path, simple=True, separator="."))))
 
 
 def __dir__() -> list[str]:

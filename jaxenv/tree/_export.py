@@ -22,10 +22,7 @@ _definitions: collections.Counter[str] = collections.Counter()
 def register(cls: C, statics: tuple[str, ...], build: Callable[..., Any]) -> C:
     """Lets ``jax.export`` write and read trees with nodes of a class.
 
-    Args:
-        cls: a class whose auxiliary data are the values of ``statics``.
-        statics: the names of its static fields.
-        build: makes an object from these values and its children.
+    Its auxiliary data are the values of ``statics``; ``build`` makes an object from these and its children.
     """
     name = f"{cls.__module__}.{cls.__qualname__}"
     _definitions[name] += 1
@@ -53,10 +50,8 @@ def _encode(owner: str, statics: tuple[str, ...], values: Any) -> bytes:
         try:
             found.append(_encoded(value))
         except TypeError:
-            raise ValueError(
-                f"{owner}: static field {name} must be numbers, text or tuples of them to be exported as an argument, "
-                f"got {value!r}: close over the {owner} instead"
-            ) from None
+            rule = f"static field {name} must be numbers, text or tuples of them to be exported as an argument"
+            raise ValueError(f"{owner}: {rule}, got {value!r}: close over the {owner} instead") from None
     return json.dumps(found).encode()
 
 

@@ -31,7 +31,7 @@ def type_mismatch(expected: Tree, given: Tree, name: str) -> str | None:
     for (path, x), y in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(given), strict=True):
         own, other = (f"{leaf.dtype}{list(leaf.shape)}" for leaf in (x, y))
         if own != other:
-            return f"{f'{name}.{tree.path_name(path)}'.rstrip('.')} must be {own}, got {other}"
+            return f"{tree.path_name(path, name)} must be {own}, got {other}"
     return None
 
 
@@ -43,7 +43,7 @@ def _first(expected: Tree, given: Tree, name: str) -> str | None:
         inside, other_inside = _children(expected), _children(given)
         if [path for path, _ in inside] == [path for path, _ in other_inside]:
             pairs = zip(inside, other_inside, strict=True)
-            found = (_first(x, y, f"{name}.{tree.path_name(path)}") for (path, x), (_, y) in pairs)
+            found = (_first(x, y, tree.path_name(path, name)) for (path, x), (_, y) in pairs)
             return next((text for text in found if text is not None), None)
     own, other = _kind(expected), _kind(given)
     if own == other:

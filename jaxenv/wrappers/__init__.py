@@ -19,14 +19,12 @@ from jaxenv.wrappers.action.action_delay import ActionDelay as ActionDelay
 from jaxenv.wrappers.action.action_noise import ActionNoise as ActionNoise
 from jaxenv.wrappers.action.action_offset import ActionOffset as ActionOffset
 from jaxenv.wrappers.action.action_repeat import ActionRepeat as ActionRepeat
-from jaxenv.wrappers.action.affine_action import AffineAction as AffineAction
 from jaxenv.wrappers.action.clip_action import ClipAction as ClipAction
 from jaxenv.wrappers.action.discrete_actions import DiscreteActions as DiscreteActions
 from jaxenv.wrappers.action.discretize_action import DiscretizeAction as DiscretizeAction
 from jaxenv.wrappers.action.flatten_action import FlattenAction as FlattenAction
 from jaxenv.wrappers.action.masked_actions import MaskedActions as MaskedActions
 from jaxenv.wrappers.action.max_and_skip import MaxAndSkip as MaxAndSkip
-from jaxenv.wrappers.action.normalize_action import NormalizeAction as NormalizeAction
 from jaxenv.wrappers.action.one_hot_action import OneHotAction as OneHotAction
 from jaxenv.wrappers.action.rescale_action import RescaleAction as RescaleAction
 from jaxenv.wrappers.action.sticky_action import StickyAction as StickyAction

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxenv import cli
-from jaxenv.rollout import _frames
+from jaxenv.rollout import _film as _frames
 from tests.packages import lazy
 
 Image = lazy("PIL.Image")

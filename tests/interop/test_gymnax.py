@@ -101,7 +101,7 @@ def test_params_of_any_kind_of_number_share_a_program():
 
 def test_time_is_what_the_limit_counts():
     repeat = [("ActionRepeat", {"num": 4})]
-    env, params = gymnax.make("Pendulum-v1", wrappers=[*repeat, "NormalizeAction"], max_episode_steps=3)
+    env, params = gymnax.make("Pendulum-v1", wrappers=[*repeat, "RescaleAction"], max_episode_steps=3)
     _, state = env.reset(KEYS[0], params)
     for step in (1, 2, 3):
         _, state, *_, info = env.step_env(KEYS[1], state, jnp.zeros(1), params)

@@ -1,1 +1,1 @@
-"""Tests of `jaxenv.rollout`, one file per module; `_policy_loop` is tested through `unroll`."""
+"""Tests of `jaxenv.rollout`, one file per module; `PolicyLoop` is tested through `unroll`."""

@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv.rollout import Film
-from jaxenv.rollout._frames import frames
+from jaxenv.rollout._film import frames_of as frames
 from tests.packages import lazy
 from tests.rollout.test_record import push_right
 

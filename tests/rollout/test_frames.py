@@ -9,8 +9,8 @@ import pytest
 
 import jaxenv
 from jaxenv.canvas._grid import Grid
-from jaxenv.rollout import _frames
-from jaxenv.rollout._frames import Reel
+from jaxenv.rollout import _film as _frames
+from jaxenv.rollout._film import Reel
 from jaxenv.wrappers import AgentsAsLanes, AutoReset
 from tests.interop.games import Walkers
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv import random, specs
+from jaxenv import specs
 from jaxenv.specs import Array, Bounded, discrete
 from tests.errors import like
 
@@ -27,47 +27,14 @@ TREE = {
 def test_outer_axes_stand_in_front_of_those_of_the_spec(outer, axes):
     key = jax.random.key(0)
     for spec in (FLOATS, discrete(3)):
-        makers = [spec.zeros, spec.ones, functools.partial(spec.full, 2), functools.partial(spec.sample, key)]
-        makers += [functools.partial(draw, key) for draw in (spec.normal, spec.uniform) if spec is FLOATS]
-        for make in makers:
+        for make in (spec.zeros, functools.partial(spec.sample, key)):
             array = jax.eval_shape(functools.partial(make, outer=outer))
             assert (array.shape, array.dtype) == ((*axes, *spec.shape), spec.dtype)
 
 
-def test_constants_are_the_same_in_every_leaf():
-    assert jax.tree.map(lambda x: x.tolist(), specs.ones(TREE, 1)) == {
-        "arm": [1], "levels": [[1, 1]], "on": [True], "speed": [[1.0, 1.0]]
-    }  # fmt: skip
-    numbers = {"arm": TREE["arm"], "speed": FLOATS}
-    assert jax.tree.map(lambda x: x.tolist(), specs.full(numbers, 7)) == {"arm": 7, "speed": [7.0, 7.0]}
-
-
-@pytest.mark.parametrize(
-    ("spec", "value"),
-    [(discrete(3), 2.5), (discrete(3), 2**31), (discrete(3), True), (FLOATS, 1e39), (FLOATS, "1"), (FLOATS, [1, 2])],
-)
-def test_a_constant_that_does_not_fit_the_dtype_is_refused(spec, value):
-    with pytest.raises(ValueError, match=r"^full: value .*got "):
-        spec.full(value)
-
-
-def test_normal_and_uniform_numbers_ignore_bounds_and_every_leaf_draws_its_own():
-    narrow = Bounded((1000,), np.float32, 2, 3)
-    drawn = narrow.uniform(jax.random.key(0))
-    assert ((drawn >= 0) & (drawn < 1)).all()
-    assert abs(drawn.mean() - 0.5) < 0.05
-    assert abs(narrow.normal(jax.random.key(0)).std() - 1) < 0.1
-    both = specs.uniform((FLOATS, FLOATS), random.stream(jax.random.split(jax.random.key(0), 3)), 4)
-    assert both[0].shape == (3, 4, 2)
-    assert not np.any(both[0] == both[1])
-    for draw in (specs.normal, specs.uniform):
-        with pytest.raises(ValueError, match=rf"^{draw.__name__}: the spec .*got Bounded"):
-            draw(TREE, jax.random.key(0))
-
-
 @pytest.mark.parametrize("outer", [-1, 1.5, (2, -1), (True,), "2", None])
 def test_outer_axes_that_are_not_lengths_are_refused(outer):
-    for make in (FLOATS.zeros, FLOATS.ones, FLOATS.batched, lambda outer: FLOATS.sample(jax.random.key(0), outer)):
+    for make in (FLOATS.zeros, FLOATS.batched, lambda outer: FLOATS.sample(jax.random.key(0), outer)):
         with pytest.raises(ValueError, match=like("spec: outer must")):
             make(outer)
 

@@ -26,8 +26,6 @@ VALUES = ("lane_independent", "within_specs", "episode_grammar", "discount_zero_
 
 # Wrappers without state, and those of which a similar one is left; all have their own tests.
 THOROUGH = [
-    "AffineAction",
-    "NormalizeAction",
     "FlattenAction",
     "TransformAction",
     "OneHotAction",

@@ -17,7 +17,7 @@ from jaxenv import cli, data, specs
 from jaxenv._util import version
 from jaxenv.cli import watch
 from jaxenv.core import registry
-from jaxenv.rollout._frames import Reel
+from jaxenv.rollout._film import Reel
 from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
 from jaxenv.wrappers import AutoReset
 from tests.cli.commands import refusal

@@ -74,9 +74,7 @@ def bound(name: str, *args, **kwargs) -> Callable[[Environment], Environment]:
 WRAPPERS: dict[str, Entry] = {
     # --- actions ---
     "ClipAction": Entry(bound("ClipAction"), lambda: jaxenv.spec("Pendulum-v1").make()),
-    "RescaleAction": Entry(bound("RescaleAction", 0, 1), lambda: jaxenv.spec("Pendulum-v1").make()),
-    "AffineAction": Entry(bound("AffineAction", -1, 2), mixed_actions),
-    "NormalizeAction": Entry(bound("NormalizeAction", clip=True), lambda: jaxenv.spec("Pendulum-v1").make()),
+    "RescaleAction": Entry(bound("RescaleAction", -1, 2), mixed_actions),
     "DiscreteActions": Entry(bound("DiscreteActions", [[-2], [0], [1.5]]), lambda: jaxenv.spec("Pendulum-v1").make()),
     "DiscretizeAction": Entry(bound("DiscretizeAction", 5), lambda: jaxenv.spec("Pendulum-v1").make()),
     "ActionOffset": Entry(bound("ActionOffset"), counting),

@@ -27,7 +27,7 @@ LEFT_OUT = {
 }
 FROZEN = {"NormalizeObservation"}
 KEPT = {
-    *("ClipAction", "RescaleAction", "AffineAction", "NormalizeAction", "DiscreteActions", "DiscretizeAction"),
+    *("ClipAction", "RescaleAction", "DiscreteActions", "DiscretizeAction"),
     *("ActionOffset", "OneHotAction", "FlattenAction", "TransformAction", "MaskedActions", "StickyAction"),
     *("ActionNoise", "ActionDelay", "ActionRepeat", "MaxAndSkip"),
     *("TransformObservation", "ClipObservation", "FilterObservation", "FlattenObservation", "RescaleObservation"),

@@ -8,7 +8,6 @@ import pytest
 from jaxenv import specs
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset, DelayObservation, NoisyObservation, TimeAwareObservation
-from jaxenv.wrappers.observation.delay_observation import _blank
 from tests.rows import assert_equal, random_actions, unrolled
 
 
@@ -127,9 +126,9 @@ def test_a_delay_of_zero_changes_and_carries_nothing():
 
 def test_the_blank_value_is_the_valid_value_closest_to_zero():
     spec = specs.Bounded((4,), np.float32, [-1, 2, -np.inf, -5], [1, 5, np.inf, -2])
-    assert _blank(spec).tolist() == [0, 2, 0, -2]
-    assert _blank(specs.Bounded((), np.uint8, 3, 9)) == 3
-    assert _blank(specs.Array((2,), np.int32)).tolist() == [0, 0]
+    assert specs.nearest_zero(spec).tolist() == [0, 2, 0, -2]
+    assert specs.nearest_zero(specs.Bounded((), np.uint8, 3, 9)) == 3
+    assert specs.nearest_zero(specs.Array((2,), np.int32)).tolist() == [0, 0]
 
 
 # --- noise -----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
-"""Checks, casts and clips of incoming actions."""
+"""Checks, casts and clips of incoming actions, and what rows show of them."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.core.timestep import TimeStep
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -40,7 +42,7 @@ def conform(spec: Tree, action: Tree, num_lanes: int, owner: str) -> Tree:
             cast = f": action.astype({str(s.dtype)!r})" if dtype == jnp.bool_ else ""
             raise ValueError(f"{name} must be {plural}, such as {s.dtype}, got {dtype}{cast}")
         if s.dtype.kind in "iu" and not np.can_cast(dtype, s.dtype):
-            given = _saturated(given, s.dtype)
+            given = saturated(given, s.dtype)
         leaves.append(jax.lax.convert_element_type(given, s.dtype))
     return structure.unflatten(leaves)
 
@@ -53,8 +55,8 @@ def _remedy(action: Any) -> str:
     return ""
 
 
-def _saturated(x: Any, dtype: np.dtype) -> Any:
-    """Integers clipped to the range of ``dtype``, in their own dtype."""
+def saturated(x: Any, dtype: np.dtype) -> Any:
+    """Returns integers clipped to the range of ``dtype``, in their own dtype: none wraps around when it is cast."""
     own, target = np.iinfo(x.dtype), np.iinfo(dtype)
     clip: Any = np.clip if isinstance(x, np.ndarray | np.generic) else jnp.clip
     return clip(x, x.dtype.type(max(own.min, target.min)), x.dtype.type(min(own.max, target.max)))
@@ -131,12 +133,20 @@ def clip_discrete(spec: Tree, action: Tree) -> Tree:
     return jax.tree.map(clip, spec, action)
 
 
-def finite(action: Tree) -> Tree:
-    """Replaces NaN and infinities by 0, for ``prev_action``."""
+def finite(values: Tree) -> Tree:
+    """Replaces NaN and infinities in arrays by 0."""
     return jax.tree.map(
-        lambda a: jnp.where(jnp.isfinite(a), a, jnp.zeros_like(a)) if jnp.issubdtype(a.dtype, jnp.inexact) else a,
-        action,
+        lambda x: jnp.where(jnp.isfinite(x), x, jnp.zeros_like(x)) if jnp.issubdtype(x.dtype, jnp.inexact) else x,
+        values,
     )
+
+
+def with_prev_action(env: Any, timestep: TimeStep, given: Tree) -> TimeStep:
+    """Puts the agent's action in ``prev_action``: non-finite numbers become 0, and FIRST rows hold zeros."""
+    given = finite(given)
+    if env.autoreset is not None:
+        given = tree.where(timestep.is_first(), jax.tree.map(jnp.zeros_like, given), given)
+    return dataclasses.replace(timestep, prev_action=given)
 
 
 def toward(action: jax.Array, forth: int | np.integer, back: int | np.integer) -> jax.Array:

@@ -83,13 +83,19 @@ def difference(env: Any, expected: tuple[Tree, TimeStep], *start: Tree) -> str |
             if jnp.shape(x) == shape.shape[1:]:
                 rule = f"{where} must lead with the lanes, got shape {jnp.shape(x)}"
                 return f"{env} takes whole batches, without vmap: {rule}"
-            if (jnp.shape(x)[1:], jnp.result_type(x)) != (shape.shape[1:], shape.dtype):
-                kind = f"{shape.dtype}[{', '.join(['lanes', *map(str, shape.shape[1:])])}]"
-                found = f"{jnp.result_type(x)}{list(jnp.shape(x))}"
-                return f"{where} must be {kind}, got {found}: pass the {name} that {env} returned"
-            lanes = lanes or jnp.shape(x)[0]
-            if jnp.shape(x)[0] != lanes:
-                return f"{where} must have {lanes} lanes, as the other arrays, got {jnp.shape(x)[0]}"
+            if (found := _leaf_fault(where, shape, x, lanes)) is not None:
+                return f"{found}: pass the {name} that {env} returned"
+            lanes = jnp.shape(x)[0]
+    return None
+
+
+def _leaf_fault(where: str, expected: Any, x: Any, lanes: int | None) -> str | None:
+    """Returns the rule that an array with lanes breaks, given the number of lanes of the arrays before it."""
+    if jnp.ndim(x) == 0 or (jnp.shape(x)[1:], jnp.result_type(x)) != (expected.shape[1:], expected.dtype):
+        kind = f"{expected.dtype}[{', '.join(['lanes', *map(str, expected.shape[1:])])}]"
+        return f"{where} must be {kind}, got {jnp.result_type(x)}{list(jnp.shape(x))}"
+    if lanes not in (None, jnp.shape(x)[0]):
+        return f"{where} must have {lanes} lanes, as the other arrays, got {jnp.shape(x)[0]}"
     return None
 
 
@@ -98,7 +104,7 @@ def leaves_with_names(name: str, own: Tree, given: Tree) -> Iterator[tuple[str, 
     nodes = (jax.tree_util.tree_leaves_with_path(t, is_leaf=tree.is_shared) for t in (own, given))
     for (path, shape), (_, x) in zip(*nodes, strict=True):
         if not tree.is_shared(shape):
-            yield f"{name}.{tree.path_name(path)}".rstrip("."), shape, x
+            yield tree.path_name(path, name), shape, x
 
 
 # --- reset: keys, lanes, levels and states ---------------------------------------------------------------------------
@@ -247,14 +253,10 @@ def place_of_levels(call: str, env: Any, level: Tree) -> Place:
         raise ValueError(f"{call}: {fault}: pass a level of {env}, as jaxenv.sample_level returns it")
     lanes = None
     for where, shape, x in leaves_with_names("level", expected, level):
-        if jnp.ndim(x) == 0 or (jnp.shape(x)[1:], jnp.result_type(x)) != (shape.shape[1:], shape.dtype):
-            kind = f"{shape.dtype}[{', '.join(['lanes', *map(str, shape.shape[1:])])}]"
-            raise ValueError(f"{call}: {where} must be {kind}, got {jnp.result_type(x)}{list(jnp.shape(x))}")
-        lanes = lanes or jnp.shape(x)[0]
-        if lanes == 0:
+        if (fault := _leaf_fault(where, shape, x, lanes)) is not None:
+            raise ValueError(f"{call}: {fault}")
+        if not (lanes := jnp.shape(x)[0]):
             raise ValueError(f"{call}: {where} must hold at least one level, got 0")
-        if jnp.shape(x)[0] != lanes:
-            raise ValueError(f"{call}: {where} must have {lanes} lanes, as the other arrays, got {jnp.shape(x)[0]}")
         if is_concrete(x) and jnp.issubdtype(shape.dtype, jnp.floating) and not np.all(np.isfinite(np.asarray(x))):
             lane = int(np.argwhere(~np.isfinite(np.asarray(x)))[0][0])
             raise ValueError(f"{call}: {where} must be finite, in lane {lane} it is not")

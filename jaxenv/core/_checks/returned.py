@@ -68,10 +68,8 @@ def check_leading(task: Any, method: str, outputs: Tree, batch: tuple[int, ...])
     """Raises a ``ValueError`` unless the leading axis of every array is the lanes."""
     for path, x in jax.tree_util.tree_leaves_with_path(outputs):
         if jnp.shape(x)[:1] != batch:
-            raise ValueError(
-                f"{task}.{method}: every array must lead with the {batch[0]} lanes, "
-                f"{tree.path_name(path) or 'an output'} has shape {jnp.shape(x)}"
-            )
+            rule = f"every array must lead with the {batch[0]} lanes"
+            raise ValueError(f"{task}.{method}: {rule}, {tree.path_name(path) or 'an output'} has shape {jnp.shape(x)}")
 
 
 def check_specs(task: Any) -> None:
@@ -114,6 +112,13 @@ def check_no_turns(owner: str, env: Any) -> None:
     if env.turns:
         rule = "env must not be a game of turns, whose last action is the other agent's"
         raise ValueError(f"{owner}: {rule}, {env} is one: put {owner} outside Opponent")
+
+
+def check_no_autoreset(wrapper: Any, consequence: str) -> None:
+    """Raises a ``ValueError`` if the lanes restart inside a wrapper, with the ``consequence`` of that."""
+    if wrapper.autoreset is not None:
+        name = type(wrapper).__name__
+        raise ValueError(f"{name}: AutoReset inside {consequence}, put {name} inside AutoReset")
 
 
 def check_agents(task: Any, timestep: TimeStep) -> None:
@@ -159,15 +164,11 @@ def cast_observation(task: Any, spec: Tree, observation: Tree, num_lanes: int) -
 
     def cast(path: tuple[Any, ...], s: specs.Array, x: jax.Array) -> jax.Array:
         if jnp.shape(x) != (num_lanes, *s.shape):
-            raise ValueError(
-                f"{task}.observe: {tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}, "
-                f"the lanes and the shape of {s}, got {jnp.shape(x)}"
-            )
+            rule = f"{tree.path_name(path) or 'observation'} must have shape {(num_lanes, *s.shape)}"
+            raise ValueError(f"{task}.observe: {rule}, the lanes and the shape of {s}, got {jnp.shape(x)}")
         if _rank(jnp.result_type(x)) > _rank(s.dtype):
-            raise ValueError(
-                f"{task}.observe: {tree.path_name(path) or 'observation'} must not be {jnp.result_type(x)}, which "
-                f"{s} cannot hold: round it with jnp.round, scale it, or convert it with astype"
-            )
+            rule = f"{tree.path_name(path) or 'observation'} must not be {jnp.result_type(x)}, which {s} cannot hold"
+            raise ValueError(f"{task}.observe: {rule}: round it with jnp.round, scale it, or convert it with astype")
         return jax.lax.convert_element_type(x, s.dtype)
 
     return jax.tree_util.tree_map_with_path(cast, spec, observation)
@@ -218,6 +219,6 @@ def check_returned(task: Any, method: str, name: str, values: Tree) -> None:
         raise ValueError(f"{task}.{method}: {name} must be a tree of arrays, got None")
     for path, x in tree.flatten_with_path(values)[0]:
         if not is_array(x):
-            where, kind = f"{name}.{tree.path_name(path)}".rstrip("."), type(x).__name__
+            where, kind = tree.path_name(path, name), type(x).__name__
             hint = f": declare {kind} with @jaxenv.tree.struct" if dataclasses.is_dataclass(x) else ""
             raise ValueError(f"{task}.{method}: {where} must be a tree of arrays, got an object of class {kind}{hint}")

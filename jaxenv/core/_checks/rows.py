@@ -1,4 +1,4 @@
-"""Rules for the rewards and observations that wrappers and transformers put on rows, and how they put them there."""
+"""Rules for what wrappers and transformers put on rows, and how they put it there."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,17 +11,12 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_callable
 from jaxenv.core.timestep import TimeStep, check_timestep
-from jaxenv.specs._bounds import bounds
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import is_array
 
 
 def with_reward(owner: str, timestep: TimeStep, reward: Any) -> TimeStep:
-    """Puts ``reward`` (any numbers, ``[B]`` or ``[B, R]``, R > 1) on the rows ``[B]`` as float32, with 0 at FIRST.
-
-    Raises:
-        ValueError: if ``reward`` has another shape; the message starts with ``owner``.
-    """
+    """Puts ``reward`` (any numbers, ``[B]`` or ``[B, R]``, R > 1) on the rows ``[B]`` as float32, with 0 at FIRST."""
     reward = checked_reward(owner, reward, timestep.step_type.shape)
     first = tree.expand(timestep.is_first(), reward.ndim)
     return dataclasses.replace(timestep, reward=jnp.where(first, jnp.zeros_like(reward), reward))
@@ -47,14 +42,10 @@ def bounded_reward(spec: specs.Array, low: Any, high: Any) -> specs.Bounded:
 
 
 def check_reward_spec(owner: str, spec: Any, found: specs.Array) -> specs.Array:
-    """Checks the ``spec`` that a caller gives for a reward with the shape and dtype of ``found``.
-
-    Raises:
-        ValueError: if shape or dtype differ, or the bounds exclude 0, the reward at FIRST.
-    """
+    """Checks the ``spec`` that a caller gives for a reward with the shape and dtype of ``found``."""
     if not specs.is_spec(spec) or (spec.shape, spec.dtype) != (found.shape, found.dtype):
         raise ValueError(f"{owner}: spec must have shape {found.shape} and dtype float32, got {spec}")
-    low, high = bounds(spec)
+    low, high = specs.bounds(spec)
     if np.any(low > 0) or np.any(high < 0):
         raise ValueError(f"{owner}: spec must include 0, the reward of FIRST rows, got {spec}")
     return spec.replace(name="reward")
@@ -73,6 +64,22 @@ def map_observation(fn: Callable[[Tree], Tree], timestep: TimeStep) -> TimeStep:
     if "final_observation" in env_info:
         env_info = {**env_info, "final_observation": fn(env_info["final_observation"])}
     return dataclasses.replace(timestep, observation=fn(timestep.observation), env_info=env_info)
+
+
+def check_owned(wrapper: Any, given: TimeStep, row: TimeStep) -> None:
+    """Raises a ``ValueError`` at trace time if ``row`` differs from ``given`` in a field that the wrapper does not own.
+
+    A wrapper that owns the observation also owns ``env_info["final_observation"]``.
+    """
+    for field in dataclasses.fields(TimeStep):
+        before, after = (getattr(t, field.name) for t in (given, row))
+        if field.name == "env_info" and "observation" in wrapper.owns:
+            before, after = ({**entries, "final_observation": ()} for entries in (before, after))
+        before, after = jax.tree.leaves(before), jax.tree.leaves(after)
+        same = len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
+        if not same and field.name not in wrapper.owns:
+            fault = f"it changes {field.name} and owns {', '.join(sorted(wrapper.owns)) or 'nothing'}"
+            raise ValueError(f"{type(wrapper).__name__}.after: {fault}: add {field.name!r} to owns")
 
 
 def checked_observation(owner: str, observation: Tree, num_lanes: int) -> Tree:

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from jaxenv import specs
 from jaxenv.core._checks import actions as _actions
-from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
@@ -31,6 +30,6 @@ class ActionWrapper(Wrapper):
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         spec = self.action_spec()
-        given = _actions.conform(spec, action, num_lanes(self, state), str(self))
+        given = _actions.conform(spec, action, self.clock(state).env_id.shape[0], str(self))
         state, timestep = self.env.proceed(state, self.action(_actions.clip_discrete(spec, given)))
-        return state, with_prev_action(self, timestep, given)
+        return state, _actions.with_prev_action(self, timestep, given)

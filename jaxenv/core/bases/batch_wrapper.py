@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxenv import specs, tree
 from jaxenv._util import xla
-from jaxenv.core.bases.ownership import check_owned
+from jaxenv.core._checks.rows import check_owned
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep

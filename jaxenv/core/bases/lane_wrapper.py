@@ -1,6 +1,5 @@
 """The base of wrappers with state per lane."""
 
-import abc
 import dataclasses
 from typing import Any, ClassVar
 
@@ -8,8 +7,7 @@ from jaxenv import specs, tree
 from jaxenv._util import xla
 from jaxenv.core._checks import actions as _actions
 from jaxenv.core._checks.returned import check_leading
-from jaxenv.core.bases.ownership import check_owned
-from jaxenv.core.bases.prev_action import num_lanes, with_prev_action
+from jaxenv.core._checks.rows import check_owned
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
@@ -29,8 +27,9 @@ class LaneState:
 class LaneWrapper(Wrapper):
     """Carries state per lane that is initialised at the start of every episode.
 
-    Subclasses implement ``init`` and override ``before``, ``after`` or both; ``owns`` names the fields that ``after``
-    rewrites. Where ``before`` is overridden, the agent's action is checked and recorded in ``prev_action``.
+    Subclasses override ``init`` where they have state, and ``before``, ``after`` or both; ``owns`` names the fields
+    that ``after`` rewrites. Where ``before`` is overridden, the agent's action is checked and recorded in
+    ``prev_action``.
 
     The base calls ``init`` under a mask wherever an episode starts, so a wrapper is correct inside and outside
     ``AutoReset``. In ``same_step`` mode a lane wrapper that rewrites observations or actions must be inside. Each hook
@@ -40,22 +39,16 @@ class LaneWrapper(Wrapper):
 
     owns: ClassVar[frozenset[str]] = frozenset()
 
-    @abc.abstractmethod
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        """Returns the wrapper's state, leaves ``[B, ...]``, for an episode that starts with ``timestep``."""
+        """Returns the state of a new episode, leaves ``[B, ...]``, which starts with ``timestep``; none by default."""
+        return ()
 
     def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:
-        """Runs before every step of ``env``: returns the new state of the wrapper and the action for ``env``.
-
-        Returns its arguments by default.
-        """
+        """Returns the new state and the action for ``env``, before every step; by default its arguments."""
         return own, action
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
-        """Runs on every row, FIRST included: returns the new state of the wrapper and the new row.
-
-        Returns its arguments by default.
-        """
+        """Returns the new state and the new row, for every row, FIRST included; by default its arguments."""
         return own, timestep
 
     def __post_init__(self) -> None:
@@ -84,13 +77,13 @@ class LaneWrapper(Wrapper):
         own, inner_action = state.own, action
         if self.rewrites_action:
             spec = self.action_spec()
-            action = _actions.conform(spec, action, num_lanes(self, state), str(self))
+            action = _actions.conform(spec, action, self.clock(state).env_id.shape[0], str(self))
             stream = self._stream(self.clock(state), "before")
             own, inner_action = self.before(own, _actions.clip_discrete(spec, action), stream)
         inner, timestep = self.env.proceed(state.inner, inner_action)
         own, timestep = self._advance(own, timestep, self.clock(state).tick(), self.env.clock(inner))
         if self.rewrites_action:
-            timestep = with_prev_action(self, timestep, action)
+            timestep = _actions.with_prev_action(self, timestep, action)
         return xla.unshare((LaneState(inner, tree.strong(own)), timestep))
 
     def _advance(self, own: Any, timestep: TimeStep, ticked: Clock, clock: Clock) -> tuple[Any, TimeStep]:

@@ -1,4 +1,4 @@
-"""The ``fields`` argument of wrappers that map an observation leaf by leaf."""
+"""The bases of wrappers that map an observation leaf by leaf."""
 
 import abc
 from typing import Any, ClassVar
@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 import jax
 
 from jaxenv import specs, tree
+from jaxenv.core._checks.rows import checked_observation
+from jaxenv.core.bases.observation_wrapper import ObservationWrapper
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.specs._fields import select
+from jaxenv.specs._fields import map_marked, select
 from jaxenv.tree import Tree
 
 
@@ -20,9 +22,6 @@ class Leafwise(Wrapper):
         env: an environment whose observation has at least one leaf of the wrapper's ``kind``.
         fields: a dotted path such as ``"sensors.camera"``, or a sequence of them. A path names a leaf, or a subtree
             all of whose leaves are mapped; each must be of the ``kind``. ``None`` maps every leaf of that kind.
-
-    Raises:
-        ValueError: for an unknown path, a named leaf of another kind, or an observation without a leaf of the kind.
     """
 
     fields: Any = tree.static(default=None, kw_only=True)
@@ -53,8 +52,30 @@ class Leafwise(Wrapper):
 
     def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
-        return jax.tree.map(lambda mark, s: self.map_spec(s) if mark else s, self._marks(), spec)
+        return map_marked(self._marks(), self.map_spec, spec)
 
     def _marks(self) -> Tree:
         """Marks the leaves of the observation that are mapped: bools in its structure."""
         return select(type(self).__name__, self.env.observation_spec(), self.fields, self.kind, self.applies)
+
+
+class LeafObservationWrapper(Leafwise, ObservationWrapper):
+    """Maps leaves ``[B, ...]`` of the observation one by one. Subclasses implement ``map_leaf``.
+
+    Implement ``map_spec`` as well if the bounds of the result are known. ``applies``, ``kind`` and ``fault`` define
+    which leaves the wrapper maps; the argument ``fields`` selects among them.
+
+    Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
+    """
+
+    @abc.abstractmethod
+    def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
+        """Maps a batch of leaves ``[B, ...]`` that fit ``spec``."""
+
+    def map_spec(self, spec: specs.Array) -> specs.Array:
+        """Returns shape and dtype of the result of ``map_leaf``, without bounds."""
+        lanes, owner = self._spec_lanes, f"{type(self).__name__}.map_leaf"
+        return specs.mapped_spec(lambda x: checked_observation(owner, self.map_leaf(x, spec), lanes), spec, lanes)
+
+    def observation(self, observation: Tree) -> Tree:
+        return map_marked(self._marks(), self.map_leaf, observation, self.env.observation_spec())

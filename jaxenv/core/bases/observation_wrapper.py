@@ -3,13 +3,12 @@
 import abc
 from typing import ClassVar
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv.core._checks.rows import checked_observation, map_observation
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper
-from jaxenv.specs._bounds import mapped_spec
 from jaxenv.tree import Tree
 
 
@@ -30,7 +29,7 @@ class ObservationWrapper(Wrapper):
     def observation_spec(self) -> Tree:
         """Returns shapes and dtypes of the result of ``observation``, without bounds."""
         lanes = self._spec_lanes
-        return mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
+        return specs.mapped_spec(lambda x: self._mapped(x, lanes), self.env.observation_spec(), lanes)
 
     def facts_of(self, inner: Facts) -> Facts:
         return inner  # an observation of the state stays one

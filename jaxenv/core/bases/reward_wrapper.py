@@ -1,14 +1,40 @@
-"""The base of wrappers that map the reward by a function."""
+"""The bases of wrappers that compute the reward: from the whole row, or from the reward alone."""
 
 import abc
+from typing import ClassVar
 
 import jax
 
 from jaxenv import specs
-from jaxenv.core._checks.rows import checked_reward
-from jaxenv.core.bases.row_reward_wrapper import RowRewardWrapper
+from jaxenv.core._checks.rows import checked_reward, with_reward
+from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import TimeStep
-from jaxenv.specs._bounds import mapped_spec
+from jaxenv.core.wrapper import Wrapper
+from jaxenv.tree import Tree
+
+
+class RowRewardWrapper(Wrapper):
+    """Computes the reward (``[B]`` or ``[B, R]``) from all fields of a row. Subclasses implement ``reward_of_row``.
+
+    Owns ``reward``; the reward at FIRST is always 0.
+    """
+
+    owns: ClassVar[frozenset[str]] = frozenset({"reward"})
+
+    @abc.abstractmethod
+    def reward_of_row(self, timestep: TimeStep) -> jax.Array:
+        """Computes the reward of a batch of rows: ``[B]`` or ``[B, R]`` of any numeric dtype."""
+
+    def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
+        state, timestep = super().begin(starts, previous)
+        return state, self._with_reward(timestep)
+
+    def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
+        state, timestep = self.env.proceed(state, action)
+        return state, self._with_reward(timestep)
+
+    def _with_reward(self, timestep: TimeStep) -> TimeStep:
+        return with_reward(type(self).__name__, timestep, self.reward_of_row(timestep))
 
 
 class RewardWrapper(RowRewardWrapper):
@@ -30,7 +56,7 @@ class RewardWrapper(RowRewardWrapper):
         def mapped(reward: jax.Array) -> jax.Array:
             return checked_reward(f"{type(self).__name__}.reward", self.reward(reward), lanes)
 
-        return mapped_spec(mapped, self.env.reward_spec(), *lanes).replace(name="reward")
+        return specs.mapped_spec(mapped, self.env.reward_spec(), *lanes).replace(name="reward")
 
     def reward_of_row(self, timestep: TimeStep) -> jax.Array:
         return self.reward(timestep.reward)

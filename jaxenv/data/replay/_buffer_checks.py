@@ -27,9 +27,8 @@ def check_template(owner: str, rows: Experience, num_envs: int) -> None:
     """Raises a ``ValueError`` unless every leaf of the rows for ``init`` leads with time and ``num_envs`` lanes."""
     for path, x in tree.flatten_with_path(rows)[0]:
         if len(x.shape) < 2 or x.shape[1] != num_envs:
-            raise ValueError(
-                f"{owner}: {tree.path_name(path)} must lead with time and {num_envs} lanes, got shape {x.shape}"
-            )
+            rule = f"{tree.path_name(path)} must lead with time and {num_envs} lanes"
+            raise ValueError(f"{owner}: {rule}, got shape {x.shape}")
 
 
 def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes: int, capacity: int) -> None:
@@ -38,10 +37,8 @@ def check_added_rows(owner: str, rows: Experience, buffer: Experience, num_lanes
     given, stored = (dict(tree.flatten_with_path(x)[0]) for x in (rows, row))
     if tree.structure(rows) != tree.structure(row):
         different = sorted(tree.path_name(path) for path in given.keys() ^ stored.keys())
-        raise ValueError(
-            f"{owner}: the rows have another structure than those in the buffer, "
-            f"different: {', '.join(different) or 'types of nodes'}"
-        )
+        fault = "the rows have another structure than those in the buffer, different"
+        raise ValueError(f"{owner}: {fault}: {', '.join(different) or 'types of nodes'}")
     num_rows = jnp.shape(rows.timestep.step_type)[0]
     for path, x in given.items():
         name, shape = tree.path_name(path), (num_rows, num_lanes, *stored[path].shape)

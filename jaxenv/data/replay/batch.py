@@ -74,9 +74,6 @@ def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.
             returned lead with time instead.
         mode: the ``AutoReset`` mode in which the rows were made.
 
-    Raises:
-        ValueError: if ``timestep`` is no TimeStep of windows, or for another mode.
-
     >>> from jaxenv import TimeStep
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()
     [[True, True, False, False], [True, False, False, False]]

@@ -56,17 +56,18 @@ class PrioritizedSampling(Sampling):
     def check_buffer(self, capacity: int, num_envs: int, ignore_earliest: int) -> None:
         check_integer("PrioritizedSampling", "length", self.length, 1, capacity - ignore_earliest)
         if sum(level_sizes(capacity * num_envs)) >= 2**31:
-            raise ValueError(
-                f"PrioritizedSampling: the sum tree must have fewer than 2**31 numbers, got {capacity} rows of "
-                f"{num_envs} lanes"
-            )
+            rule = "the sum tree must have fewer than 2**31 numbers"
+            raise ValueError(f"PrioritizedSampling: {rule}, got {capacity} rows of {num_envs} lanes")
 
     def check_state(self, owner: str, state: Any, ignore_earliest: int) -> None:
         if not isinstance(state, Priorities):
             raise ValueError(f"{owner}: the state was made with UniformSampling, this Replay has PrioritizedSampling")
-        for (name, value), (_, expected) in zip(_settings(state), self._settings(ignore_earliest), strict=True):
-            if value != expected:
-                raise ValueError(f"{owner}: the state was made with {name}={value}, this Replay has {expected}")
+        found = [value for _, value in state.settings]
+        if is_concrete(state.saved_settings):  # a restored state has the static settings of the tree that it replaced
+            found = np.asarray(state.saved_settings).reshape(-1, len(found))[0].tolist()
+        for value, (name, expected) in zip(found, self._settings(ignore_earliest), strict=True):
+            if np.float32(value) != np.float32(expected):
+                raise ValueError(f"{owner}: the state was made with {name}={value:g}, this Replay has {expected}")
 
     def init(self, capacity: int, num_envs: int, ignore_earliest: int) -> Any:
         settings = self._settings(ignore_earliest)
@@ -116,7 +117,7 @@ class PrioritizedSampling(Sampling):
         # The number M of windows and the sum of priorities cancel in (1 / (M P)) ** beta over the batch's greatest.
         priority = jnp.maximum(priority, np.finfo(np.float32).tiny)
         weight = (jnp.min(priority) / priority) ** jnp.asarray(importance_exponent, jnp.float32)
-        return Draw(env_id, span.position_of(slot, env_id), weight)
+        return env_id, span.position_of(slot, env_id), weight
 
     def update(
         self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array, valid: Any
@@ -137,17 +138,3 @@ class PrioritizedSampling(Sampling):
 
 def _place(span: Span, position: jax.Array, env_id: jax.Array) -> jax.Array:
     return span.slot_of(position) * np.int32(span.num_envs) + env_id
-
-
-def _settings(state: Priorities) -> list[tuple[str, float]]:
-    """Returns the options that a state was made with, read from the array where its values are known.
-
-    A restored state has the static settings of the tree it was restored into, and the array that was saved.
-    """
-    if not is_concrete(state.saved_settings):
-        return list(state.settings)
-    saved = np.asarray(state.saved_settings).reshape(-1, len(state.settings))[0]
-    return [
-        (name, value if np.float32(value) == number else type(value)(float(str(number))))
-        for (name, value), number in zip(state.settings, saved, strict=True)
-    ]

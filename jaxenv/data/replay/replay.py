@@ -76,17 +76,15 @@ class Replay:
         check_integer("Replay", "capacity", self.capacity, 1)
         check_integer("Replay", "num_envs", self.num_envs, 1)
         if self.capacity * self.num_envs >= 2**31:
-            raise ValueError(
-                f"Replay: capacity * num_envs must be below 2**31, got {self.capacity} rows of {self.num_envs} lanes"
-            )
+            rule = "capacity * num_envs must be below 2**31"
+            raise ValueError(f"Replay: {rule}, got {self.capacity} rows of {self.num_envs} lanes")
         check_bool("Replay", "aligned", self.aligned)
         check_integer("Replay", "ignore_earliest", self.ignore_earliest, 0, self.capacity - 1)
         check_bool("Replay", "index_episodes", self.index_episodes)
         check_bool("Replay", "pack_bits", self.pack_bits)
         if not isinstance(self.sampling, Sampling):
-            raise ValueError(
-                f"Replay: sampling must be UniformSampling(...) or PrioritizedSampling(...), got {self.sampling!r}"
-            )
+            rule = "sampling must be UniformSampling(...) or PrioritizedSampling(...)"
+            raise ValueError(f"Replay: {rule}, got {self.sampling!r}")
         self.sampling.check_buffer(self.capacity, self.num_envs, self.ignore_earliest)
 
     # --- adding rows -------------------------------------------------------------------------------------------------
@@ -97,17 +95,12 @@ class Replay:
         Args:
             rows: leaves ``[T, B, ...]`` of arrays or ``ShapeDtypeStruct``, as `jaxenv.unroll` returns them; T does not
                 matter. ``timestep.step_type`` is required.
-
-        Raises:
-            ValueError: if a leaf does not lead with time and ``num_envs`` lanes, or ``step_type`` is missing.
         """
         rows = _buffer_checks.without_env_id("Replay.init", rows)
         _buffer_checks.check_template("Replay.init", rows, self.num_envs)
         if self.index_episodes and "final_observation" in rows.timestep.env_info:
-            raise ValueError(
-                "Replay.init: index_episodes is for trajectories with FIRST rows; the rows hold "
-                "env_info['final_observation'], whose LAST rows belong to two episodes"
-            )
+            fault = "index_episodes is for trajectories with FIRST rows; the rows hold env_info['final_observation']"
+            raise ValueError(f"Replay.init: {fault}, whose LAST rows belong to two episodes")
         zero = jnp.zeros(() if self.aligned else self.num_envs, jnp.int32)
         state = ReplayState(
             rows=empty_ring(self.capacity, rows, self.pack_bits),
@@ -261,10 +254,10 @@ class Replay:
                 f"per lane, and a window cannot start in the {self.ignore_earliest} oldest ones (ignore_earliest)"
             )
         stream = single_stream("Replay.sample", key)
-        draw = self.sampling.sample(
+        env_id, position, weight = self.sampling.sample(
             state.sampling, span, stream, int(batch_size), length, num_windows, importance_exponent
         )
-        return self._read(state, span, draw.env_id, draw.position, length, draw.weight)
+        return self._read(state, span, env_id, position, length, weight)
 
     def sample_transitions(
         self,
@@ -349,14 +342,11 @@ class Replay:
             raise ValueError("Replay.gather_all: the number of rows must be known, call it outside jitted code")
         sizes = np.unique(np.asarray(size))
         if len(sizes) > 1 or sizes[0] == 0:
-            raise ValueError(
-                f"Replay.gather_all: all lanes must hold the same number of rows, at least 1, got {sizes.tolist()}"
-            )
+            rule = "all lanes must hold the same number of rows, at least 1"
+            raise ValueError(f"Replay.gather_all: {rule}, got {sizes.tolist()}")
         env_id = jnp.arange(self.num_envs, dtype=jnp.int32)
         position = jnp.broadcast_to(span.begin, self.num_envs)
         return self._read(state, span, env_id, position, int(sizes[0]), jnp.ones(self.num_envs, jnp.float32))
-
-    # --- internals ---------------------------------------------------------------------------------------------------
 
     def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
         """Returns the rows that a state holds; raises a ``ValueError`` for the state of another Replay."""
@@ -366,9 +356,8 @@ class Replay:
             raise ValueError(f"{owner}: the state is a batch of buffers of shape {state.batch_shape}, use jax.vmap")
         for name, value in state.arguments.items():
             if getattr(self, name) != value:
-                raise ValueError(
-                    f"{owner}: the state was made with {name}={value}, this Replay has {getattr(self, name)}"
-                )
+                fault = f"the state was made with {name}={value}"
+                raise ValueError(f"{owner}: {fault}, this Replay has {getattr(self, name)}")
         self.sampling.check_state(owner, state.sampling, self.ignore_earliest)
         return Span(self.capacity, self.num_envs, self.aligned, self.ignore_earliest, state.origin, state.position)
 

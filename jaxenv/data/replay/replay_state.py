@@ -127,9 +127,8 @@ class Span:
         check_array(owner, "position", position)
         env_id, position = jnp.asarray(env_id), jnp.asarray(position)
         if env_id.shape != position.shape:
-            raise ValueError(
-                f"{owner}: env_id and position must have the same shape, got {env_id.shape} and {position.shape}"
-            )
+            rule = "env_id and position must have the same shape"
+            raise ValueError(f"{owner}: {rule}, got {env_id.shape} and {position.shape}")
         for name, x in (("env_id", env_id), ("position", position)):
             if not jnp.issubdtype(x.dtype, jnp.integer):
                 raise ValueError(f"{owner}: {name} must be integers, got {x.dtype}")

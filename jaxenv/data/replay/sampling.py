@@ -1,23 +1,16 @@
 """The interface between a replay buffer and the ways of choosing windows."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import random
 from jaxenv.data.replay.replay_state import Span
-from jaxenv.tree import _export
 
-
-@_export.named_tuple
-class Draw(NamedTuple):
-    """N sampled windows."""
-
-    env_id: jax.Array  # int32[N], the lane of each window
-    position: jax.Array  # int32[N], the position of its first row
-    weight: jax.Array  # float32[N], its importance weight
+# The lane of each of N windows, int32 [N], the position of its first row, int32 [N], and its weight, float32 [N].
+Draw: TypeAlias = tuple[jax.Array, jax.Array, jax.Array]
 
 
 class Sampling(abc.ABC):
@@ -26,8 +19,7 @@ class Sampling(abc.ABC):
     The object holds static options and is hashable. Its state is a tree of arrays, ``ReplayState.sampling``.
     """
 
-    @abc.abstractmethod
-    def check_buffer(self, capacity: int, num_envs: int, ignore_earliest: int) -> None:
+    def check_buffer(self, capacity: int, num_envs: int, ignore_earliest: int) -> None:  # noqa: B027
         """Raises a ``ValueError`` if the options do not fit a buffer with these arguments."""
 
     @abc.abstractmethod

@@ -35,13 +35,8 @@ class UniformSampling(Sampling):
         check_real("UniformSampling", "recent_fraction", self.recent_fraction, 0, 1)
         check_integer("UniformSampling", "recent_rows", self.recent_rows, 0)
         if (self.recent_fraction > 0) != (self.recent_rows > 0):
-            raise ValueError(
-                "UniformSampling: recent_fraction and recent_rows must both be positive or both be 0, "
-                f"got {self.recent_fraction!r} and {self.recent_rows!r}"
-            )
-
-    def check_buffer(self, capacity: int, num_envs: int, ignore_earliest: int) -> None:
-        pass
+            rule = "recent_fraction and recent_rows must both be positive or both be 0"
+            raise ValueError(f"UniformSampling: {rule}, got {self.recent_fraction!r} and {self.recent_rows!r}")
 
     def check_state(self, owner: str, state: Any, ignore_earliest: int) -> None:
         if state != ():
@@ -59,14 +54,13 @@ class UniformSampling(Sampling):
     ) -> Draw:
         env_id, window = self._draw(span, stream, batch_size, num_windows)
         position = span.begin_of(env_id) + np.int32(span.ignore_earliest) + window
-        return Draw(env_id, position, jnp.ones(batch_size, jnp.float32))
+        return env_id, position, jnp.ones(batch_size, jnp.float32)
 
     def update(
         self, state: Any, span: Span, env_id: jax.Array, position: jax.Array, priority: jax.Array, valid: Any
     ) -> Any:
-        raise ValueError(
-            "Replay.update_priorities: sampling is uniform, make the Replay with sampling=PrioritizedSampling(...)"
-        )
+        fault = "sampling is uniform"
+        raise ValueError(f"Replay.update_priorities: {fault}, make the Replay with sampling=PrioritizedSampling(...)")
 
     def _draw(
         self, span: Span, stream: random.Stream, batch_size: int, num_windows: jax.Array

@@ -20,4 +20,4 @@ from jaxenv.data.transformers.sequential import create as create
 from jaxenv.data.transformers.transformer import Identity as Identity
 from jaxenv.data.transformers.transformer import RowTransformer as RowTransformer
 from jaxenv.data.transformers.transformer import Transformer as Transformer
-from jaxenv.data.transformers.untransformed import Untransformed as Untransformed
+from jaxenv.data.transformers.transformer import Untransformed as Untransformed

@@ -10,8 +10,8 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_integer, is_concrete, is_integer
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data.transformers.transformer import Transformer, map_marked, with_timestep
-from jaxenv.specs._fields import field_paths, select
+from jaxenv.data.transformers.transformer import Transformer, with_timestep
+from jaxenv.specs._fields import field_paths, map_marked, select
 from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
 
@@ -153,13 +153,9 @@ class FrameStacker(Transformer):
         for mark, x in zip(jax.tree.leaves(marks), jax.tree.leaves(timestep.observation), strict=True):
             rank = len(x.shape) - outer
             if mark and self.axis is not None and rank and not -rank <= self.axis < rank:
-                raise ValueError(
-                    f"FrameStacker: axis must be one of the {rank} of {x.dtype}{list(x.shape[outer:])}, got {self.axis}"
-                )
+                rule = f"axis must be one of the {rank} of {x.dtype}{list(x.shape[outer:])}"
+                raise ValueError(f"FrameStacker: {rule}, got {self.axis}")
         return marks
-
-
-# --- stacks of windows ---------------------------------------------------------------------------------------------
 
 
 def _frame_rows(first: jax.Array, num: int) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._util.checks import check_real, is_concrete
+from jaxenv._util.checks import check_callable, check_real, check_text, is_concrete
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.replay.batch import Batch, episode_mask
 from jaxenv.data.transformers.transformer import Identity, Transformer, with_timestep
@@ -81,12 +81,10 @@ class Hindsight(Transformer):
         return True
 
     def check(self) -> None:
-        if not callable(self.reward):
-            raise ValueError(f"Hindsight: reward must be a function of achieved and desired goals, got {self.reward!r}")
+        check_callable("Hindsight", "reward", self.reward, "achieved and desired goals")
         check_real("Hindsight", "proportion", self.proportion, 0, 1)
         for name in ("achieved_goal", "desired_goal"):
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(f"Hindsight: {name} must be a dotted path, got {getattr(self, name)!r}")
+            check_text("Hindsight", name, getattr(self, name))
 
     def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
         self._check_rows(timestep)
@@ -147,10 +145,8 @@ class Hindsight(Transformer):
         achieved, desired = jax.tree.map(lambda x: x.reshape(number * length, *x.shape[2:]), (achieved, desired))
         reward = jnp.asarray(self.reward(achieved, desired), jnp.float32)
         if reward.shape != (number * length,) or old_reward.shape != (number, length):
-            raise ValueError(
-                f"Hindsight: reward must return one number for each of {number * length} rows, got shape "
-                f"{reward.shape}, for rows whose own reward has shape {old_reward.shape}"
-            )
+            rule = f"reward must return one number for each of {number * length} rows, got shape {reward.shape}"
+            raise ValueError(f"Hindsight: {rule}, for rows whose own reward has shape {old_reward.shape}")
         return reward.reshape(number, length)
 
     def _check_rewards(self, timestep: TimeStep, reward: jax.Array, is_relabelled: jax.Array) -> None:

@@ -105,8 +105,6 @@ class Normalizer(Transformer):
     def _updated(self, state: tree.Shared, timestep: TimeStep) -> tree.Shared:
         return tree.Shared(tree.strong(self.update_estimates(state.value, timestep)))
 
-    # --- one array ---------------------------------------------------------------------------------------------------
-
     def init_estimate(self, timestep: TimeStep, shape: tuple[int, ...]) -> Estimate:
         """Returns the estimate before the first row, for rows of one lane's ``shape``."""
         moments, memory = _moments.empty(shape), ()  # type: tuple[Moments, Any]
@@ -148,9 +146,6 @@ class Normalizer(Transformer):
         else:
             normalized = (x.astype(jnp.float32) / _moments.scale(moments, x.ndim, self.epsilon)).astype(x.dtype)
         return normalized if self.clip is None else clip(normalized, -self.clip, self.clip)
-
-
-# --- weighted moments ------------------------------------------------------------------------------------------------
 
 
 def _merge_window(ring: Moments) -> Moments:

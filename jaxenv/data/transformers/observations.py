@@ -12,8 +12,8 @@ from jaxenv._util.checks import check_real
 from jaxenv.core._checks.rows import map_observation
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.normalizer import Estimate, Normalizer
-from jaxenv.data.transformers.transformer import RowTransformer, map_marked
-from jaxenv.specs._fields import field_paths, select, select_floats
+from jaxenv.data.transformers.transformer import RowTransformer
+from jaxenv.specs._fields import field_paths, map_marked, select, select_floats
 from jaxenv.tree import Tree
 from jaxenv.wrappers.image.scale_image import scaled, scaled_spec
 from jaxenv.wrappers.observation.normalize_observation import normalized_spec

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import check_bool
+from jaxenv._util.checks import check_bool, check_callable
 from jaxenv._util.numeric import clip
 from jaxenv.core._checks.rows import bounded_reward, check_reward_spec, with_reward
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer
-from jaxenv.specs._bounds import bounds, mapped_spec
 from jaxenv.tree import Tree
 from jaxenv.wrappers.observation.normalize_observation import normalized_spec
 
@@ -33,7 +32,7 @@ class RewardTransformer(RowTransformer):
 
     def reward_spec(self, spec: specs.Array) -> specs.Array:
         """Returns the spec of one lane's new reward; by default the shape of ``reward``'s result, without bounds."""
-        new_spec = mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
+        new_spec = specs.mapped_spec(lambda x: jnp.asarray(self.reward(x), jnp.float32), spec, lanes=2)
         return new_spec.replace(name="reward")
 
     def transform_rows(self, timestep: TimeStep) -> TimeStep:
@@ -78,7 +77,7 @@ class _Elementwise(RewardTransformer):
         return self.apply(reward, *(specs.aligned(x, reward.ndim) for x in self._numbers(reward.shape[1:])))
 
     def reward_spec(self, spec: specs.Array) -> specs.Array:
-        ends = [self.apply(bound, *self._numbers(spec.shape)) for bound in bounds(spec)]
+        ends = [self.apply(bound, *self._numbers(spec.shape)) for bound in specs.bounds(spec)]
         return bounded_reward(spec, np.minimum(*ends), np.maximum(*ends))
 
     def _numbers(self, shape: tuple[int, ...]) -> list[np.ndarray]:
@@ -169,8 +168,7 @@ class RewardFunction(RewardTransformer):
     spec: specs.Array | None = None
 
     def check(self) -> None:
-        if not callable(self.fn):
-            raise ValueError(f"RewardFunction: fn must be a function of rewards, got {self.fn!r}")
+        check_callable("RewardFunction", "fn", self.fn, "rewards")
         if self.spec is not None and not specs.is_spec(self.spec):
             raise ValueError(f"RewardFunction: spec must be None or a spec, got {self.spec!r}")
 

@@ -106,17 +106,12 @@ class Sequential(Transformer):
 
 
 def create(transformers: Any) -> Transformer:
-    """Makes a `Sequential` from a list, or an `Identity` from ``None``; returns a single transformer unchanged.
-
-    Raises:
-        ValueError: for anything else, or an invalid order.
-    """
+    """Makes a `Sequential` from a list, or an `Identity` from ``None``; returns a single transformer unchanged."""
     if transformers is None:
         return Identity()
     if isinstance(transformers, list | tuple):
         return Sequential(*transformers)
     if not isinstance(transformers, Transformer):
-        raise ValueError(
-            f"create: transformers must be a data transformer, a list of them or None, got {transformers!r}"
-        )
+        rule = "transformers must be a data transformer, a list of them or None"
+        raise ValueError(f"create: {rule}, got {transformers!r}")
     return transformers

@@ -54,10 +54,8 @@ def controls(env: Environment) -> list[Control]:
         elif spec.is_continuous and spec.shape in ((), (1,), (2,)):
             return _continuous(spec, names)
     got = jax.tree.map(lambda s: f"{s.dtype}{list(s.shape)}", spec)
-    raise ValueError(
-        f"play: the action of {env.name or env} must be one discrete number with at most {_MOST} values, or one or two "
-        f"continuous numbers, got {spec if specs.is_spec(spec) else got}"
-    )
+    rule = f"the action of {env.name or env} must be one discrete number with at most {_MOST} values"
+    raise ValueError(f"play: {rule}, or one or two continuous numbers, got {spec if specs.is_spec(spec) else got}")
 
 
 def action_names(env: Environment) -> tuple[str, ...]:

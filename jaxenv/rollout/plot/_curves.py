@@ -147,10 +147,8 @@ def _read(run: Run, column: str) -> tuple[np.ndarray, np.ndarray]:
     steps, returns = (np.asarray(x, np.float64) for x in run)
     returns = returns[:, None] if returns.ndim == 1 else returns
     if steps.ndim != 1 or returns.ndim != 2 or len(returns) != len(steps) or not returns.size:
-        raise ValueError(
-            f"plot.curves: steps must be [N] and returns [N, num_seeds], got shapes {np.shape(run[0])} and "
-            f"{np.shape(run[1])}"
-        )
+        rule = "steps must be [N] and returns [N, num_seeds]"
+        raise ValueError(f"plot.curves: {rule}, got shapes {np.shape(run[0])} and {np.shape(run[1])}")
     return steps, returns
 
 

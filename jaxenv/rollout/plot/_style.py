@@ -37,9 +37,6 @@ def axes_of(
     ``owner`` is the name of the calling function, for errors. The panels are ``axis``, axes of matplotlib; or they fill
     ``figure``; or a new figure of ``size`` inches, with the same ground on light and dark pages. ``options`` go to
     ``Figure.subplots``.
-
-    Raises:
-        ValueError: if ``axis`` or ``figure`` is something else, another number of axes, or both are given.
     """
     axes, figures = (import_library(f"matplotlib.{name}", INSTALL) for name in ("axes", "figure"))
     if axis is not None:

@@ -41,10 +41,6 @@ def trajectory(
     Returns:
         The ``matplotlib.figure.Figure``.
 
-    Raises:
-        ValueError: for rows that are not ``[T, B]``, a lane or an observation that does not exist, or the wrong number
-            of axes.
-
     >>> import jaxenv
     >>> step_type, zeros = np.array([[0, 0], [1, 1], [2, 1]]), np.zeros((3, 2), np.float32)
     >>> rows = jaxenv.TimeStep(step_type, zeros, discount=1 + zeros, observation={"angle": zeros, "rate": zeros})

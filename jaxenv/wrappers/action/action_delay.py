@@ -4,7 +4,6 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LaneWrapper, TimeStep, check_no_turns
@@ -16,12 +15,9 @@ class ActionDelay(LaneWrapper):
     """Executes the action that the agent gave ``delay`` steps ago.
 
     The first ``delay`` actions of an episode are zeros, clipped to the bounds of the action. Actions of the previous
-    episode are never executed.
-
-    Owns ``prev_action``: the agent's latest action, not the one executed.
+    episode are never executed. Owns ``prev_action``: the agent's latest action, not the one executed.
 
     Args:
-        env: any environment.
         delay: number of steps, at least 0. The queue, ``[B, delay, ...]`` for every leaf, is part of the state.
 
     >>> import jaxenv
@@ -42,13 +38,7 @@ class ActionDelay(LaneWrapper):
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         """Returns the queue, oldest action first: a tree of arrays ``[B, delay, ...]``."""
         lanes = timestep.env_id.shape[0]
-
-        def idle(s: specs.Bounded) -> jax.Array:
-            action = np.zeros(s.shape, s.dtype)
-            if isinstance(s, specs.Bounded):
-                action = np.clip(action, s.minimum, s.maximum)
-            return jnp.broadcast_to(action, (lanes, self.delay, *s.shape))
-
+        idle = lambda s: jnp.broadcast_to(specs.nearest_zero(s), (lanes, self.delay, *s.shape))  # noqa: E731
         return jax.tree.map(idle, self.action_spec())
 
     def before(self, own: Tree, action: Tree, stream: Stream) -> tuple[Tree, Tree]:

@@ -16,10 +16,9 @@ class ActionNoise(LaneWrapper):
     """Adds ``draw[t] + past_weight * draw[t - 1]`` to continuous actions and clips them to their bounds.
 
     Draws are normal with mean 0 and standard deviation ``sigma``, independent for every element and step. The noise of
-    consecutive steps is therefore correlated (Swamy et al. 2022, arXiv:2202.01312). At the first step of an
-    episode, ``draw[-1]`` is one more draw. Discrete leaves pass through.
-
-    Owns ``prev_action``: the agent's action, without the noise.
+    consecutive steps is therefore correlated (Swamy et al. 2022, arXiv:2202.01312). At the first step of an episode,
+    ``draw[-1]`` is one more draw. Discrete leaves pass through. Owns ``prev_action``: the agent's action, without the
+    noise.
 
     Args:
         env: an environment with at least one continuous leaf in its action.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import BatchWrapper, Facts, Starts, TimeStep, Wrapper, combined_info, layers
+from jaxenv.core import BatchWrapper, Facts, Starts, TimeStep, Wrapper, check_no_autoreset, combined_info, layers
 from jaxenv.tree import Tree
 
 
@@ -18,16 +18,12 @@ class ActionRepeat(Wrapper):
     Rewards are summed, discounts multiplied, and all other fields come from the last step taken, except for flags of
     the contract in ``env_info``, which one of the steps sets, and entries that the task sums (``summed_entries``).
     ``env_info["num_env_frames"]`` (int32 ``[B]``, 0 at FIRST) counts the steps of the environment; nested repeats
-    multiply. A `TimeLimit` outside counts the agent's steps, one inside the steps of the environment.
-
-    Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``.
+    multiply. A `TimeLimit` outside counts the agent's steps, one inside the steps of the environment. Owns
+    ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``.
 
     Args:
         env: an environment without ``AutoReset`` and without batch state.
         num: number of repeats, at least 1.
-
-    Raises:
-        ValueError: if ``num`` is below 1, or if ``env`` restarts its lanes or carries state of the whole batch.
 
     >>> import jaxenv
     >>> env = ActionRepeat(jaxenv.testing.Counting(np.array([4])), 3)
@@ -48,15 +44,11 @@ class ActionRepeat(Wrapper):
 
     def check(self) -> None:
         name = type(self).__name__
-        if self.autoreset is not None:
-            raise ValueError(
-                f"{name}: AutoReset inside would start the next episode between repeats, put {name} inside AutoReset"
-            )
+        check_no_autoreset(self, "would start the next episode between repeats")
         for layer in layers(self.env):
             if isinstance(layer, BatchWrapper):
-                raise ValueError(
-                    f"{name}: {type(layer).__name__} carries state of the whole batch, put it outside {name}"
-                )
+                fault = f"{type(layer).__name__} carries state of the whole batch"
+                raise ValueError(f"{name}: {fault}, put it outside {name}")
 
     def facts_of(self, inner: Facts) -> Facts:
         several = self.num > 1  # a game of turns does not alternate then: the action is played for both sides

@@ -12,12 +12,10 @@ from jaxenv.tree import Tree
 class ClipAction(ActionWrapper):
     """Clips continuous actions elementwise to the bounds of the action spec. NaN passes through.
 
-    Discrete actions pass through: every environment clips them itself. `GuardNonFinite` handles NaN.
-
-    Owns ``prev_action``: the action before clipping.
+    Discrete actions pass through: every environment clips them itself. `GuardNonFinite` handles NaN. Owns
+    ``prev_action``: the action before clipping.
 
     Args:
-        env: any environment.
         announce_bounds: whether the action spec shows the bounds; ``False`` announces unbounded continuous actions.
 
     >>> import jaxenv, numpy as np
@@ -32,14 +30,12 @@ class ClipAction(ActionWrapper):
 
     def action_spec(self) -> Tree:
         spec = self.env.action_spec()
-        return spec if self.announce_bounds else jax.tree.map(_without_bounds, spec)
+        if self.announce_bounds:
+            return spec
+        return jax.tree.map(lambda s: specs.Array(s.shape, s.dtype, s.name) if s.is_continuous else s, spec)
 
     def action(self, action: Tree) -> Tree:
         return clip_continuous(self.env.action_spec(), action)
-
-
-def _without_bounds(spec: specs.Array) -> specs.Array:
-    return specs.Array(spec.shape, spec.dtype, spec.name) if spec.is_continuous else spec
 
 
 def clip_continuous(spec: Any, action: Any) -> Any:

@@ -19,9 +19,6 @@ class DiscreteActions(ActionWrapper):
         env: an environment with one action array.
         table: ``[N, ...]``, actions of the environment, each within its bounds.
 
-    Raises:
-        ValueError: if the action is not one array, or if the table is empty or holds an invalid action.
-
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DiscreteActions(jaxenv.spec("Pendulum-v1").make(), [[-2], [0], [1.5]])
     >>> env.action_spec()
@@ -43,9 +40,8 @@ class DiscreteActions(ActionWrapper):
         except ValueError:
             raise ValueError(f"DiscreteActions: the actions in table differ in shape: {self.table}") from None
         if given.ndim != 1 + spec.ndim or len(given) == 0 or given.shape[1:] != spec.shape:
-            raise ValueError(
-                f"DiscreteActions: table must have shape (N, *{spec.shape}), N at least 1, got {given.shape}"
-            )
+            rule = f"table must have shape (N, *{spec.shape}), N at least 1"
+            raise ValueError(f"DiscreteActions: {rule}, got {given.shape}")
         fits = given.dtype.kind in ("b" if spec.dtype.kind == "b" else "iu" if spec.is_discrete else "iuf")
         if spec.is_discrete and fits:
             fits = np.array_equal(given.astype(spec.dtype), given)  # no value wraps around

@@ -13,9 +13,7 @@ class DiscretizeAction(ActionWrapper):
     """Replaces each element of a continuous action by the int32 number of an evenly spaced value.
 
     The action keeps its shape with one number per element, except that shape ``(1,)`` becomes ``()``. With ``flatten``
-    one number encodes all elements, the first being the most significant.
-
-    Owns ``prev_action``: the agent's numbers.
+    one number encodes all elements, the first being the most significant. Owns ``prev_action``: the agent's numbers.
 
     Args:
         env: an environment with one continuous action array and finite bounds.
@@ -23,11 +21,7 @@ class DiscretizeAction(ActionWrapper):
             action's shape.
         mode: ``"ends"``: both bounds are among the values. ``"centers"``: the values are the centres of bins of equal
             size.
-        flatten: use one number for all elements.
-
-    Raises:
-        ValueError: if the action is not one bounded continuous array, ``num_actions`` is below 2, not an integer or
-            does not broadcast, the mode is unknown, or the number of all combinations exceeds int32.
+        flatten: use one number, an int32, for all elements.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.DiscretizeAction(jaxenv.spec("Pendulum-v1").make(), 5)
@@ -46,9 +40,8 @@ class DiscretizeAction(ActionWrapper):
     def check(self) -> None:
         spec, counts = self.env.action_spec(), np.asarray(self.num_actions)
         if not (isinstance(spec, specs.Bounded) and spec.is_continuous and spec.is_bounded):
-            raise ValueError(
-                f"DiscretizeAction: the action must be one continuous array with finite bounds, got {spec}"
-            )
+            rule = "the action must be one continuous array with finite bounds"
+            raise ValueError(f"DiscretizeAction: {rule}, got {spec}")
         if counts.dtype.kind not in "iu" or np.any(counts < 2):
             raise ValueError(f"DiscretizeAction: num_actions must be integers of at least 2, got {self.num_actions}")
         try:
@@ -58,9 +51,8 @@ class DiscretizeAction(ActionWrapper):
                 f"DiscretizeAction: num_actions of shape {counts.shape} does not broadcast to {spec.shape}"
             ) from None
         if self.flatten and np.prod(counts, dtype=np.float64) > 2**31 - 1:
-            raise ValueError(
-                f"DiscretizeAction: the combinations of num_actions must fit int32 if flatten=True, got {counts}"
-            )
+            rule = "the combinations of num_actions must fit int32 if flatten=True"
+            raise ValueError(f"DiscretizeAction: {rule}, got {counts}")
 
     @property
     def _counts(self) -> np.ndarray:

@@ -14,9 +14,7 @@ class FlattenAction(ActionWrapper):
     """Takes one vector ``[B, n]`` with the elements of all leaves, in tree order and each leaf in row-major order.
 
     Bounds are kept. Elements are cast to the dtype of their leaf; for a discrete leaf floats are rounded to the nearest
-    integer within its bounds.
-
-    Owns ``prev_action``: the agent's vector.
+    integer within its bounds. Owns ``prev_action``: the agent's vector.
 
     Args:
         env: an environment whose action is an array or a tree of arrays.

@@ -25,18 +25,14 @@ class MaskedActions(LaneWrapper):
     """Replaces every action that ``env_info["action_mask"]`` forbids by a legal one.
 
     The mask comes from the row that the agent saw. If it forbids every action, the agent's action passes through.
-    ``env_info["action_was_illegal"]`` (bool ``[B]``, False at FIRST) marks replacements.
-
-    Owns ``prev_action``, the agent's action, and ``env_info["action_was_illegal"]``.
+    ``env_info["action_was_illegal"]`` (bool ``[B]``, False at FIRST) marks replacements. Owns ``prev_action``, the
+    agent's action, and ``env_info["action_was_illegal"]``.
 
     Args:
         env: an environment whose action is one bounded integer of n values, and whose `Task.state_info` holds an
             ``action_mask``, bool ``[n]`` for one lane.
         replacement: ``"random"`` draws uniformly from the legal actions; ``"first"`` takes the lowest legal action and
             needs no random numbers.
-
-    Raises:
-        ValueError: for another kind of action, a missing mask, or an unknown replacement.
 
     >>> import jaxenv
     >>> env = MaskedActions(jaxenv.spec("TicTacToe-v0").make(), "first")

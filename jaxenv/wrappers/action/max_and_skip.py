@@ -14,16 +14,11 @@ class MaxAndSkip(ActionRepeat):
     """An `ActionRepeat` whose observation is the elementwise maximum of the last two frames, for screens that flicker.
 
     A step with a single frame shows that frame: ``num`` is 1, or the episode ends on the first repeat. The FIRST row
-    shows its own observation.
-
-    Owns the same fields as `ActionRepeat`.
+    shows its own observation. Owns the same fields as `ActionRepeat`.
 
     Args:
         env: an environment without ``AutoReset`` and without batch state.
         num: number of repeats, at least 1.
-
-    Raises:
-        ValueError: if ``num`` is below 1, or if ``env`` restarts its lanes or carries state of the whole batch.
 
     >>> import jax, numpy as np, jaxenv
     >>> env = MaxAndSkip(jaxenv.testing.Counting(np.array([9])), 4)

@@ -13,15 +13,10 @@ class OneHotAction(ActionWrapper):
     """Takes a vector of n numbers for each discrete action with n values and executes the index of its largest element.
 
     A discrete leaf ``[B, ...]`` becomes float32 ``[B, ..., n]`` in [0, 1], one-hot or a distribution. The index counts
-    from the minimum of the leaf. Continuous leaves pass through.
-
-    Owns ``prev_action``: the agent's vectors.
+    from the minimum of the leaf. Continuous leaves pass through. Owns ``prev_action``: the agent's vectors.
 
     Args:
-        env: an environment whose action has discrete leaves, all of them bounded integers.
-
-    Raises:
-        ValueError: if no leaf is discrete, or if one is unbounded or its elements differ in range.
+        env: an environment whose action has discrete leaves, all of them bounded integers of one range.
 
     >>> import jaxenv
     >>> env = OneHotAction(jaxenv.spec("CartPole-v1").make())
@@ -37,9 +32,8 @@ class OneHotAction(ActionWrapper):
         spec = self.env.action_spec()
         discrete = [s for s in jax.tree.leaves(spec) if s.is_discrete]
         if not discrete or not all(_one_range(s) for s in discrete):
-            raise ValueError(
-                f"OneHotAction: the action must have discrete leaves, each bounded integers of one range, got {spec}"
-            )
+            rule = "the action must have discrete leaves, each bounded integers of one range"
+            raise ValueError(f"OneHotAction: {rule}, got {spec}")
 
     def action_spec(self) -> Tree:
         def vectors(s: specs.Bounded) -> specs.Bounded:

@@ -25,12 +25,9 @@ class StickyAction(LaneWrapper):
 
     The first action of an episode is always the agent's. A repetition lasts ``duration`` steps and may be followed by
     another. See Machado et al. (2018, doi:10.1613/jair.5699, section 5.2). Inside an `ActionRepeat` the probability
-    applies to every repeated step.
-
-    Owns ``prev_action``: the agent's action, even if another one was executed.
+    applies to every repeated step. Owns ``prev_action``: the agent's action, even if another one was executed.
 
     Args:
-        env: any environment.
         probability: probability of a repetition in [0, 1): one number, or one per lane.
         duration: steps per repetition: a number, or (least, most) to draw from uniformly, both included.
 
@@ -51,9 +48,8 @@ class StickyAction(LaneWrapper):
         check_no_turns("StickyAction", self.env)
         given = np.asarray(self.duration)
         if given.dtype.kind not in "iu" or given.shape not in ((), (2,)) or not 1 <= given.flat[0] <= given.flat[-1]:
-            raise ValueError(
-                f"StickyAction: duration must be a number of steps, at least 1, or (least, most), got {self.duration}"
-            )
+            rule = "duration must be a number of steps, at least 1, or (least, most)"
+            raise ValueError(f"StickyAction: {rule}, got {self.duration}")
 
     def init(self, timestep: TimeStep, stream: Stream) -> Sticky:
         lanes = timestep.env_id.shape

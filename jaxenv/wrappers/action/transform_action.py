@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from jaxenv import tree
-from jaxenv.core import ActionWrapper
-from jaxenv.specs import check_spec
+from jaxenv import specs, tree
+from jaxenv.core import ActionWrapper, check_callable
 from jaxenv.tree import Tree
 
 
@@ -15,7 +14,6 @@ class TransformAction(ActionWrapper):
     Owns ``prev_action``: the agent's action, before the function.
 
     Args:
-        env: any environment.
         fn: maps a batch of the agent's actions (a tree of arrays ``[B, ...]``, discrete ones within their bounds) to a
             batch of the environment's. Functions compare by identity: a new function object triggers a recompilation.
         spec: spec of the agent's action, or a tree of specs; by default the environment's.
@@ -34,12 +32,11 @@ class TransformAction(ActionWrapper):
     def convert(self) -> dict[str, Any]:
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}
-        check_spec("TransformAction", self.spec)
+        specs.check_spec("TransformAction", self.spec)
         return {"spec": tree.Static(self.spec)}  # trees of specs need not be hashable
 
     def check(self) -> None:
-        if not callable(self.fn):
-            raise ValueError(f"TransformAction: fn must be a function, got {self.fn!r}")
+        check_callable("TransformAction", "fn", self.fn)
 
     def action_spec(self) -> Tree:
         return self.env.action_spec() if self.spec is None else self.spec.value

@@ -96,8 +96,6 @@ class AgentsAsLanes(Wrapper):
             if entry in self.env.env_info_spec() and (entry != "global_state" or self.global_state):
                 raise ValueError(f"AgentsAsLanes: {rule}: make {self.env} with 'next_step', got 'same_step'")
 
-    # --- specs -------------------------------------------------------------------------------------------------------
-
     def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
         entries: dict[str, Tree] = {}
@@ -106,7 +104,7 @@ class AgentsAsLanes(Wrapper):
         if self._declares_state:
             entries["global_state"] = jax.tree.map(_of_any_agent, self.env.env_info_spec()["global_state"])
         elif self.global_state:
-            entries["global_state"] = jax.tree.map(lambda x: _of_any_agent(_joint_spec(x)), spec)
+            entries["global_state"] = jax.tree.map(lambda x: _of_any_agent(specs.rearranged(x, _joint)), spec)
         observation = jax.tree.map(_of_any_agent, spec)
         return {"observation": observation, **entries} if entries else observation
 
@@ -124,8 +122,6 @@ class AgentsAsLanes(Wrapper):
 
     def reward_spec(self) -> specs.Array:
         return _of_any_agent(self.env.reward_spec())
-
-    # --- lanes -------------------------------------------------------------------------------------------------------
 
     def facts_of(self, inner: Facts) -> Facts:
         agents = len(inner.agent_names)
@@ -151,9 +147,6 @@ class AgentsAsLanes(Wrapper):
     def _repeated(self, values: Tree) -> Tree:
         """Repeats arrays of games ``[B, ...]`` for each agent, ``[B * A, ...]``."""
         return jax.tree.map(lambda x: jnp.repeat(x, self.env.num_agents, axis=0), values)
-
-    def _unfolded(self, values: Tree) -> Tree:
-        return jax.tree.map(lambda x: x.reshape(-1, self.env.num_agents, *x.shape[1:]), values)
 
     @property
     def _declares_state(self) -> bool:
@@ -187,8 +180,6 @@ class AgentsAsLanes(Wrapper):
         observation = self._observed(timestep.observation, timestep.env_info, env_id.shape[0])
         return TimeStep(step_type, reward, discount, observation, prev_action, env_id, env_info=shown)
 
-    # --- episodes ----------------------------------------------------------------------------------------------------
-
     def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
         if previous is not None:
             rule = "the agents of a game restart together: restart games inside AgentsAsLanes"
@@ -199,7 +190,8 @@ class AgentsAsLanes(Wrapper):
 
     def proceed(self, state: AgentLanes, action: Tree) -> tuple[Tree, TimeStep]:
         action = conform(self.action_spec(), action, state.env_id.shape[0], str(self))
-        games, timestep = self.env.proceed(state.games.value, self._unfolded(action))
+        unfolded = jax.tree.map(lambda x: x.reshape(-1, self.env.num_agents, *x.shape[1:]), action)
+        games, timestep = self.env.proceed(state.games.value, unfolded)
         row = self._row(timestep, state.env_id)
         waiting = state.waiting
         if (ended := row.env_info.get("agent_terminated")) is not None:
@@ -271,12 +263,3 @@ def _joint(x: Any) -> Any:
     last = circles.ndim - 1
     circles = circles.transpose(0, 1, *range(3, last), 2, last)
     return circles.reshape(*circles.shape[:-2], -1)
-
-
-def _joint_spec(spec: Any) -> Any:
-    """Returns the spec of `_joint` of what ``spec`` describes, both of all agents ``[A, ...]``."""
-    shape = _joint(np.empty((1, *spec.shape), bool)).shape[1:]
-    if isinstance(spec, specs.Bounded):
-        low, high = (_joint(np.broadcast_to(x, spec.shape)[None])[0] for x in (spec.minimum, spec.maximum))
-        return spec.replace(shape=shape, minimum=low, maximum=high)
-    return spec.replace(shape=shape)

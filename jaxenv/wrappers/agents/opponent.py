@@ -9,7 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import Facts, LaneState, Starts, TimeStep, Wrapper, combined_info, conform, has_batch_state, reporting
+from jaxenv.core import (
+    Facts,
+    LaneState,
+    Starts,
+    TimeStep,
+    Wrapper,
+    check_callable,
+    combined_info,
+    conform,
+    has_batch_state,
+    reporting,
+)
 from jaxenv.random import fold_in, integers
 from jaxenv.tree import Tree
 
@@ -33,9 +44,8 @@ class Opponent(Wrapper):
 
     The opponent draws from a separate stream. Its weights are data: `with_weights` exchanges them without another
     compilation, so a learner can play its past selves. A move of a policy that is out of range is clipped;
-    `jaxenv.testing.checked` raises there. With a ``league``, each episode draws one of several sets of weights.
-
-    Owns all fields except ``env_id``.
+    `jaxenv.testing.checked` raises there. With a ``league``, each episode draws one of several sets of weights. Owns
+    all fields except ``env_id``.
 
     Args:
         env: a game of two agents that alternate, without ``AutoReset`` and without batch state.
@@ -47,10 +57,6 @@ class Opponent(Wrapper):
         weights: a tree of arrays for ``policy``, or ``None``.
         league: the number of opponents among whom an episode draws one; every array of ``weights`` leads with it, and
             all of them choose an action at every step. 0 for one opponent.
-
-    Raises:
-        ValueError: for an ``env`` that is no such game, weights without a policy or without a leading axis of the
-            league, or a league without weights.
 
     >>> import jaxenv
     >>> env = jaxenv.make("ConnectFour-v0", num_envs=2, wrappers=["Opponent"])
@@ -74,19 +80,16 @@ class Opponent(Wrapper):
             rule = "env must be a game of two agents that move in turns"
             raise ValueError(f"Opponent: {rule}, {self.env} has {self.env.num_agents} and {kind}")
         if self.league and self.weights is None:
-            raise ValueError(
-                f"Opponent: league must have weights for each of its opponents, got {self.league} and none"
-            )
+            rule = "league must have weights for each of its opponents"
+            raise ValueError(f"Opponent: {rule}, got {self.league} and none")
         if self.weights is not None and self.policy is None:
-            raise ValueError(
-                "Opponent: weights must have a policy (timestep, stream, weights) that reads them, got none"
-            )
+            rule = "weights must have a policy (timestep, stream, weights) that reads them"
+            raise ValueError(f"Opponent: {rule}, got none")
         if not self.env.alternates:
             rule = "every move must pass the turn, since each move is answered once"
             raise ValueError(f"Opponent: {rule}, an agent of {self.env} may move several times in a row")
-        if self.policy is not None and not callable(self.policy):
-            rule = "policy must be None or a function (timestep, stream) or (timestep, stream, weights)"
-            raise ValueError(f"Opponent: {rule}, got {self.policy!r}")
+        if self.policy is not None:
+            check_callable("Opponent", "policy", self.policy, "(timestep, stream) or (timestep, stream, weights)")
         if self.autoreset is not None or has_batch_state(self.env):
             raise ValueError(f"Opponent: AutoReset and state of the whole batch must stand outside, got {self.env!r}")
         for path, x in tree.flatten_with_path(self.weights)[0] if self.league else ():
@@ -118,8 +121,6 @@ class Opponent(Wrapper):
 
     def inner(self, state: LaneState) -> Tree:
         return state.inner
-
-    # --- episodes ----------------------------------------------------------------------------------------------------
 
     def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
         state, first = super().begin(starts, previous)

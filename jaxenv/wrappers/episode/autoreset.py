@@ -39,21 +39,15 @@ class AutoReset(Wrapper):
     episodes in those, ``block`` at a time. Under ``vmap``, for example over seeds, the lanes of all batches form one
     batch. Gradients stop at the start of an episode. For lanes that ``jit`` shards across devices only ``"select"``
     needs no cross-device communication, and over a mesh of explicit axes it takes the place of ``"compact"``; under
-    ``shard_map`` no strategy needs any.
-
-    Owns ``step_type``, ``reward``, ``discount``, ``observation``, ``prev_action`` and ``env_info`` on the rows where an
-    episode starts; all other rows pass through.
+    ``shard_map`` no strategy needs any. Owns ``step_type``, ``reward``, ``discount``, ``observation``, ``prev_action``
+    and ``env_info`` on the rows where an episode starts; all other rows pass through.
 
     Args:
         env: any environment without ``AutoReset`` and without batch state.
         mode: ``"next_step"`` or ``"same_step"``.
         reset_strategy: ``"select"``, ``"cond"`` or ``"compact"``, or one of them per platform with a ``"default"``
             entry; ``None`` for the strategy that the environment declares, which the field then holds.
-        block: number of lanes that ``compact`` starts at a time.
-
-    Raises:
-        ValueError: for an unknown mode or strategy, a block below 1, or an ``env`` that already restarts its lanes or
-            carries batch state.
+        block: number of lanes that ``compact`` starts at a time, at least 1.
 
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
@@ -89,9 +83,8 @@ class AutoReset(Wrapper):
             if layer.autoreset is not None:
                 raise ValueError(f"AutoReset: {layer} restarts its lanes by itself, leave out AutoReset")
             if isinstance(layer, BatchWrapper):
-                raise ValueError(
-                    f"AutoReset: {type(layer).__name__} carries state of the whole batch, put it outside AutoReset"
-                )
+                fault = f"{type(layer).__name__} carries state of the whole batch"
+                raise ValueError(f"AutoReset: {fault}, put it outside AutoReset")
 
     def facts_of(self, inner: Facts) -> Facts:
         inner = super().facts_of(inner)

@@ -17,7 +17,6 @@ class Discount(Wrapper):
     inside or outside. A learner's gamma multiplies it. Owns ``discount``.
 
     Args:
-        env: any environment.
         value: above 0 and at most 1: one number, or float32 ``[B]`` with one per lane.
 
     >>> import jax, jaxenv, numpy as np

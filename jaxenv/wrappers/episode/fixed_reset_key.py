@@ -21,9 +21,6 @@ class FixedResetKey(Wrapper):
         env: an environment without wrappers.
         key: one typed key (lane i starts from ``fold_in(key, env_id[i])``), or ``Key[B]``.
 
-    Raises:
-        ValueError: if ``env`` has wrappers.
-
     >>> import jax, jaxenv
     >>> env = FixedResetKey(jaxenv.spec("CartPole-v1").make(num_envs=2), jax.random.key(7))
     >>> starts = [env.reset(jax.random.key(seed))[1].observation for seed in (0, 1)]

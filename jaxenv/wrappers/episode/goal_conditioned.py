@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.core import LaneWrapper, TimeStep
+from jaxenv.core import LaneWrapper, TimeStep, check_callable
 from jaxenv.random import Stream
-from jaxenv.specs import check_spec, mapped_spec
 from jaxenv.tree import Tree
 
 
@@ -29,9 +28,6 @@ class GoalConditioned(LaneWrapper):
         achieved_fn: maps the inner observation to the goal that it achieves, in the structure, shapes and dtypes of the
             desired goal.
         goal_spec: specs of one goal, if its bounds are known.
-
-    Raises:
-        ValueError: if achieved goal, desired goal and ``goal_spec`` differ in structure, shape or dtype.
 
     >>> import jax, jaxenv
     >>> from jaxenv import random
@@ -56,13 +52,12 @@ class GoalConditioned(LaneWrapper):
     def convert(self) -> dict[str, Any]:
         if self.goal_spec is None or isinstance(self.goal_spec, tree.Static):
             return {}
-        check_spec("GoalConditioned", self.goal_spec, "goal_spec")
+        specs.check_spec("GoalConditioned", self.goal_spec, "goal_spec")
         return {"goal_spec": tree.Static(self.goal_spec)}  # trees of specs need not be hashable
 
     def check(self) -> None:
         for name in ("sample_goal", "reward_fn", "achieved_fn"):
-            if not callable(getattr(self, name)):
-                raise ValueError(f"GoalConditioned: {name} must be a function, got {getattr(self, name)!r}")
+            check_callable("GoalConditioned", name, getattr(self, name))
         found = self._goal_specs()
         try:
             specs.require_equal(found[0], found[1], "achieved and desired goal")
@@ -76,7 +71,7 @@ class GoalConditioned(LaneWrapper):
         """Derives specs of achieved and desired goals from the functions."""
         word = jax.ShapeDtypeStruct((self._spec_lanes,), jnp.uint32)
         desired = specs.unbatched(jax.eval_shape(self.sample_goal, Stream(word, word, word, word)))
-        return mapped_spec(self.achieved_fn, self.env.observation_spec(), self._spec_lanes), desired
+        return specs.mapped_spec(self.achieved_fn, self.env.observation_spec(), self._spec_lanes), desired
 
     def observation_spec(self) -> Tree:
         achieved, desired = self._goal_specs()
@@ -94,9 +89,8 @@ class GoalConditioned(LaneWrapper):
         achieved = tree.strong(self.achieved_fn(timestep.observation))
         reward = jnp.asarray(self.reward_fn(achieved, own), jnp.float32)
         if reward.shape != timestep.env_id.shape:
-            raise ValueError(
-                f"GoalConditioned: reward_fn must return {timestep.env_id.shape} rewards, got {reward.shape}"
-            )
+            rule = f"reward_fn must return {timestep.env_id.shape} rewards"
+            raise ValueError(f"GoalConditioned: {rule}, got {reward.shape}")
         # Copies ensure that donating both state and row never deletes an array twice.
         observation = {
             "observation": timestep.observation,

@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from jaxenv import tree
-from jaxenv.core import Facts, Starts, Task, TimeStep, Wrapper, end_abnormal, layers
+from jaxenv.core import Facts, Starts, Task, TimeStep, Wrapper, end_abnormal, finite, layers
 from jaxenv.tree import Tree
 from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
 
@@ -19,9 +19,8 @@ class GuardNonFinite(Wrapper):
     The row is LAST with discount 1, even if the task terminated, with reward 0, the observation of the state before the
     step, and ``env_info["abnormal"]`` (bool ``[B]``) set; non-finite entries of ``env_info`` become 0. The task keeps
     its state from before the step. The lane then restarts like any other. Learners mask out abnormal rows. Rows that
-    the task itself reports as ``abnormal`` stay so (see `jaxenv.Transition`).
-
-    Owns ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``, on abnormal rows only.
+    the task itself reports as ``abnormal`` stay so (see `jaxenv.Transition`). Owns ``step_type``, ``reward``,
+    ``discount``, ``observation`` and ``env_info``, on abnormal rows only.
 
     Raises:
         ValueError: if ``env`` has wrappers other than `FixedResetKey`, or if it is a `Multitask` whose tasks have
@@ -56,7 +55,7 @@ class GuardNonFinite(Wrapper):
 
     def observation_of(self, state: Tree) -> Tree:
         observation = self.env.observation_of(state)
-        return observation if self._observes_finite else _zero_where_not_finite(observation)
+        return observation if self._observes_finite else finite(observation)
 
     def begin(self, starts: Starts, previous: Tree = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)
@@ -69,22 +68,14 @@ class GuardNonFinite(Wrapper):
         shown = () if self._observes_finite else timestep.observation
         abnormal = ~_finite_lanes((new, shown, timestep.reward))
         kept = tree.rebuild(tree.where(abnormal, state, new), clock=self.env.clock(new))
-        env_info = {**_zero_where_not_finite(timestep.env_info), **self.env.env_info_of(kept)}
+        env_info = {**finite(timestep.env_info), **self.env.env_info_of(kept)}
         env_info["abnormal"] = abnormal | env_info.get("abnormal", False)
         row = end_abnormal(abnormal, timestep)
         return kept, dataclasses.replace(row, observation=self.observation_of(kept), env_info=env_info)
 
 
-def _is_float(x: jax.Array) -> bool:
-    return jnp.issubdtype(x.dtype, jnp.inexact)
-
-
-def _zero_where_not_finite(values: Any) -> Any:
-    return jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, jnp.zeros_like(x)) if _is_float(x) else x, values)
-
-
 def _finite_lanes(values: Tree) -> jax.Array:
     """Returns the lanes in which every float of a tree of arrays ``[B, ...]`` is finite, bool ``[B]``."""
-    floats = [x for x in jax.tree.leaves(values) if _is_float(x)]
+    floats = [x for x in jax.tree.leaves(values) if jnp.issubdtype(x.dtype, jnp.inexact)]
     rows = [jnp.all(jnp.isfinite(x), axis=tuple(range(1, x.ndim))) for x in floats]
     return functools.reduce(jnp.logical_and, rows)

@@ -26,7 +26,7 @@ class LevelReplayState:
     next: Any
 
     @property
-    def place(self) -> Tree:
+    def values(self) -> Tree:
         """The levels, or the parts of states, leaves ``[B, ...]``."""
         return self._next.values
 
@@ -101,12 +101,12 @@ class LevelReplay(Wrapper):
             place = place_of_states("assign", self.env, given)
         check_num_places("assign: start", self.env, place, self.clock(state).env_id.shape[0])
         mask = _mask("assign", mask, state.given.shape[0])
-        return self._state(state.inner, tree.where(mask, place.values, state.place), state.given | mask)
+        return self._state(state.inner, tree.where(mask, place.values, state.values), state.given | mask)
 
     def release(self, state: LevelReplayState, mask: jax.Array | None = None) -> LevelReplayState:
         """Lets the next episodes of the lanes in ``mask`` (bool ``[B]``, all by default) start in other levels."""
         _check_own("release", state)
-        return self._state(state.inner, state.place, state.given & ~_mask("release", mask, state.given.shape[0]))
+        return self._state(state.inner, state.values, state.given & ~_mask("release", mask, state.given.shape[0]))
 
     def _place(self, values: Tree, given: jax.Array) -> Place:
         return Place(values, given, in_state=self.of == "state")
@@ -116,7 +116,7 @@ class LevelReplay(Wrapper):
         return LevelReplayState(inner, tree.Grouped(place) if self.lanes_per_game > 1 else place)
 
     def begin(self, starts: Starts, previous: LevelReplayState | None = None) -> tuple[Tree, TimeStep]:
-        values, given = self._nothing(starts) if previous is None else (previous.place, previous.given)
+        values, given = self._nothing(starts) if previous is None else (previous.values, previous.given)
         if (new := starts.place) is not None:
             if new.in_state != (self.of == "state"):
                 other = "state" if self.of == "level" else "level"
@@ -139,16 +139,15 @@ class LevelReplay(Wrapper):
         return zeros, jnp.zeros_like(starts.env_id[:: self.lanes_per_game], bool)
 
     def proceed(self, state: LevelReplayState, action: Tree) -> tuple[Tree, TimeStep]:
-        env = self.env if self.autoreset is None else starting_at(self.env, self._place(state.place, state.given))
+        env = self.env if self.autoreset is None else starting_at(self.env, self._place(state.values, state.given))
         inner, timestep = env.proceed(state.inner, action)
-        return self._state(inner, state.place, state.given), timestep
+        return self._state(inner, state.values, state.given), timestep
 
 
 def _check_own(call: str, state: Any) -> None:
     if not isinstance(state, LevelReplayState):
-        raise ValueError(
-            f"{call}: state must be a LevelReplayState, got {type(state).__name__}: pass that of this wrapper"
-        )
+        rule = "state must be a LevelReplayState"
+        raise ValueError(f"{call}: {rule}, got {type(state).__name__}: pass that of this wrapper")
 
 
 def _mask(call: str, mask: jax.Array | None, lanes: int) -> jax.Array:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.core import StepType, TimeStep, Wrapper
+from jaxenv.core import StepType, TimeStep, Wrapper, check_no_autoreset
 from jaxenv.tree import Tree
 
 
@@ -16,9 +16,7 @@ class NonEpisodic(Wrapper):
     Nothing restarts: the physics continues, and the task may reach its end again at every step. A `TimeLimit` outside
     still ends episodes (``make`` puts it there). Ends by `GuardNonFinite` are hidden, too: such a lane stays in its
     last finite state. Past its end a task may leave the declared bounds of its observation. To restart lanes as usual
-    and only bootstrap past their ends, use `NonTerminating`.
-
-    Owns ``step_type`` and ``discount``.
+    and only bootstrap past their ends, use `NonTerminating`. Owns ``step_type`` and ``discount``.
 
     Raises:
         ValueError: if ``env`` restarts its lanes.
@@ -37,8 +35,7 @@ class NonEpisodic(Wrapper):
     place = "hides_ends"
 
     def check(self) -> None:
-        if self.autoreset is not None:
-            raise ValueError("NonEpisodic: AutoReset inside would restart its lanes, put NonEpisodic inside AutoReset")
+        check_no_autoreset(self, "would restart its lanes")
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)

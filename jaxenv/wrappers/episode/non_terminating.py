@@ -18,7 +18,6 @@ class NonTerminating(Wrapper):
     the terminations of the task. Owns ``discount``.
 
     Args:
-        env: any environment.
         discount: discount of LAST rows, above 0 and at most 1: one number, or float32 ``[B]``.
 
     >>> import jax, jax.numpy as jnp, jaxenv, numpy as np

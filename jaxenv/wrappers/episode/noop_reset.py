@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.core import Facts, Starts, TimeStep, Wrapper
+from jaxenv.core import Facts, Starts, TimeStep, Wrapper, check_no_autoreset
 from jaxenv.tree import Tree
 
 
@@ -20,18 +20,14 @@ class NoopReset(Wrapper):
     no-ops from there. Wrappers inside see the no-ops as steps: the first observation of ``FrameStack`` or
     ``PreviousActionAndReward`` shows them there, and outside of ``NoopReset`` it does not.
 
-    A restart always costs ``maximum`` steps, so the default restart strategy is ``compact``. No-ops count as steps of
-    the clock and of a time limit inside, but not of one outside, where ``make`` puts it.
-
-    Owns ``observation`` and ``env_info`` of FIRST rows.
+    A restart always costs ``maximum`` steps of all lanes, so the default restart strategy is ``compact``. No-ops count
+    as steps of the clock and of a time limit inside, but not of one outside, where ``make`` puts it. Owns
+    ``observation`` and ``env_info`` of FIRST rows.
 
     Args:
         env: any environment without ``AutoReset``.
         maximum: the largest number of no-ops, at least 1.
         noop: the no-op action: zeros by default, else a number or nested tuple for one action array.
-
-    Raises:
-        ValueError: if ``maximum`` is below 1, ``noop`` does not fit the action, or ``env`` restarts its lanes.
 
     >>> import jaxenv
     >>> env = NoopReset(jaxenv.testing.Counting(np.array([99])), 1)
@@ -53,8 +49,7 @@ class NoopReset(Wrapper):
             specs.validate(spec, self._noop())
         except (TypeError, ValueError) as fault:
             raise ValueError(f"NoopReset: noop must be an action of {spec}, got {self.noop}: {fault}") from None
-        if self.autoreset is not None:
-            raise ValueError("NoopReset: AutoReset inside would restart without no-ops, put NoopReset inside AutoReset")
+        check_no_autoreset(self, "would restart without no-ops")
 
     def _noop(self) -> Any:
         """Returns the no-op of one lane, in NumPy."""

@@ -7,18 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv.core import Starts, StepType, TimeStep, Wrapper
+from jaxenv.core import LaneState, Starts, StepType, TimeStep, Wrapper, check_no_autoreset
 from jaxenv.tree import Tree
 
 _NEVER = np.int32(np.iinfo(np.int32).max)
-
-
-@tree.struct
-class RandomFirstEpisodeLengthState:
-    """State of the environment inside, and the steps left until the cut, int32 ``[B]``."""
-
-    inner: Any
-    left: Any
 
 
 class RandomFirstEpisodeLength(Wrapper):
@@ -34,9 +26,6 @@ class RandomFirstEpisodeLength(Wrapper):
         env: any environment without ``AutoReset``.
         maximum: the largest length, 1 to 2**31 - 2: one number, or int32 ``[B]`` with one per lane.
         num_episodes: number of episodes per lane to cut, at least 0: one number, or int32 ``[B]``.
-
-    Raises:
-        ValueError: for a ``maximum`` out of range, a ``num_episodes`` below 0, or an ``env`` that restarts its lanes.
 
     >>> import jax
     >>> from jaxenv.testing import Chain
@@ -55,25 +44,21 @@ class RandomFirstEpisodeLength(Wrapper):
     noop_kwargs: ClassVar = {"num_episodes": 0}
 
     def check(self) -> None:
-        if self.autoreset is not None:
-            raise ValueError(
-                "RandomFirstEpisodeLength: AutoReset inside would not see the ends, "
-                "put RandomFirstEpisodeLength inside AutoReset"
-            )
+        check_no_autoreset(self, "would not see the ends")
 
-    def inner(self, state: RandomFirstEpisodeLengthState) -> Tree:
+    def inner(self, state: LaneState) -> Tree:
         return state.inner
 
-    def begin(self, starts: Starts, previous: RandomFirstEpisodeLengthState | None = None) -> tuple[Tree, TimeStep]:
+    def begin(self, starts: Starts, previous: LaneState | None = None) -> tuple[Tree, TimeStep]:
         state, timestep = super().begin(starts, previous)
         stream = self._stream(self.env.clock(state), "length")
         # Drawn once and carried: four bytes per lane cost less than a random word per step.
         length = random.integers(stream, (), 1, self.maximum + np.int32(1))
         left = jnp.where(starts.episode < self.num_episodes, length, _NEVER)
-        return RandomFirstEpisodeLengthState(state, left), timestep
+        return LaneState(state, left), timestep
 
-    def proceed(self, state: RandomFirstEpisodeLengthState, action: Tree) -> tuple[Tree, TimeStep]:
+    def proceed(self, state: LaneState, action: Tree) -> tuple[Tree, TimeStep]:
         inner, timestep = self.env.proceed(state.inner, action)
-        left = state.left - 1
+        left = state.own - 1  # the steps until the cut, int32 [B]
         step_type = jnp.where(left <= 0, np.int32(StepType.LAST), timestep.step_type)
-        return RandomFirstEpisodeLengthState(inner, left), dataclasses.replace(timestep, step_type=step_type)
+        return LaneState(inner, left), dataclasses.replace(timestep, step_type=step_type)

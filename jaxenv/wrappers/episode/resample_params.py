@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.names import did_you_mean
-from jaxenv.core import Environment, Facts, LaneState, Levels, Starts, TimeStep, Wrapper
+from jaxenv.core import Environment, Facts, LaneState, Levels, Starts, TimeStep, Wrapper, check_no_autoreset
 from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.random import Clock
 from jaxenv.tree import Tree
@@ -21,20 +21,14 @@ class ResampleParams(Wrapper):
 
     The values are drawn at the start of an episode and held in the lane's state; the environment steps with
     ``env.with_params(...)``. ``env_info["params"]`` shows them on every row. Values that ``with_params`` of the whole
-    stack sets for these params have no effect; those for other params do.
-
-    Owns every field that the physics determines: ``step_type``, ``reward``, ``discount``, ``observation`` and
-    ``env_info``.
+    stack sets for these params have no effect; those for other params do. Owns every field that the physics determines:
+    ``step_type``, ``reward``, ``discount``, ``observation`` and ``env_info``.
 
     Args:
         env: any environment without ``AutoReset``.
         distributions: a dict that maps names of params to distributions. ``(low, high)`` is uniform, in [low, high) for
             floats and with both ends for integers. A function draws values ``[B, ...]`` from a stream: ``lambda stream:
             10 * random.normal(stream)``.
-
-    Raises:
-        ValueError: for an unknown name, bounds that are not numbers in order, bounds that the environment refuses, or
-            an ``env`` that restarts its lanes; at trace time if a function returns another shape.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.ResampleParams(jaxenv.spec("Pendulum-v1").make(num_envs=2), {"gravity": (9, 11)})
@@ -77,10 +71,7 @@ class ResampleParams(Wrapper):
                 values[name] = np.full(_shape(known[name]), end)
         for values in extremes:
             self.env.with_params(**values)  # refuses bounds out of the params' range
-        if self.autoreset is not None:
-            raise ValueError(
-                "ResampleParams: AutoReset inside would keep the old params, put ResampleParams inside AutoReset"
-            )
+        check_no_autoreset(self, "would keep the old params")
 
     def _params(self) -> dict[str, Declared]:
         declared = declared_leaves(self.unwrapped)

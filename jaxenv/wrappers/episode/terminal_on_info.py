@@ -20,7 +20,6 @@ class TerminalOnInfo(Wrapper):
     that evaluations count the terminations of the task. Owns ``discount``.
 
     Args:
-        env: any environment.
         flag: name of an entry of ``env_info``, bool ``[B]``.
 
     Raises:

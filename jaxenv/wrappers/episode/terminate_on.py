@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core import StepType, TimeStep, Wrapper
+from jaxenv.core import StepType, TimeStep, Wrapper, check_callable, check_no_autoreset
 from jaxenv.tree import Tree
 
 
@@ -22,9 +22,6 @@ class TerminateOn(Wrapper):
     Args:
         env: any environment without ``AutoReset``.
         fn: maps the batch's TimeStep to bool ``[B]``.
-
-    Raises:
-        ValueError: if ``env`` restarts its lanes, or, at trace time, if ``fn`` returns anything but bool ``[B]``.
 
     >>> import jax, jaxenv
     >>> from jaxenv.testing import Counting
@@ -41,10 +38,8 @@ class TerminateOn(Wrapper):
     in_evaluation = "kept"
 
     def check(self) -> None:
-        if not callable(self.fn):
-            raise ValueError(f"TerminateOn: fn must be a function of a TimeStep, got {self.fn!r}")
-        if self.autoreset is not None:
-            raise ValueError("TerminateOn: AutoReset inside would not see the ends, put TerminateOn inside AutoReset")
+        check_callable("TerminateOn", "fn", self.fn, "a TimeStep")
+        check_no_autoreset(self, "would not see the ends")
 
     def proceed(self, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
         state, timestep = self.env.proceed(state, action)

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,20 +25,15 @@ class TimeLimit(Wrapper):
 
     If the task terminates on the same step, the discount stays 0: termination wins. ``env_info["time_limit_reached"]``
     (bool ``[B]``) still reports that the limit was reached. The limit counts the steps of the environment that it
-    wraps. Inside an `ActionRepeat` these are the repeated steps; outside it they are the agent's.
-
-    Owns ``step_type`` and ``env_info["time_limit_reached"]``; ``discount`` with ``terminal=True``.
+    wraps. Inside an `ActionRepeat` these are the repeated steps; outside it they are the agent's. Owns ``step_type``
+    and ``env_info["time_limit_reached"]``; ``discount`` with ``terminal=True``.
 
     Args:
         env: any environment without ``AutoReset``.
         duration: steps per episode, at least 1: one number, or int32 ``[B]`` with one per lane.
         terminal: treat the limit as part of the task, for agents that observe the time: reaching it sets the discount
             to 0.
-        follows_params: whether ``with_params`` also sets the limit, to the new ``time_limit`` of the task.
-
-    Raises:
-        ValueError: if ``duration`` is below 1 or not an integer, if ``env`` already restarts its lanes, or for
-            ``follows_params`` with a task that has no ``time_limit``.
+        follows_params: whether ``with_params`` also sets the limit, to the new ``time_limit`` that the task must have.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(num_envs=2), 1)
@@ -58,10 +52,8 @@ class TimeLimit(Wrapper):
 
     def check(self) -> None:
         if self.autoreset is not None:
-            raise ValueError(
-                "TimeLimit: the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset, "
-                "or pass max_episode_steps to load"
-            )
+            fault = "the lanes restart inside, so the limit would not be seen: put TimeLimit inside AutoReset"
+            raise ValueError(f"TimeLimit: {fault}, or pass max_episode_steps to load")
         if self.follows_params and getattr(self.unwrapped, "time_limit", None) is None:
             raise ValueError(f"TimeLimit: follows_params needs a task with a time_limit, {self.unwrapped} has none")
 
@@ -78,11 +70,6 @@ class TimeLimit(Wrapper):
     def _own_count(self) -> bool:
         # The clock counts inner steps, one per step unless a wrapper inside takes several. Then this wrapper counts.
         return any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(self.env))
-
-    @staticmethod
-    def _reached_inside(timestep: TimeStep) -> jax.Array:
-        """Returns whether a limit inside this one was reached, bool ``[B]``; False if there is none."""
-        return timestep.env_info.get("time_limit_reached", np.False_)
 
     def inner(self, state: Tree) -> Tree:
         return state.inner if self._own_count else state
@@ -102,11 +89,12 @@ class TimeLimit(Wrapper):
         inner, timestep = self.env.proceed(self.inner(state), action)
         elapsed = state.elapsed + 1 if self._own_count else self.env.clock(inner).step
         reached = elapsed >= self.duration
+        inside = timestep.env_info.get("time_limit_reached", np.False_)  # whether a limit inside this one was reached
         discount = jnp.where(reached, np.float32(0), timestep.discount) if self.terminal else timestep.discount
         timestep = dataclasses.replace(
             timestep,
             step_type=jnp.where(reached, np.int32(StepType.LAST), timestep.step_type),
             discount=discount,
-            env_info={**timestep.env_info, "time_limit_reached": reached | self._reached_inside(timestep)},
+            env_info={**timestep.env_info, "time_limit_reached": reached | inside},
         )
         return (TimeLimitState(inner, elapsed) if self._own_count else inner), timestep

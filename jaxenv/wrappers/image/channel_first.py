@@ -6,7 +6,6 @@ import jax
 
 from jaxenv import specs
 from jaxenv.core import LeafObservationWrapper
-from jaxenv.specs import rearranged
 
 
 class ChannelFirst(LeafObservationWrapper):
@@ -35,4 +34,4 @@ class ChannelFirst(LeafObservationWrapper):
         return x.transpose(0, 3, 1, 2)
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
-        return rearranged(spec, lambda x: self.map_leaf(x, spec))
+        return specs.rearranged(spec, lambda x: self.map_leaf(x, spec))

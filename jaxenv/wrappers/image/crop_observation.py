@@ -6,7 +6,6 @@ import jax
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper
-from jaxenv.specs import rearranged
 
 
 class CropObservation(LeafObservationWrapper):
@@ -47,4 +46,4 @@ class CropObservation(LeafObservationWrapper):
         return x[:, self.y : self.y + self.height, self.x : self.x + self.width]
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
-        return rearranged(spec, lambda x: self.map_leaf(x, spec))
+        return specs.rearranged(spec, lambda x: self.map_leaf(x, spec))

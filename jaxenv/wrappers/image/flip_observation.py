@@ -12,14 +12,6 @@ from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
 
-@tree.struct
-class Flipped:
-    """The directions in which the images of this episode are mirrored, bool ``[B]``."""
-
-    vertical: jax.Array
-    horizontal: jax.Array
-
-
 class FlipObservation(Leafwise, LaneWrapper):
     """Mirrors images ``[H, W, C]`` vertically, horizontally or both, drawn per lane at the start of each episode.
 
@@ -27,13 +19,10 @@ class FlipObservation(Leafwise, LaneWrapper):
     through. A start costs one block of random numbers per lane. Owns ``observation``.
 
     Args:
-        env: an environment with at least one image: a leaf with three axes.
+        env: an environment with at least one image, a leaf with three axes, and without a ``same_step`` ``AutoReset``.
         vertical: probability of exchanging top and bottom: one number, or one per lane.
         horizontal: probability of exchanging left and right.
         fields: dotted paths of the images to mirror; all by default.
-
-    Raises:
-        ValueError: if a probability is not in [0, 1], or if ``env`` restarts its lanes in ``same_step`` mode.
 
     >>> import jax, jaxenv
     >>> inside = jaxenv.spec("Breakout-MinAtar").make()
@@ -53,18 +42,16 @@ class FlipObservation(Leafwise, LaneWrapper):
     def applies(self, spec: specs.Array) -> bool:
         return spec.ndim == 3
 
-    def init(self, timestep: TimeStep, stream: Stream) -> Flipped:
+    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         up, left = (random.unit(word) for word in random.separate_bits(stream, 2))
-        return Flipped(up < self.vertical, left < self.horizontal)
+        return up < self.vertical, left < self.horizontal  # bool [B] both
 
-    def after(self, own: Flipped, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
-        def flip(mark: bool, x: jax.Array) -> jax.Array:
-            if not mark:
-                return x
-            x = jnp.where(tree.expand(own.vertical, x.ndim), x[:, ::-1], x)
-            return jnp.where(tree.expand(own.horizontal, x.ndim), x[:, :, ::-1], x)
+    def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
+        def flip(x: jax.Array) -> jax.Array:
+            x = jnp.where(tree.expand(own[0], x.ndim), x[:, ::-1], x)
+            return jnp.where(tree.expand(own[1], x.ndim), x[:, :, ::-1], x)
 
-        observation = jax.tree.map(flip, self._marks(), timestep.observation)
+        observation = specs.map_marked(self._marks(), flip, timestep.observation)
         return own, tree.rebuild(timestep, observation=observation)
 
     def map_spec(self, spec: specs.Array) -> specs.Array:

@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper
-from jaxenv.specs import fit
 
 # ITU-R BT.709 luma, rounded: the weights of red, green and blue.
 _WEIGHTS = (0.2125, 0.7154, 0.0721)
@@ -38,7 +37,7 @@ class GrayscaleObservation(LeafObservationWrapper):
         return None if spec.shape[2] == 3 else "have 3 channels"
 
     def map_leaf(self, x: jax.Array, spec: specs.Array) -> jax.Array:
-        return fit(self.map_spec(spec), self._grey(x if spec.is_continuous else x.astype(jnp.float32)))
+        return specs.fit(self.map_spec(spec), self._grey(x if spec.is_continuous else x.astype(jnp.float32)))
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
         if not isinstance(spec, specs.Bounded):

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.random import Stream
-from jaxenv.wrappers.image._image_noise import ImageNoise, show_noise
+from jaxenv.wrappers.image.add_white_noise import ImageNoise, show_noise
 
 
 class ObstructView(ImageNoise):

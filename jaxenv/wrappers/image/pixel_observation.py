@@ -20,10 +20,6 @@ class PixelObservation(Wrapper):
         env: an environment that has a picture, without a ``same_step`` ``AutoReset``.
         size: height and width in pixels, or one number for both.
 
-    Raises:
-        ValueError: if the environment has no picture or restarts lanes in ``same_step`` mode, or for a size outside
-            8 .. 4096.
-
     >>> import jax, jaxenv
     >>> env = jaxenv.make("CartPole-v1", num_envs=4, wrappers=[("PixelObservation", {"size": 64})])
     >>> env.reset(jax.random.key(0))[1].observation.shape
@@ -40,10 +36,8 @@ class PixelObservation(Wrapper):
 
     def check(self) -> None:
         if self.autoreset == "same_step":
-            raise ValueError(
-                "PixelObservation: a LAST row of a same_step AutoReset shows two episodes, the state only the new one: "
-                "put it inside AutoReset"
-            )
+            fault = "a LAST row of a same_step AutoReset shows two episodes, the state only the new one"
+            raise ValueError(f"PixelObservation: {fault}: put it inside AutoReset")
 
     def facts_of(self, inner: Facts) -> Facts:
         return dataclasses.replace(inner, observes_state=True, agents_lead=False)

@@ -1,5 +1,6 @@
 """Crop images to a window that moves between episodes."""
 
+import itertools
 from typing import ClassVar
 
 import jax
@@ -12,14 +13,6 @@ from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
 
-@tree.struct
-class Corner:
-    """Position of the window: two random words, uint32 ``[B]``, as fractions of the possible range."""
-
-    down: jax.Array
-    right: jax.Array
-
-
 class RandomCrop(Leafwise, LaneWrapper):
     """Crops images ``[H, W, C]`` to a window at a position that each lane draws at the start of an episode.
 
@@ -27,15 +20,11 @@ class RandomCrop(Leafwise, LaneWrapper):
     numbers per lane, and one more for each further image unless ``shared``. Owns ``observation``.
 
     Args:
-        env: an environment with at least one image: a leaf with three axes.
+        env: an environment with at least one image, a leaf with three axes, and without a ``same_step`` ``AutoReset``.
         width: number of columns, at least 1.
         height: number of rows, at least 1.
         shared: use the same position for all images, as a fraction of the possible range where sizes differ.
         fields: dotted paths of the images to crop; all by default.
-
-    Raises:
-        ValueError: for an empty window, a window that exceeds an image, or an ``env`` that restarts its lanes in
-            ``same_step`` mode.
 
     >>> import jaxenv
     >>> env = RandomCrop(jaxenv.spec("Breakout-MinAtar").make(), width=8, height=8)
@@ -61,20 +50,16 @@ class RandomCrop(Leafwise, LaneWrapper):
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         marks = jax.tree.leaves(self._marks())
         draws = 1 if self.shared else sum(marks)
-        return tuple(Corner(*random.separate_bits(random.fold_in(stream, i) if i else stream, 2)) for i in range(draws))
+        # Two words per position, uint32 [B], as fractions of the possible range.
+        return tuple(random.separate_bits(random.fold_in(stream, i) if i else stream, 2) for i in range(draws))
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
-        remaining = iter(own)
-        shared = own[0]
-
-        def crop(mark: bool, x: jax.Array) -> jax.Array:
-            return self._crop(x, shared if self.shared else next(remaining)) if mark else x
-
-        observation = jax.tree.map(crop, self._marks(), timestep.observation)
+        words = itertools.repeat(own[0]) if self.shared else iter(own)
+        observation = specs.map_marked(self._marks(), lambda x: self._crop(x, next(words)), timestep.observation)
         return own, tree.rebuild(timestep, observation=observation)
 
-    def _crop(self, x: jax.Array, corner: Corner) -> jax.Array:
-        words, places = (corner.down, corner.right), (x.shape[1] - self.height + 1, x.shape[2] - self.width + 1)
+    def _crop(self, x: jax.Array, words: tuple[jax.Array, ...]) -> jax.Array:
+        places = (x.shape[1] - self.height + 1, x.shape[2] - self.width + 1)
         first = [
             random.high_product(word, jnp.uint32(n)).astype(jnp.int32) for word, n in zip(words, places, strict=True)
         ]

@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper
-from jaxenv.specs import fit
 
 
 class ResizeObservation(LeafObservationWrapper):
@@ -50,7 +49,7 @@ class ResizeObservation(LeafObservationWrapper):
         scale = np.array(self.shape, np.float32) / np.array(spec.shape[:2], np.float32)
         shape, offset = (x.shape[0], *self.shape, x.shape[3]), np.zeros(2, np.float32)
         resized = jax.image.scale_and_translate(numbers, shape, (1, 2), scale, offset, "linear", antialias=True)
-        return fit(self.map_spec(spec), resized)
+        return specs.fit(self.map_spec(spec), resized)
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
         shape = (*self.shape, spec.shape[2])

@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper, check_order
-from jaxenv.specs import bounds, fit
 
 
 class ScaleImage(LeafObservationWrapper):
@@ -48,17 +47,14 @@ class ScaleImage(LeafObservationWrapper):
         return scaled_spec(spec, self.minimum, self.maximum)
 
 
-# --- bytes as floats -------------------------------------------------------------------------------------------------
-
-
 def scaled(x: jax.Array, spec: specs.Array, minimum: float, maximum: float) -> jax.Array:
     """Scales bytes ``[B, ...]`` that fit ``spec`` to float32: 0 becomes ``minimum`` and 255 ``maximum``."""
-    return fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))
+    return specs.fit(scaled_spec(spec, minimum, maximum), _affine(x, minimum, maximum))
 
 
 def scaled_spec(spec: specs.Array, minimum: float, maximum: float) -> specs.Bounded:
     """Returns the spec of one lane's bytes after `scaled`."""
-    low, high = (np.clip(_affine(bound, minimum, maximum), minimum, maximum) for bound in bounds(spec))
+    low, high = (np.clip(_affine(bound, minimum, maximum), minimum, maximum) for bound in specs.bounds(spec))
     return specs.Bounded(spec.shape, np.float32, low, high, spec.name)
 
 

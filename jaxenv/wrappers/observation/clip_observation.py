@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper, check_numbers, clip
-from jaxenv.specs import bounds
 
 
 class ClipObservation(LeafObservationWrapper):
@@ -41,9 +40,8 @@ class ClipObservation(LeafObservationWrapper):
         check_numbers("ClipObservation", "maximum", self.maximum)
         low, high = np.asarray(self.minimum), np.asarray(self.maximum)
         if not np.all(low <= high):
-            raise ValueError(
-                f"ClipObservation: minimum must not exceed maximum, got {self.minimum!r} and {self.maximum!r}"
-            )
+            rule = "minimum must not exceed maximum"
+            raise ValueError(f"ClipObservation: {rule}, got {self.minimum!r} and {self.maximum!r}")
         super().check()
 
     def applies(self, spec: specs.Array) -> bool:
@@ -71,5 +69,5 @@ class ClipObservation(LeafObservationWrapper):
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
         low, high = (limit.astype(spec.dtype) for limit in self._limits(spec))
-        least, greatest = (np.clip(bound, low, high) for bound in bounds(spec))
+        least, greatest = (np.clip(bound, low, high) for bound in specs.bounds(spec))
         return specs.Bounded(spec.shape, spec.dtype, least, greatest, spec.name)

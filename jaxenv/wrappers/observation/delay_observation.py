@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LaneWrapper, TimeStep
@@ -18,10 +17,8 @@ class DelayObservation(LaneWrapper):
     """Shows the observation of ``delay`` steps ago.
 
     The first ``delay`` rows of an episode show, element by element, the valid value closest to zero. Reward and step
-    type are not delayed, so the last ``delay`` observations of an episode are never shown. The state
-    holds the delayed observations, ``[B, delay, ...]``.
-
-    Owns ``observation``.
+    type are not delayed, so the last ``delay`` observations of an episode are never shown. The state holds the delayed
+    observations, ``[B, delay, ...]``. Owns ``observation``.
 
     Args:
         env: any environment without a ``same_step`` ``AutoReset``.
@@ -46,7 +43,7 @@ class DelayObservation(LaneWrapper):
             return ()
 
         def fill(spec: specs.Array, x: jax.Array) -> jax.Array:
-            return filled(jnp.broadcast_to(specs.aligned(_blank(spec), x.ndim), x.shape), self.delay)
+            return filled(jnp.broadcast_to(specs.aligned(specs.nearest_zero(spec), x.ndim), x.shape), self.delay)
 
         return jax.tree.map(fill, self.env.observation_spec(), timestep.observation)
 
@@ -55,11 +52,3 @@ class DelayObservation(LaneWrapper):
             return own, timestep
         row = dataclasses.replace(timestep, observation=jax.tree.map(lambda queue: queue[:, 0], own))
         return jax.tree.map(pushed, own, timestep.observation), row
-
-
-def _blank(spec: specs.Array) -> np.ndarray:
-    """Returns the valid value closest to zero."""
-    if not isinstance(spec, specs.Bounded):
-        return np.zeros(spec.shape, spec.dtype)
-    zero = np.zeros((), spec.dtype)
-    return np.minimum(np.maximum(spec.minimum, zero), spec.maximum)

@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper, clip
-from jaxenv.specs import bounds
 
 
 class DtypeObservation(LeafObservationWrapper):
@@ -18,7 +17,6 @@ class DtypeObservation(LeafObservationWrapper):
     ``env_info["final_observation"]`` in the same way.
 
     Args:
-        env: any environment.
         dtype: a dtype that JAX has enabled, for example ``"float32"`` or ``np.float32``.
         fields: dotted paths of the leaves to cast; all by default.
 
@@ -57,7 +55,7 @@ class DtypeObservation(LeafObservationWrapper):
         if dtype.kind == "b" or dtype == spec.dtype:
             return None
         limits = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else jnp.finfo(dtype)
-        ends = np.array(bounds(spec), np.float64)
+        ends = np.array(specs.bounds(spec), np.float64)
         fits = (ends >= float(limits.min)) & (ends <= float(limits.max))
         if jnp.issubdtype(dtype, jnp.floating):
             fits |= np.isinf(ends)
@@ -69,7 +67,7 @@ class DtypeObservation(LeafObservationWrapper):
             return x != np.zeros((), x.dtype)
         cast = jax.lax.convert_element_type(x, dtype)
         if spec.is_continuous and jnp.issubdtype(dtype, jnp.integer):  # platforms cast NaN differently
-            low, high = bounds(self.map_spec(spec))
+            low, high = specs.bounds(self.map_spec(spec))
             cast = clip(cast, specs.aligned(low, x.ndim), specs.aligned(high, x.ndim))
         return cast
 
@@ -79,5 +77,5 @@ class DtypeObservation(LeafObservationWrapper):
             return spec
         if dtype.kind == "b" or (spec.is_continuous and not isinstance(spec, specs.Bounded)):
             return specs.Array(spec.shape, dtype, spec.name)
-        low, high = (bound.astype(dtype) for bound in bounds(spec))
+        low, high = (bound.astype(dtype) for bound in specs.bounds(spec))
         return specs.Bounded(spec.shape, dtype, low, high, spec.name)

@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import ObservationWrapper
-from jaxenv.specs import rearranged
 from jaxenv.tree import Tree
 
 
@@ -53,7 +52,7 @@ class FilterObservation(ObservationWrapper):
         return self._kept(observation, lambda x, numbers: x[:, numbers])
 
     def observation_spec(self) -> Tree:
-        return self._kept(self.env.observation_spec(), lambda s, numbers: rearranged(s, lambda x: x[:, numbers]))
+        return self._kept(self.env.observation_spec(), lambda s, numbers: specs.rearranged(s, lambda x: x[:, numbers]))
 
     def _paths(self) -> list[str]:
         """Returns the keys as dotted paths, with numbers counted from 0."""

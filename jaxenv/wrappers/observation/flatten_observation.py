@@ -6,7 +6,6 @@ import jax
 
 from jaxenv import specs, tree
 from jaxenv.core import ObservationWrapper
-from jaxenv.specs import field_paths, select
 from jaxenv.tree import Tree
 
 
@@ -18,7 +17,6 @@ class FlattenObservation(ObservationWrapper):
     ``env_info["final_observation"]`` in the same way.
 
     Args:
-        env: any environment.
         fields: dotted paths of the parts in the vector: ``("observation", "desired_goal")`` joins a state and its goal.
             Other parts are dropped. All by default.
         one_hot: encode a bounded integer of shape ``()`` with n values as a one-hot vector; ``False`` uses the number
@@ -38,11 +36,11 @@ class FlattenObservation(ObservationWrapper):
     in_evaluation = "kept"
 
     def check(self) -> None:
-        select("FlattenObservation", self.env.observation_spec(), self.fields)
+        specs.select("FlattenObservation", self.env.observation_spec(), self.fields)
 
     def _parts(self, observation: Tree) -> list[Any]:
         """Returns the leaves of the vector, in its order."""
-        paths = field_paths("FlattenObservation", self.fields)
+        paths = specs.field_paths("FlattenObservation", self.fields)
         return [leaf for path in paths for leaf in jax.tree.leaves(tree.get_field(observation, path))]
 
     def observation(self, observation: Tree) -> Tree:

@@ -11,7 +11,6 @@ from jaxenv import specs, tree
 from jaxenv.core import Facts, LaneWrapper, TimeStep
 from jaxenv.core.bases.lane_wrapper import LaneState
 from jaxenv.random import Stream
-from jaxenv.specs import select
 from jaxenv.tree import Tree
 
 
@@ -20,9 +19,7 @@ class FrameStack(LaneWrapper):
 
     The frames, ``[B, num, ...]`` or concatenated, are both the wrapper's state and the observation. Dtypes do not
     change, and bounds are repeated. Every step copies the frames, and stored rows take ``num`` times the memory of the
-    inner observation; `jaxenv.data.transformers.FrameStacker` stores each frame once.
-
-    Owns ``observation``.
+    inner observation; `jaxenv.data.transformers.FrameStacker` stores each frame once. Owns ``observation``.
 
     Args:
         env: any environment without a ``same_step`` ``AutoReset``.
@@ -56,7 +53,7 @@ class FrameStack(LaneWrapper):
                 raise ValueError(f"FrameStack: axis must be one of the {leaf.ndim} axes of {leaf}, got {self.axis}")
 
     def _marks(self, observation: Tree) -> Tree:
-        return select("FrameStack", observation, self.fields)
+        return specs.select("FrameStack", observation, self.fields)
 
     def facts_of(self, inner: Facts) -> Facts:
         # The state holds the shown frames, so `AutoReset` can read the observation from it.
@@ -69,32 +66,26 @@ class FrameStack(LaneWrapper):
         if all(jax.tree.leaves(stacked)):
             return state.own
         shown = self.env.observation_of(self.inner(state))
-        return jax.tree.map(lambda stack, x, frames: frames if stack else x, stacked, shown, state.own)
+        return specs.map_marked(stacked, lambda x, frames: frames, shown, state.own)
 
     def observation_spec(self) -> Tree:
         spec, zeros = self.env.observation_spec(), self.padding == "zero"
-        return jax.tree.map(
-            lambda stack, s: repeated(s, self.num, self.axis, zeros) if stack else s, self._marks(spec), spec
-        )
+        return specs.map_marked(self._marks(spec), lambda s: repeated(s, self.num, self.axis, zeros), spec)
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        def fill(stack: bool, x: jax.Array) -> Any:
-            x = jnp.zeros_like(x) if self.padding == "zero" else x
-            return filled(x, self.num, self.axis) if stack else ()
+        def fill(x: jax.Array) -> Any:
+            return filled(jnp.zeros_like(x) if self.padding == "zero" else x, self.num, self.axis)
 
-        return jax.tree.map(fill, self._marks(timestep.observation), timestep.observation)
+        observation = timestep.observation
+        return specs.map_marked(self._marks(observation), fill, observation, otherwise=lambda _: ())
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         stacked, observation = self._marks(timestep.observation), timestep.observation
-        own = jax.tree.map(
-            lambda stack, x, frames: pushed(frames, x, self.axis) if stack else (), stacked, observation, own
-        )
+        push = lambda x, frames: pushed(frames, x, self.axis)  # noqa: E731
+        own = specs.map_marked(stacked, push, observation, own, otherwise=lambda *_: ())
         # The copies serve eager callers who donate the state. Compiled code has none.
-        row = jax.tree.map(lambda stack, x, frames: jnp.copy(frames) if stack else x, stacked, observation, own)
+        row = specs.map_marked(stacked, lambda x, frames: jnp.copy(frames), observation, own)
         return own, dataclasses.replace(timestep, observation=row)
-
-
-# --- stacks of frames ------------------------------------------------------------------------------------------------
 
 
 def filled(x: jax.Array, num: int, axis: int | None = None) -> jax.Array:

@@ -20,9 +20,7 @@ class History(LaneWrapper):
 
     With actions the observation is ``{"observation": ..., "action": ...}``, both with the new axis. Entry k of the
     actions led to entry k of the observations; it is zero where there was no action. It shows the actions that this
-    wrapper receives, so it goes outside wrappers that change actions.
-
-    Owns ``observation``.
+    wrapper receives, so it goes outside wrappers that change actions. Owns ``observation``.
 
     Args:
         env: any environment without a ``same_step`` ``AutoReset``.

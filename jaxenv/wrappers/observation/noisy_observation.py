@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxenv import random, specs, tree
 from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
-from jaxenv.specs import select_floats
 from jaxenv.tree import Tree
 
 
@@ -17,9 +16,7 @@ class NoisyObservation(LaneWrapper):
     """Adds Gaussian noise of standard deviation ``scale`` to the float parts of the observation, on every row.
 
     The noise of each row is independent and does not enter the task's state. Each number costs one random word. The
-    noise reaches 5.4 standard deviations, so the specs of noisy parts have no bounds.
-
-    Owns ``observation``.
+    noise reaches 5.4 standard deviations, so the specs of noisy parts have no bounds. Owns ``observation``.
 
     Args:
         env: any environment without a ``same_step`` ``AutoReset``.
@@ -42,16 +39,11 @@ class NoisyObservation(LaneWrapper):
         self._marks(self.env.observation_spec())
 
     def _marks(self, observation: Tree) -> Tree:
-        return select_floats("NoisyObservation", observation, self.fields)
+        return specs.select_floats("NoisyObservation", observation, self.fields)
 
     def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
-        return jax.tree.map(
-            lambda noisy, s: specs.Array(s.shape, s.dtype, s.name) if noisy else s, self._marks(spec), spec
-        )
-
-    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        return ()
+        return specs.map_marked(self._marks(spec), lambda s: specs.Array(s.shape, s.dtype, s.name), spec)
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         numbers, structure = tree.flatten(timestep.observation)

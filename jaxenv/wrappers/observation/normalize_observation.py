@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from jaxenv import specs, tree
 from jaxenv.core import BatchWrapper, TimeStep, clip, map_observation, moments
-from jaxenv.specs import select_floats
 from jaxenv.tree import Tree
 
 
@@ -23,9 +22,7 @@ class NormalizeObservation(BatchWrapper):
 
     For each part ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and
     ``variance``, float32 in the shape of the part, and their rounding errors; for other parts of the observation
-    ``()``. This tree of arrays can be saved, and ``with_statistics`` loads it.
-
-    Owns ``observation``.
+    ``()``. This tree of arrays can be saved, and ``with_statistics`` loads it. Owns ``observation``.
 
     Args:
         env: any environment, with ``AutoReset`` inside if there is one.
@@ -53,11 +50,11 @@ class NormalizeObservation(BatchWrapper):
         self._marks(self.env.observation_spec())
 
     def _marks(self, observation: Tree) -> Tree:
-        return select_floats("NormalizeObservation", observation, self.fields)
+        return specs.select_floats("NormalizeObservation", observation, self.fields)
 
     def observation_spec(self) -> Tree:
         spec = self.env.observation_spec()
-        return jax.tree.map(lambda mark, s: normalized_spec(s, self.clip) if mark else s, self._marks(spec), spec)
+        return specs.map_marked(self._marks(spec), lambda s: normalized_spec(s, self.clip), spec)
 
     def normalize(self, state: Any, observation: Any) -> Any:
         """Normalises a batch of raw observations ``[B, ...]`` by the statistics in ``state``."""
@@ -92,17 +89,9 @@ class NormalizeObservation(BatchWrapper):
 
         return self._map(show, observation, shared)
 
-    def _map(
-        self,
-        fn: Callable[..., Any],
-        observation: Tree,
-        *shared: Any,
-        otherwise: Callable[..., Any] = lambda x, *running: x,
-    ) -> Any:
+    def _map(self, fn: Callable[..., Any], observation: Tree, *shared: Any, otherwise: Any = None) -> Any:
         """Maps the normalised leaves by ``fn`` and the others by ``otherwise``."""
-        return jax.tree.map(
-            lambda mark, *xs: (fn if mark else otherwise)(*xs), self._marks(observation), observation, *shared
-        )
+        return specs.map_marked(self._marks(observation), fn, observation, *shared, otherwise=otherwise)
 
 
 def normalized_spec(spec: specs.Array, clip: float | None) -> specs.Array:

@@ -42,10 +42,8 @@ class OneHotObservation(LeafObservationWrapper):
     def check(self) -> None:
         numbers = np.asarray(1 if self.num_values is None else self.num_values)
         if numbers.dtype.kind not in "iu" or numbers.ndim > 1 or not numbers.size or np.any(numbers < 1):
-            raise ValueError(
-                "OneHotObservation: num_values must be an integer of at least 1, or a tuple of them, "
-                f"got {self.num_values!r}"
-            )
+            rule = "num_values must be an integer of at least 1, or a tuple of them"
+            raise ValueError(f"OneHotObservation: {rule}, got {self.num_values!r}")
         super().check()
 
     def applies(self, spec: Any) -> bool:

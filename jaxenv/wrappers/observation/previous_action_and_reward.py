@@ -18,9 +18,7 @@ class PreviousActionAndReward(LaneWrapper):
 
     Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. It shows the
     action that this wrapper receives, so it goes outside wrappers that change actions. Discrete actions are clipped to
-    their bounds; continuous ones are shown as given, so their spec has no bounds.
-
-    Owns ``observation``.
+    their bounds; continuous ones are shown as given, so their spec has no bounds. Owns ``observation``.
 
     Args:
         env: any environment without a ``same_step`` ``AutoReset``.
@@ -55,9 +53,6 @@ class PreviousActionAndReward(LaneWrapper):
         action = shown_action_spec(self.env.action_spec())
         reward = with_zero(self.env.reward_spec()).replace(name="prev_reward")
         return self._joined(self.env.observation_spec(), action, reward)
-
-    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        return ()
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         action = shown_action(self.env.action_spec(), timestep.prev_action)

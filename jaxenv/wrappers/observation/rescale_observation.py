@@ -6,8 +6,7 @@ import jax
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import LeafObservationWrapper, check_numbers
-from jaxenv.specs import fit
+from jaxenv.core import LeafObservationWrapper, check_interval
 
 
 class RescaleObservation(LeafObservationWrapper):
@@ -38,14 +37,7 @@ class RescaleObservation(LeafObservationWrapper):
     kind: ClassVar[str] = "an array of floats"
 
     def check(self) -> None:
-        check_numbers("RescaleObservation", "minimum", self.minimum)
-        check_numbers("RescaleObservation", "maximum", self.maximum)
-        low, high = np.asarray(self.minimum), np.asarray(self.maximum)
-        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
-            raise ValueError(
-                "RescaleObservation: minimum must be below maximum, both finite, "
-                f"got {self.minimum!r} and {self.maximum!r}"
-            )
+        check_interval("RescaleObservation", "minimum", self.minimum, "maximum", self.maximum)
         super().check()
 
     def applies(self, spec: Any) -> bool:
@@ -67,7 +59,7 @@ class RescaleObservation(LeafObservationWrapper):
             specs.aligned(np.broadcast_to(c, spec.shape).astype(spec.dtype), x.ndim) for c in (scale, low, self.minimum)
         )
         # Subtracting the bound first avoids cancellation between large products.
-        return fit(self.map_spec(spec), (x - low) * scale + minimum)
+        return specs.fit(self.map_spec(spec), (x - low) * scale + minimum)
 
     def map_spec(self, spec: Any) -> specs.Array:
         return spec.replace(minimum=self.minimum, maximum=self.maximum)

@@ -7,7 +7,6 @@ import jax
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper
-from jaxenv.specs import rearranged
 
 
 class ReshapeObservation(LeafObservationWrapper):
@@ -43,4 +42,4 @@ class ReshapeObservation(LeafObservationWrapper):
         return x.reshape(x.shape[:1] + self.shape)
 
     def map_spec(self, spec: specs.Array) -> specs.Array:
-        return rearranged(spec, lambda x: self.map_leaf(x, spec))
+        return specs.rearranged(spec, lambda x: self.map_leaf(x, spec))

@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import LeafObservationWrapper, check_numbers
-from jaxenv.specs import bounds, fit
 
 
 class StandardizeObservation(LeafObservationWrapper):
@@ -63,10 +62,10 @@ class StandardizeObservation(LeafObservationWrapper):
 
     def map_leaf(self, x: jax.Array, spec: Any) -> jax.Array:
         mean, std = (specs.aligned(c, x.ndim) for c in self._constants(spec))
-        return fit(self.map_spec(spec), (x - mean) / std)
+        return specs.fit(self.map_spec(spec), (x - mean) / std)
 
     def map_spec(self, spec: Any) -> specs.Array:
         mean, std = self._constants(spec)
         with np.errstate(over="ignore"):  # overflow is clipped
-            low, high = (np.clip((bound - mean) / std, -self.limit, self.limit) for bound in bounds(spec))
+            low, high = (np.clip((bound - mean) / std, -self.limit, self.limit) for bound in specs.bounds(spec))
         return specs.Bounded(spec.shape, spec.dtype, low, high, spec.name)

@@ -10,7 +10,6 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core import LaneWrapper, TimeStep
 from jaxenv.random import Stream
-from jaxenv.specs import bounds
 from jaxenv.tree import Tree
 
 
@@ -20,9 +19,7 @@ class TimeAwareObservation(LaneWrapper):
     With ``flatten`` the observation is one float32 vector: all arrays in the order of the tree, then the time.
     Otherwise a dict gains the entry ``key``, a tuple or list gains an item, and any other observation becomes
     ``{"observation": ..., "time": ...}``. The time is int32 ``()``, or float32 if normalised, and stays at
-    ``max_steps`` once it is reached.
-
-    Owns ``observation``.
+    ``max_steps`` once it is reached. Owns ``observation``.
 
     Args:
         env: any environment without a ``same_step`` ``AutoReset``.
@@ -30,10 +27,6 @@ class TimeAwareObservation(LaneWrapper):
         normalize: show the time as a fraction of ``max_steps``, which must then be given.
         flatten: show one vector.
         key: name of the time in a dict.
-
-    Raises:
-        ValueError: if ``max_steps`` is below 1, or missing with ``normalize``, or if the dict already has the entry
-            ``key``.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TimeAwareObservation(jaxenv.testing.Chain(num_envs=1), max_steps=500, normalize=True)
@@ -65,7 +58,9 @@ class TimeAwareObservation(LaneWrapper):
         else:
             longest = np.iinfo(np.int32).max if self.max_steps is None else self.max_steps
             time = specs.Bounded((), np.int32, 0, longest, self.key)
-        return _flat_spec([*jax.tree.leaves(spec), time]) if self.flatten else self._joined(spec, time)
+        if not self.flatten:
+            return self._joined(spec, time)
+        return specs.flattened((spec, time), one_hot=False, dtype=np.float32).replace(name="observation")
 
     def init(self, timestep: TimeStep, stream: Stream) -> Tree:
         return jnp.zeros_like(timestep.step_type)
@@ -76,8 +71,8 @@ class TimeAwareObservation(LaneWrapper):
             time = time.astype(jnp.float32) / np.float32(self.max_steps)
         observation = timestep.observation
         if self.flatten:
-            vectors = [x.reshape(x.shape[0], -1).astype(jnp.float32) for x in (*jax.tree.leaves(observation), time)]
-            observation = jnp.concatenate(vectors, axis=-1)
+            leaves = [x.reshape(x.shape[0], -1).astype(jnp.float32) for x in jax.tree.leaves((observation, time))]
+            observation = jnp.concatenate(leaves, axis=-1)
         else:
             observation = self._joined(observation, time)
         return own + 1, dataclasses.replace(timestep, observation=observation)
@@ -88,10 +83,3 @@ class TimeAwareObservation(LaneWrapper):
         if isinstance(observation, list | tuple) and not hasattr(observation, "_fields"):
             return type(observation)([*observation, time])
         return {"observation": observation, self.key: time}
-
-
-def _flat_spec(parts: list[specs.Array]) -> specs.Bounded:
-    """Returns the spec of one float32 vector of all ``parts``, at least one of which is bounded."""
-    sides = zip(*(bounds(s) for s in parts), strict=True)
-    low, high = (np.concatenate([bound.astype(np.float32).reshape(-1) for bound in side]) for side in sides)
-    return specs.Bounded(low.shape, np.float32, low, high, "observation")

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxenv import specs, tree
-from jaxenv.core import ObservationWrapper, checked_observation
-from jaxenv.specs import check_spec, mapped_spec
+from jaxenv.core import ObservationWrapper, check_callable, checked_observation
 from jaxenv.tree import Tree
 
 
@@ -15,7 +14,6 @@ class TransformObservation(ObservationWrapper):
     Owns ``observation``; maps ``env_info["final_observation"]`` in the same way.
 
     Args:
-        env: any environment.
         fn: maps a tree of observations ``[B, ...]`` to a tree of arrays ``[B, ...]``. It must not mix lanes.
         spec: specs of the result for one lane; by default the shapes and dtypes that ``fn`` returns, without bounds.
 
@@ -33,12 +31,11 @@ class TransformObservation(ObservationWrapper):
     def convert(self) -> dict[str, Any]:
         if self.spec is None or isinstance(self.spec, tree.Static):
             return {}
-        check_spec("TransformObservation", self.spec)
+        specs.check_spec("TransformObservation", self.spec)
         return {"spec": tree.Static(self.spec)}  # trees of specs need not be hashable
 
     def check(self) -> None:
-        if not callable(self.fn):
-            raise ValueError(f"TransformObservation: fn must be a function, got {self.fn!r}")
+        check_callable("TransformObservation", "fn", self.fn)
         found = self._found()
         if self.spec is not None:
             given = specs.unbatched(self.spec.value, 0)
@@ -47,7 +44,7 @@ class TransformObservation(ObservationWrapper):
     def _found(self) -> Tree:
         """Returns the specs of the result of ``fn``, without bounds."""
         lanes = self._spec_lanes
-        return mapped_spec(
+        return specs.mapped_spec(
             lambda x: checked_observation("TransformObservation: fn", self.fn(x), lanes),
             self.env.observation_spec(),
             lanes,

@@ -27,9 +27,8 @@ class EpisodeStatistics(LaneWrapper):
     ``return`` (float32 ``[B]``, ``[B, R]`` for a vector reward) sums the rewards of the environment inside and carries
     the rounding error of the sum, so that long episodes lose no reward. ``length`` (int32 ``[B]``) counts the rows
     after FIRST. ``terminated`` and ``truncated`` (bool ``[B]``) report how the episode ended. ``valid`` (bool ``[B]``)
-    is True on LAST rows and distinguishes a return of 0 from no return. `RunStats` can keep the last episodes.
-
-    Owns ``env_info``.
+    is True on LAST rows and distinguishes a return of 0 from no return. `RunStats` can keep the last episodes. Owns
+    ``env_info``.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.EpisodeStatistics(jaxenv.testing.count_to_two())

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.canvas import _films, check_size
-from jaxenv.core import Environment, TimeStep, Wrapper, check_folder
+from jaxenv.core import Environment, TimeStep, Wrapper, check_callable, check_folder
 from jaxenv.core._merging import merging_leaves
 from jaxenv.tree import Tree
 
@@ -38,7 +38,7 @@ class RecordVideo(Wrapper):
     the time limit. A program that is differentiated under ``jax.checkpoint`` may film an episode twice.
 
     Args:
-        env: an environment that has a picture.
+        env: an environment that has a picture, without a ``same_step`` ``AutoReset``.
         folder: the folder of the films, created with the first one.
         every: film the episodes 0, N, 2N, ... of the lane.
         episode_trigger: an elementwise function of numbers of episodes (int32 ``[B]``, traced) that returns bool
@@ -50,10 +50,6 @@ class RecordVideo(Wrapper):
         max_steps: a film ends after this step, if the episode does not.
         fps: steps per second.
         format: ``"gif"`` or ``"mp4"`` (needs imageio-ffmpeg).
-
-    Raises:
-        ValueError: if the environment has no picture or restarts lanes in ``same_step`` mode inside the wrapper, if
-            both ``every`` and ``episode_trigger`` are given, or for a number out of range.
 
     >>> import jax, jaxenv, pathlib, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -91,16 +87,14 @@ class RecordVideo(Wrapper):
     def check(self) -> None:
         if self.every is not None and self.episode_trigger is not None:
             raise ValueError("RecordVideo: give every or episode_trigger, not both")
-        if self.episode_trigger is not None and not callable(self.episode_trigger):
-            raise ValueError(f"RecordVideo: episode_trigger must be a function, got {self.episode_trigger!r}")
+        if self.episode_trigger is not None:
+            check_callable("RecordVideo", "episode_trigger", self.episode_trigger)
         if self.lane >= self.num_envs > 1:
             lanes = f"the lanes of the environment are 0 to {self.num_envs - 1} unless reset is given env_id"
             warnings.warn(f"RecordVideo: lane {self.lane} may not exist: {lanes}", stacklevel=4)
         if self.autoreset == "same_step":
-            raise ValueError(
-                "RecordVideo: after a LAST row of a same_step AutoReset the state belongs to the next episode: put it "
-                "inside AutoReset"
-            )
+            fault = "after a LAST row of a same_step AutoReset the state belongs to the next episode"
+            raise ValueError(f"RecordVideo: {fault}: put it inside AutoReset")
 
     @staticmethod
     def flush() -> None:
@@ -157,29 +151,27 @@ class RecordVideo(Wrapper):
         """Sends the picture before a step of the lane at ``place``, and the one after it if the episode ends."""
         clock, following = env.clock(before), env.clock(after).step[place]
         batch = batch if batches > 1 else np.int32(-1)
-        numbers = (batch, clock.env_id[place], clock.episode[place])
+        where = {"batch": batch, "lane": clock.env_id[place], "episode": clock.episode[place], "following": following}
         settings = _films.Settings(self.folder, f".{self.format}", self.fps)
         rows = max(_LARGEST_PART // (3 * self.size[1]), 1)
 
-        def send(state: Tree, *of_frame: Any) -> None:
+        def send(state: Tree, **of_frame: Any) -> None:
             index = place[None]
             picture = env.take(index).picture_of(tree.gather(state, index), self.size)[0]
             parts = [picture[top : top + rows] for top in range(0, self.size[0], rows)]
-            jax.debug.callback(functools.partial(_receive, settings), *numbers, *of_frame, *parts)
+            jax.debug.callback(functools.partial(_receive, settings), *parts, **where, **of_frame)
 
         is_cut = (following >= np.int32(self.max_steps)) & ~is_last[place]
-        send(before, clock.step[place], following, jnp.sum(reward[place]), is_cut)
-        ending = (following, following, np.float32(0), np.bool_(True))
-        jax.lax.cond(is_last[place], lambda: send(after, *ending), lambda: None)
+        send(before, step=clock.step[place], reward=jnp.sum(reward[place]), last=is_cut)
+        ending = {"step": following, "reward": np.float32(0), "last": np.bool_(True)}
+        jax.lax.cond(is_last[place], lambda: send(after, **ending), lambda: None)
 
     def _is_chosen(self, episode: jax.Array) -> jax.Array:
         if self.episode_trigger is not None:
             chosen = jnp.asarray(self.episode_trigger(episode))
             if chosen.shape != episode.shape or chosen.dtype != bool:
-                raise ValueError(
-                    f"RecordVideo: episode_trigger must return bool{list(episode.shape)}, one per lane, got "
-                    f"{chosen.dtype}{list(chosen.shape)}"
-                )
+                rule = f"episode_trigger must return bool{list(episode.shape)}, one per lane"
+                raise ValueError(f"RecordVideo: {rule}, got {chosen.dtype}{list(chosen.shape)}")
             return chosen
         if self.every is not None:
             return episode % np.int32(self.every) == 0
@@ -187,25 +179,7 @@ class RecordVideo(Wrapper):
         return functools.reduce(jnp.logical_or, cubes, (episode >= 1000) & (episode % np.int32(1000) == 0))
 
 
-def _receive(
-    settings: Any,
-    batch: Any,
-    lane: Any,
-    episode: jax.Array,
-    step: Any,
-    following: Any,
-    reward: jax.Array,
-    last: Any,
-    *parts: Any,
-) -> None:
-    frame = _films.Frame(
-        batch=int(batch),
-        lane=int(lane),
-        episode=int(episode),
-        step=int(step),
-        following=int(following),
-        reward=float(reward),
-        last=bool(last),
-        picture=np.concatenate([np.array(part) for part in parts]),
-    )
-    _films.RECORDER.receive(settings, frame)
+def _receive(settings: Any, *parts: Any, **numbers: Any) -> None:
+    picture = np.concatenate([np.array(part) for part in parts])
+    numbers = {name: np.asarray(x).item() for name, x in numbers.items()}
+    _films.RECORDER.receive(settings, _films.Frame(**numbers, picture=picture))

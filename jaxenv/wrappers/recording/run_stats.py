@@ -68,7 +68,6 @@ class RunStats(Wrapper):
     pass through unchanged.
 
     Args:
-        env: any environment.
         num_recent: number of episodes to keep per lane.
 
     >>> import jax, jax.numpy as jnp, jaxenv

@@ -10,16 +10,11 @@ from jaxenv.tree import Tree
 class StateInInfo(Wrapper):
     """Adds ``env_info["state"]``, the state of the environment inside, for policies that plan with the true model.
 
-    A policy steps ``wrapper.env`` from this state. On a LAST row it is the state in which the episode ended. Rollouts
-    would store it with every row: name other ``fields`` there.
-
-    Owns ``env_info``.
+    A policy steps ``wrapper.env`` from this state, leaves ``[B, ...]``. On a LAST row it is the state in which the
+    episode ended. Rollouts would store it with every row: name other ``fields`` there. Owns ``env_info``.
 
     Args:
-        env: any environment without ``AutoReset`` and without batch state.
-
-    Raises:
-        ValueError: for an ``env`` that restarts its lanes, has batch state or has an ``env_info["state"]``.
+        env: any environment without ``AutoReset``, batch state and ``env_info["state"]``.
 
     >>> import jax, jax.numpy as jnp, jaxenv
     >>> env = jaxenv.wrappers.StateInInfo(jaxenv.testing.count_to_two())
@@ -34,9 +29,8 @@ class StateInInfo(Wrapper):
 
     def check(self) -> None:
         if self.autoreset is not None or has_batch_state(self.env):
-            raise ValueError(
-                f"StateInInfo: AutoReset and state of the whole batch must stand outside, got {self.env!r}"
-            )
+            rule = "AutoReset and state of the whole batch must stand outside"
+            raise ValueError(f"StateInInfo: {rule}, got {self.env!r}")
         if "state" in self.env.env_info_spec():
             raise ValueError(f"StateInInfo: env must not have an env_info['state'], {self.env!r} has one")
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import RewardWrapper, bounded_reward, check_numbers, clip
-from jaxenv.specs import bounds
 
 
 class ClipReward(RewardWrapper):
@@ -16,7 +15,6 @@ class ClipReward(RewardWrapper):
     The bounds of the spec are clipped too and always include 0, the reward at FIRST. Owns ``reward``.
 
     Args:
-        env: any environment.
         minimum: lower limit, ``None`` for none: a number, or for a vector reward one per component.
         maximum: upper limit, ``None`` for none, at least ``minimum``.
 
@@ -54,7 +52,7 @@ class ClipReward(RewardWrapper):
 
     def reward_spec(self) -> specs.Bounded:
         spec = self.env.reward_spec()
-        return bounded_reward(spec, *(np.clip(bound, *self._limits()) for bound in bounds(spec)))
+        return bounded_reward(spec, *(np.clip(bound, *self._limits()) for bound in specs.bounds(spec)))
 
     def reward(self, reward: jax.Array) -> jax.Array:
         low, high = (specs.aligned(limit, reward.ndim) for limit in self._limits())

@@ -10,7 +10,6 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core import LaneWrapper, Sum, TimeStep, bounded_reward
 from jaxenv.random import Stream
-from jaxenv.specs import bounds
 from jaxenv.tree import Tree
 
 
@@ -28,7 +27,6 @@ class DelayReward(LaneWrapper):
     The return of an episode does not change, and no reward carries over to the next one. Owns ``reward``.
 
     Args:
-        env: any environment.
         num: number of steps per payment, at least 1: one number, or int32 ``[B]`` with one per lane.
 
     >>> import jaxenv
@@ -51,7 +49,7 @@ class DelayReward(LaneWrapper):
     def reward_spec(self) -> specs.Bounded:
         """Keeps only the signs of the bounds, since the number of summed rewards is unknown."""
         spec = self.env.reward_spec()
-        low, high = bounds(spec)
+        low, high = specs.bounds(spec)
         return bounded_reward(spec, np.where(low < 0, -np.inf, 0), np.where(high > 0, np.inf, 0))
 
     def init(self, timestep: TimeStep, stream: Stream) -> Unpaid:

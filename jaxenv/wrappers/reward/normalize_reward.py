@@ -22,7 +22,6 @@ class NormalizeReward(BatchWrapper):
 
     ``statistics(state)`` returns a struct of ``count`` (``int(count)`` reads it), ``mean`` and ``variance``, float32
     ``()`` or ``[R]``, and their rounding errors. This tree of arrays can be saved, and ``with_statistics`` loads it.
-
     Owns ``reward``.
 
     Args:
@@ -49,8 +48,8 @@ class NormalizeReward(BatchWrapper):
     def reward_spec(self) -> specs.Array:
         """Keeps only the signs of the inner bounds; their magnitude is ``clip``, or infinite without it."""
         spec, most = self.env.reward_spec(), np.inf if self.clip is None else self.clip
-        low = np.where(getattr(spec, "minimum", np.full(spec.shape, -np.inf)) < 0, -most, 0)
-        high = np.where(getattr(spec, "maximum", np.full(spec.shape, np.inf)) > 0, most, 0)
+        low, high = specs.bounds(spec)
+        low, high = np.where(low < 0, -most, 0), np.where(high > 0, most, 0)
         if np.all(low == -np.inf) and np.all(high == np.inf):
             return specs.Array(spec.shape, np.float32, "reward")
         return specs.Bounded(spec.shape, np.float32, low, high, "reward")

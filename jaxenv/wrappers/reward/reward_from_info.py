@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from jaxenv import specs, tree
-from jaxenv.core import Environment, RowRewardWrapper, TimeStep, check_combined, check_reward_spec
+from jaxenv.core import Environment, RowRewardWrapper, TimeStep, check_callable, check_combined, check_reward_spec
 
 
 class _Noting(Mapping[str, Any]):
@@ -35,7 +35,6 @@ class RewardFromInfo(RowRewardWrapper):
     outside a ``same_step`` `AutoReset`, LAST rows hold the next episode's. Owns ``reward``.
 
     Args:
-        env: any environment.
         fn: maps the batch's ``env_info`` to rewards ``[B]`` or ``[B, R]``, which are cast to float32.
         spec: float32 spec of one lane's reward, if its bounds are known; they must include 0, the reward of FIRST rows.
 
@@ -55,8 +54,7 @@ class RewardFromInfo(RowRewardWrapper):
     in_evaluation = "left_out"
 
     def check(self) -> None:
-        if not callable(self.fn):
-            raise ValueError(f"RewardFromInfo: fn must be a function of env_info, got {self.fn!r}")
+        check_callable("RewardFromInfo", "fn", self.fn, "env_info")
         found = Environment.reward_spec(self)  # traces fn, which raises its errors here
         if self.env.facts.repeats:
             jax.eval_shape(self._noted, self.env.start_shapes()[1].env_info)

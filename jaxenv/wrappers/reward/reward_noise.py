@@ -19,7 +19,6 @@ class RewardNoise(LaneWrapper):
     no bounds; ``mode="eval"`` leaves the wrapper out.
 
     Args:
-        env: any environment.
         scale: the standard deviation, at least 0, in units of the reward: one number, or one per lane.
 
     >>> import jaxenv
@@ -36,9 +35,6 @@ class RewardNoise(LaneWrapper):
 
     def reward_spec(self) -> specs.Array:
         return specs.Array(self.env.reward_spec().shape, np.float32, "reward")
-
-    def init(self, timestep: TimeStep, stream: Stream) -> Tree:
-        return ()
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         reward = timestep.reward

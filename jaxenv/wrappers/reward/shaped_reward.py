@@ -19,9 +19,7 @@ class ShapedReward(BatchWrapper):
     task's own reward. The entry must describe the transition and have the shape of the reward, such as
     ``env_info["shaped_reward"]`` of Overcooked. Evaluations leave the wrapper out.
 
-    ``statistics(state)`` returns the number of rows so far, int32 ``()``, at most ``steps``.
-
-    Owns ``reward``.
+    ``statistics(state)`` returns the number of rows so far, int32 ``()``, at most ``steps``. Owns ``reward``.
 
     Args:
         env: any environment, with ``AutoReset`` inside if there is one.

@@ -6,7 +6,6 @@ import numpy as np
 
 from jaxenv import specs
 from jaxenv.core import RewardWrapper, bounded_reward
-from jaxenv.specs import bounds
 
 
 class SignReward(RewardWrapper):
@@ -24,7 +23,7 @@ class SignReward(RewardWrapper):
 
     def reward_spec(self) -> specs.Bounded:
         spec = self.env.reward_spec()
-        return bounded_reward(spec, *(np.sign(bound) for bound in bounds(spec)))
+        return bounded_reward(spec, *(np.sign(bound) for bound in specs.bounds(spec)))
 
     def reward(self, reward: jax.Array) -> jax.Array:
         return jnp.sign(reward)

@@ -14,7 +14,6 @@ class SparseReward(RewardWrapper):
     Owns ``reward``.
 
     Args:
-        env: any environment.
         threshold: one number, or float32 ``[B]`` with one per lane.
 
     >>> import jax.numpy as jnp, jaxenv

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxenv import specs, tree
-from jaxenv.core import RewardWrapper, check_reward_spec, checked_reward
+from jaxenv.core import RewardWrapper, check_callable, check_reward_spec, checked_reward
 
 
 class TransformReward(RewardWrapper):
@@ -16,7 +16,6 @@ class TransformReward(RewardWrapper):
     Owns ``reward``.
 
     Args:
-        env: any environment.
         fn: an elementwise function of a batch of rewards, ``[B]`` or ``[B, R]``; the result is cast to float32.
         spec: float32 spec of one lane's result, if its bounds are known; they must include 0, the reward of FIRST rows.
 
@@ -32,8 +31,7 @@ class TransformReward(RewardWrapper):
     in_evaluation = "left_out"
 
     def check(self) -> None:
-        if not callable(self.fn):
-            raise ValueError(f"TransformReward: fn must be a function of rewards, got {self.fn!r}")
+        check_callable("TransformReward", "fn", self.fn, "rewards")
         lanes, inner = self._spec_lanes, self.env.reward_spec()
         found = jax.eval_shape(
             lambda reward: checked_reward("TransformReward.fn", self.fn(reward), (lanes,)),
