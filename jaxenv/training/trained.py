@@ -77,7 +77,7 @@ class Trained:
     def memory(self) -> Any:
         """The ``initial_memory`` of both policies, for any number of lanes: weights and statistics.
 
-        A policy with a memory per lane (a GRU, or the noise of `sac`) has none: see `make_memory`.
+        Raises a ``ValueError`` for a policy with a memory per lane (a GRU, the noise of `sac`): see `make_memory`.
         """
         memory = self._policies[2]
         if any(not tree.is_shared(x) for x in jax.tree.leaves(memory, is_leaf=tree.is_shared)):
