@@ -24,7 +24,7 @@ class DelayObservation(LaneWrapper):
         env: any environment without a ``same_step`` ``AutoReset``.
         delay: number of steps, at least 0.
 
-    >>> import jax, jaxenv
+    >>> import jax, jaxenv, numpy as np
     >>> env = jaxenv.wrappers.DelayObservation(jaxenv.testing.Chain(num_envs=1), 1)
     >>> state, timestep = env.step(env.reset(jax.random.key(0))[0], np.array([1]))
     >>> timestep.observation.tolist(), env.step(state, np.array([1]))[1].observation.tolist()
