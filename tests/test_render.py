@@ -30,6 +30,36 @@ def test_lanes_are_drawn_independently():
     assert not np.array_equal(together[0], together[1])
 
 
+# Numbers of pixels that leave each remainder by four.
+@pytest.mark.parametrize(
+    ("id", "size"),
+    [
+        ("CartPole-v1", (31, 45)),
+        ("Breakout-MinAtar", (30, 47)),
+        ("MiniGrid-DoorKey-5x5-v0", (29, 33)),
+        ("Acrobot-v1", (20, 32)),
+    ],
+)
+def test_off_a_cpu_pictures_have_the_same_bytes(monkeypatch, id, size):
+    env = jaxenv.make(id, 3)
+    state = jax.jit(lambda: env.reset(jax.random.key(0))[0])()
+    on_cpu = jax.jit(lambda state: env.render(state, size))(state)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arrays, cpu, default: default(*arrays))
+    elsewhere = jax.jit(lambda state: env.render(state, size))(state)
+    np.testing.assert_array_equal(elsewhere, on_cpu)
+    assert len({on_cpu[..., channel].tobytes() for channel in range(3)}) == 3
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("platform", "words"), [("cpu", True), ("cuda", False), ("tpu", False)])
+def test_the_platform_of_the_program_decides_whether_pictures_are_cut_from_words(platform, words):
+    env = jaxenv.make("CartPole-v1", 3)
+    state = jax.eval_shape(lambda: env.reset(jax.random.key(0))[0])
+    draw = jax.jit(lambda state: env.render(state, (31, 45)))
+    text = draw.trace(state).lower(lowering_platforms=(platform,)).as_text()
+    assert ("tensor<3x31x45x4xui8>" in text) == words
+
+
 def test_a_drawing_that_is_not_returned_is_refused():
     class Forgetful(Counting):
         def draw(self, state, canvas):

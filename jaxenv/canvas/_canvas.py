@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -118,20 +118,19 @@ class Canvas:
 
     def image(self) -> jax.Array:
         """Returns the pictures as uint8 ``[B, H, W, 3]``."""
-        # One word per pixel, because XLA:CPU would recompute a pixel for each of its bytes.
         if self.cells and (mosaic := _tiles.mosaic(self.cells, self.ground)) is not None:
             words = _tiles.lookup(mosaic[0], _packed(mosaic[1]), *self.size, _packed(self.ground))
         else:
             words = _packed(self.planes)
-        words = _tiles.computed_once(jnp.broadcast_to(words, (self.lanes, *self.size)))
-        return jax.lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
+        words = jnp.broadcast_to(words, (self.lanes, *self.size))
+        return jax.lax.platform_dependent(words, cpu=_bytes_of_words, default=_bytes_in_one_kernel)
 
     def zoom(self, factor: Number) -> "Canvas":
-        """Zooms out by ``factor``, one number or one per lane, around the origin.
+        """Zooms out by ``factor``, one number or one per lane, around the origin; never in: factors below 1 count as 1.
 
         Text and numbers need a new `view` first.
         """
-        factor = _number(factor)
+        factor = _xp.maximum(_number(factor), np.float32(1))
         return tree.rebuild(self, x=self.x * factor, y=self.y * factor, scale=self.scale / factor)
 
     # --- shapes ------------------------------------------------------------------------------------------------------
@@ -258,8 +257,10 @@ class Canvas:
     def below(self, height: Callable[[jax.Array], jax.Array], colour: Colour, alpha: Number = 1.0) -> "Canvas":
         """Paints the area under a curve; ``height`` maps x ``[1, 1, W]`` to y ``[1, 1, W]`` or ``[B, 1, W]``."""
         step = 0.5 / self.scale
-        slope = (height(self.x + step) - height(self.x - step)) * self.scale
-        return self._shape((self.y - height(self.x)) / _shapes.length(1, slope), colour, alpha)
+        with jax.ensure_compile_time_eval():  # a curve that is equal in all lanes stays known
+            curve = (height(x) for x in (self.x - step, self.x, self.x + step))
+            before, at, after = (y if isinstance(y, jax.core.Tracer) else np.asarray(y) for y in curve)
+        return self._shape((self.y - at) / _shapes.length(1, (after - before) * self.scale), colour, alpha)
 
     def gauge(
         self, fraction: Number, x: float, y: float, width: float, height: float, colour: Colour, ground: Colour
@@ -408,8 +409,32 @@ def check_size(owner: str, size: Any) -> tuple[int, int]:
 
 def _packed(planes: Iterable[Any]) -> Any:
     """Returns words with the bytes red, green, blue and 0, uint32."""
-    red, green, blue = (_xp.round(p.clip(0, 1) * np.float32(255)).astype(np.uint32) for p in planes)
-    return red | green << np.uint32(8) | blue << np.uint32(16)
+    # Adding 2**23 rounds to whole numbers, ties to even, and leaves them in the lowest bits: XLA:CPU converts slowly.
+    levels = ((p * np.float32(255)).clip(0, 255) + np.float32(2**23) for p in planes)
+    red, green, blue = (level.view(np.uint32) for level in levels)
+    return red & np.uint32(255) | green << np.uint32(8) | blue << np.uint32(16)
+
+
+def _bytes_of_words(words: jax.Array) -> jax.Array:
+    """Returns the lower three bytes of words, from ``[B, H, W]`` to ``[B, H, W, 3]``; words are computed first.
+
+    XLA:CPU would recompute a pixel for each of its bytes.
+    """
+    return jax.lax.bitcast_convert_type(_tiles.computed_once(words), jnp.uint8)[..., :3]
+
+
+def _bytes_in_one_kernel(words: jax.Array) -> jax.Array:
+    """Acts as `_bytes_of_words`, but no other array is written if XLA fuses the words.
+
+    Each 32-bit number of the result has bytes of two neighbours among four pixels, which are three numbers.
+    """
+    lanes, height, width = words.shape
+    flat = words.reshape(lanes, height * width)
+    quads = jnp.pad(flat, ((0, 0), (0, -flat.shape[1] % 4))).reshape(lanes, -1, 4)
+    shift = np.array([[[0, 8, 16]]], np.uint32)
+    numbers = quads[..., :3] >> shift | quads[..., 1:] << (np.uint32(24) - shift)
+    pixels = jax.lax.bitcast_convert_type(numbers, jnp.uint8).reshape(lanes, -1)
+    return pixels[:, : 3 * height * width].reshape(lanes, height, width, 3)
 
 
 def _number(value: Number) -> Any:
@@ -417,7 +442,8 @@ def _number(value: Number) -> Any:
     if np.ndim(value) > 1 and np.shape(value)[1:] != (1, 1):
         rule = "a position, length, angle or alpha must be one number or one per lane [B]"
         raise ValueError(f"canvas: {rule}, got shape {np.shape(value)}")
-    return _xp.library(value).asarray(value, np.float32).reshape(-1, 1, 1)
+    known = np.size(value) == 1 and not isinstance(value, jax.core.Tracer)
+    return (np if known else _xp.library(value)).asarray(value, np.float32).reshape(-1, 1, 1)
 
 
 def _channels(value: Colour) -> tuple[Any, Any, Any]:

@@ -17,5 +17,5 @@ def _either(name: str) -> Callable[..., Any]:
     return lambda *values: getattr(library(*values), name)(*values)
 
 
-cos, sin, sqrt, sign, round = map(_either, ("cos", "sin", "sqrt", "sign", "round"))
+cos, sin, sqrt, sign = map(_either, ("cos", "sin", "sqrt", "sign"))
 clip, minimum, maximum, where = map(_either, ("clip", "minimum", "maximum", "where"))

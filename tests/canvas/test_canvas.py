@@ -86,7 +86,8 @@ def test_a_number_is_aligned_by_the_digits_that_are_shown(align):
 
 def _scene(canvas, one):
     """Every kind of paint; lengths and positions are scaled by ``one``."""
-    canvas = canvas.fill(PAPER).view((0, 10), (0, 10), margin=0.02).below(lambda x: one * (1 + 0.1 * x), GOLD)
+    canvas = canvas.fill(PAPER).view((0, 10), (0, 10), margin=0.02).zoom(1.1 * one)
+    canvas = canvas.below(lambda x: one * (1 + jnp.sin(x)), GOLD)
     canvas = canvas.disc(2 * one, 3, 1, RED).ring(5, 5 * one, 2, 0.4, BLUE).box(7, 7, 2 * one, 1, RED, angle=0.3 * one)
     canvas = canvas.ellipse(3, 7, 2, one, BLUE, alpha=0.5 * one).line(one, 1, 9, 2, 0.3, RED)
     canvas = canvas.path([(one, 9), (5, 8), (9, 9)], 0.2, BLUE).polygon([(8, 3), (9 * one, 5), (7, 5)], GOLD)

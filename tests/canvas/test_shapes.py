@@ -63,6 +63,11 @@ def test_zooming_shows_more_of_the_world_in_each_lane():
     assert areas[1] > 3 * areas[2]
 
 
+def test_a_factor_below_one_does_not_zoom_in():
+    one, less = (red(blank(1).zoom(factor).disc(0.3, 0.1, 0.4, RED)).sum() for factor in (1.0, 0.5))
+    assert one == less > 0
+
+
 def test_a_gauge_is_filled_from_the_left():
     counts = red(blank(3).gauge(jnp.array([0.25, 0.5, 1.0]), -0.9, 0.0, 1.8, 0.2, RED, np.ones(3, np.float32)))
     widths = counts.any(axis=1).sum(axis=1)

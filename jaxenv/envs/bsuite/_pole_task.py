@@ -73,7 +73,7 @@ class PoleTask(Task):
         """Paints the track with its ends, and the elapsed time below."""
         elapsed, end = state.steps.astype(jnp.float32) / self.last_step, self.params.x_threshold
         canvas = canvas.view((0, 1), (0, 1)).gauge(elapsed, 0.03, 0.02, 0.94, 0.033, GREY, SILVER)
-        canvas = canvas.view((-3, 3), (-1.5, 1.5), margin=0.03).zoom(jnp.maximum(end / 3, 1.0))
+        canvas = canvas.view((-3, 3), (-1.5, 1.5), margin=0.03).zoom(end / 3)
         canvas = canvas.line(-end, -0.42, end, -0.42, 0.08, BROWN)
         return canvas.box(-end, -0.42, 0.1, 0.4, BROWN, corner=0.03).box(end, -0.42, 0.1, 0.4, BROWN, corner=0.03)
 

@@ -99,7 +99,7 @@ class CartPole(Task):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.view((-self.position_limit, self.position_limit), (-0.7, 2.3), margin=0.02)
-        canvas = canvas.zoom(jnp.maximum(self.params.length / 1.4, 1.0))
+        canvas = canvas.zoom(self.params.length / 1.4)
         canvas = canvas.below(lambda x: 0 * x - 0.42, mix(PAPER, SAND, 0.6)).box(0, -0.42, 99, 0.06, BROWN)
         for end in (-self.position_limit, self.position_limit):
             canvas = canvas.box(end, -0.3, 0.1, 0.3, BROWN, corner=0.03)

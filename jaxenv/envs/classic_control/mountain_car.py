@@ -126,9 +126,10 @@ def draw_valley(env: Any, car: State, canvas: Canvas) -> Canvas:
     canvas = canvas.below(_height, BROWN)
     canvas = canvas.below(lambda x: _height(x) - 0.03 * jnp.sqrt(1 + _slope(x) ** 2), mix(PAPER, SAND, 0.6))
     goal = env.params.goal_position
-    foot = _height(goal)
-    canvas = canvas.line(goal, foot, goal, foot + 0.32, 0.025, INK)
-    canvas = canvas.polygon([(goal, foot + 0.33), (goal, foot + 0.19), (goal + 0.16, foot + 0.26)], GREEN)
+    with jax.ensure_compile_time_eval():  # the flag is known while tracing unless lanes have different goals
+        foot = _height(goal)
+        canvas = canvas.line(goal, foot, goal, foot + 0.32, 0.025, INK)
+        canvas = canvas.polygon([(goal, foot + 0.33), (goal, foot + 0.19), (goal + 0.16, foot + 0.26)], GREEN)
 
     x, y, angle = car.position, _height(car.position), jnp.arctan(_slope(car.position))
 

@@ -84,7 +84,7 @@ class Pendulum(Task):
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the pendulum, a mark where upright is, and an arrow for the rate."""
         length, angle = self.params.length, math.pi / 2 + state.theta
-        canvas = canvas.view((-1.35, 1.35), (-1.35, 1.35)).zoom(jnp.maximum(length, 1.0))
+        canvas = canvas.view((-1.35, 1.35), (-1.35, 1.35)).zoom(length)
         canvas = canvas.line(0, length + 0.17, 0, length + 0.27, 0.08, GREEN)
         x, y = turn(length, 0.0, angle)
         canvas = canvas.line(0, 0, x, y, 0.2, ORANGE).disc(0, 0, 0.16, INK).disc(0, 0, 0.06, PAPER)
