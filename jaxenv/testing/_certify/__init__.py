@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxenv._util.checks import check_choice, check_integer, check_real
 from jaxenv._util.library import default_types
+from jaxenv.testing._certify._against import matches
 from jaxenv.testing._certify._dialects import DIALECTS, dialect_of, source_of
 from jaxenv.testing._certify._properties import PROPERTIES
 from jaxenv.testing._certify._report import Certificate, Failure, Result, Skip, Status, reproduction
@@ -23,6 +24,7 @@ def certify(
     env: Any,
     api: str | None = None,
     *,
+    against: Any = None,
     properties: Sequence[str] | None = None,
     seed: int = 0,
     seconds: float = 60.0,
@@ -34,6 +36,8 @@ def certify(
         env: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory without arguments, or an environment.
         api: ``"gymnax"`` (1.x), ``"gymnax0"`` (0.x), ``"brax"``, ``"jumanji"``, ``"pgx"``, ``"jaxmarl"``, ``"stoa"`` or
             ``"gymnasium"``; by default that of the library's class from which the environment derives.
+        against: a reference, given as ``env`` is, for the property ``matches_reference``: rows from equal states must
+            agree where the states of ``env`` fit into the reference, else mean lengths and returns of episodes.
         properties: names of the properties to check, all by default.
         seed: lane ``i`` starts from ``jax.random.PRNGKey(seed + i)``.
         seconds: the time for each property; one that needs more was "not run".
@@ -46,13 +50,17 @@ def certify(
     """
     if api is not None:
         check_choice("certify", "api", api, tuple(DIALECTS))
-    for name in properties or ():
-        check_choice("certify", "properties", name, tuple(PROPERTIES))
     check_integer("certify", "seed", seed, 0)
     check_real("certify", "seconds", seconds, 0)
     trial = _bounded(lambda: _trial(env, api, seed, seconds), seconds)
+    checks = dict(PROPERTIES)
+    if against is not None:
+        reference = _bounded(lambda: _trial(against, None, seed, seconds), seconds)
+        checks["matches_reference"] = lambda trial: matches(trial, reference)
+    for name in properties or ():
+        check_choice("certify", "properties", name, tuple(checks))
     results: list[Result] = []
-    for name, check in PROPERTIES.items():
+    for name, check in checks.items():
         if properties is None or name in ("runs_under_jit", *properties):
             progress(name)
             results.append(_checked(name, check, trial, results))

@@ -12,7 +12,7 @@ from jaxenv import tree
 from jaxenv.testing._certify._draws import constant_draws, draws
 from jaxenv.testing._certify._report import Failure, Skip, Status
 from jaxenv.testing._certify._spaces import violations
-from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, leaves
+from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, leaves
 from jaxenv.testing._source import described
 
 _TOLERANCE = 1e-3  # two programs may round differently, and the physics of a step amplifies that
@@ -47,7 +47,7 @@ def runs_under_jit(trial: Trial) -> None:
     for step, line in ((None, d.reset.format(key="key")), (0, d.step)):
         try:
             if step is None:
-                carry = _at(trial.starts[0], 0) if not trial.on_host else None
+                carry = at(trial.starts[0], 0) if not trial.on_host else None
             else:
                 trial.record if trial.on_host else jax.eval_shape(trial.advance, carry, trial.keys[0])
         except Exception as error:
@@ -84,12 +84,12 @@ def same_key_same_episode(trial: Trial) -> None:
         first, again = (trial.replay(100).rows for _ in range(2))  # type: ignore[attr-defined]
         length = min(len(first["done"]), len(again["done"]))
         for t in range(length):
-            _compare(trial, _at(first, t), _at(again, t), "equal rows for an equal seed", "in a second run", 0, t)
+            _compare(trial, at(first, t), at(again, t), "equal rows for an equal seed", "in a second run", 0, t)
         return
     _compare(trial, trial.starts[1], trial.begin_lanes(trial.keys)[1], "equal starts for equal keys", "again", 0)
     for t, (carry, key) in trial.record.kept.items():
         row = trial.advance_lanes(carry, key)[1]
-        _compare(trial, _at(trial.record.rows, t), row, "equal rows for equal keys", "again", 0, t)
+        _compare(trial, at(trial.record.rows, t), row, "equal rows for equal keys", "again", 0, t)
 
 
 @_property
@@ -100,10 +100,10 @@ def pure(trial: Trial) -> None:
     other = other[0] if isinstance(other, tuple) else other
     twin = type(trial)(trial.source, trial.dialect, other, trial.seed, trial.seconds)
     where, lane = "from another instance", trial.keys[0]
-    start, row = _at(trial.starts[1], 0), jax.jit(twin.begin)(lane)[1]
+    start, row = at(trial.starts[1], 0), jax.jit(twin.begin)(lane)[1]
     _compare(trial, start, row, "the same start from every instance", where, _TOLERANCE, lane=0)
-    row = jax.jit(twin.advance)(*_at(trial.record.kept[0], 0))[1]
-    mine = _at(_at(trial.record.rows, 0), 0)
+    row = jax.jit(twin.advance)(*at(trial.record.kept[0], 0))[1]
+    mine = at(at(trial.record.rows, 0), 0)
     _compare(trial, mine, row, "the same step from every instance", where, _TOLERANCE, 0, 0)
     for name, now in trial.numbers().items():
         old = trial.attributes.get(name, now)
@@ -131,15 +131,15 @@ def vmap_equals_single(trial: Trial) -> None:
 def _alone(trial: Trial, step: Callable[..., Any], how: str, lanes: tuple[int, ...]) -> None:
     expected = f"a lane {how} to give the row that it has in a batch"
     for (t, before), lane in itertools.product(list(trial.record.kept.items())[:4], lanes):
-        row = step(*_at(before, lane))[1]
-        _compare(trial, _at(_at(trial.record.rows, t), lane), row, expected, how, _TOLERANCE, t, lane)
+        row = step(*at(before, lane))[1]
+        _compare(trial, at(at(trial.record.rows, t), lane), row, expected, how, _TOLERANCE, t, lane)
 
 
 @_property
 def arguments_unchanged(trial: Trial) -> None:
     """A step leaves the state that it is given as it is."""
     _traced(trial)
-    carry, key = _at(trial.record.kept[0], 0)
+    carry, key = at(trial.record.kept[0], 0)
     given = jax.tree.map(lambda x: x, carry)
     trial.advance(carry, key)
     was, now = leaves(given), leaves(carry)
@@ -157,7 +157,7 @@ def draws_from_its_keys(trial: Trial) -> str | None:
         if constant_draws(of_reset) and distinct == 1:
             seen = f"one start for {STARTS} keys: it draws from a constant key"
             raise Failure("starts that differ with the key, as reset draws random numbers", seen, 1, None, show)
-        of_step = jax.make_jaxpr(trial.advance)(*_at(trial.record.kept[0], 0)).jaxpr
+        of_step = jax.make_jaxpr(trial.advance)(*at(trial.record.kept[0], 0)).jaxpr
         if constant_draws(of_step) > constant_draws(of_reset):
             seen = "a draw from a constant key: it is the same in every step"
             raise Failure("a step to draw from its key, or from one in the state", seen, 0, 0, show)
@@ -178,7 +178,7 @@ def _drawing(trial: Trial) -> Any:
     def drawn(carry: dict[str, Any], key: jax.Array) -> Any:
         return trial.run(trial.dialect.split, trial.dialect.action, **carry, key=key)["action"]
 
-    return jax.make_jaxpr(drawn)(*_at(trial.record.kept[0], 0)).jaxpr
+    return jax.make_jaxpr(drawn)(*at(trial.record.kept[0], 0)).jaxpr
 
 
 @_property
@@ -377,10 +377,6 @@ def final_observation(trial: Trial) -> None:
         _forbid(~done, f"{show} to be the observation of the step", "another", show)
 
 
-def _at(values: Any, index: int) -> Any:
-    return jax.tree.map(lambda x: x[index], values)
-
-
 def _flat(values: Any, axes: int = 1) -> np.ndarray:
     """Joins the leaves of ``[N, ...]`` or ``[T, B, ...]`` to vectors."""
     arrays = map(np.asarray, jax.tree.leaves(values))
@@ -399,7 +395,6 @@ def _compare(
             scale = 1 + np.max(np.abs(x), initial=0, where=np.isfinite(x))
             equal |= np.abs(x - y) <= tolerance * scale
         if not np.all(equal):
-            at = tuple(map(int, np.argwhere(~equal)[0]))
-            number = lane if lane is not None else at[0]
-            seen = f"{name}{list(at) or ''} is {x[at]}, and {y[at]} {where}"
-            raise Failure(expected, seen, number, t, trial.dialect.observation)
+            index = tuple(map(int, np.argwhere(~equal)[0]))
+            seen = f"{name}{list(index) or ''} is {x[index]}, and {y[index]} {where}"
+            raise Failure(expected, seen, index[0] if lane is None else lane, t, trial.dialect.observation)

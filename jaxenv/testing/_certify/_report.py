@@ -20,21 +20,23 @@ class Status(enum.StrEnum):
 class Failure(AssertionError):
     """Raised by a property that does not hold.
 
-    ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its steps.
+    ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its steps;
+    statements may come ``after``.
     """
 
     def __init__(
-        self, expected: str, seen: str, lane: int = 0, step: int | None = None, show: str = "", before: bool = False
+        self,
+        expected: str,
+        seen: str,
+        lane: int = 0,
+        step: int | None = None,
+        show: str = "",
+        before: bool = False,
+        after: tuple[str, ...] = (),
     ) -> None:
         super().__init__(f"expected {expected}, saw {seen}")
-        self.expected, self.seen, self.lane, self.step, self.show, self.before = (
-            expected,
-            seen,
-            lane,
-            step,
-            show,
-            before,
-        )
+        self.expected, self.seen, self.lane, self.step = expected, seen, lane, step
+        self.show, self.before, self.after = show, before, after
 
 
 class Skip(Exception):
@@ -132,5 +134,5 @@ def reproduction(source: Source, dialect: Dialect, seed: int, failure: Failure) 
     lines = [*source.setup, dialect.prepare, *start, *(show if failure.before else [])]
     if failure.step is not None:
         lines += [f"for t in range({failure.step + 1}):", *(f"    {line}" for line in loop)]
-    text = "\n".join(filter(None, lines + show))
+    text = "\n".join(filter(None, [*lines, *show, *failure.after]))
     return "".join(f"import {name}\n" for name in ("jax", "jax.numpy as jnp") if f"{name[-3:]}." in text) + text

@@ -72,6 +72,7 @@ class Trial:
         names = self.run(self.dialect.split, self.dialect.action, self.dialect.step, **carry, key=key)
         carry = {name: names[name] for name in self.dialect.carry}
         row = self.row(names, _ON_STEP)
+        row["action"] = names["action"]
         row["held"] = {n: words(x) for n, x in leaves(carry).items() if n.split(".")[-1] in CLOCKS + KEYS}
         return carry, row, names["key"]
 
@@ -101,13 +102,10 @@ class Trial:
         """Steps lanes with random legal actions, for at most half of the time that a property has."""
         (carry, row, key), kept = self.first_step, {0: jax.tree.map(lambda x: x[:LANES], (self.starts[0], self.keys))}
         rows, until = [row], time.perf_counter() + self.seconds / 2
-        select = jax.jit(lambda done, a, b: jax.tree.map(functools.partial(_where, done), a, b))
         size = sum(x.nbytes for x in jax.tree.leaves(row))
         steps = STEPS if self.limit is None else max(200, min(self.limit + 20, 2500))
         for t in range(1, min(steps, _BYTES // size + 10)):
-            if not self.dialect.restarts and (ended := _ended(row)).any():
-                resets = jnp.tile(jax.vmap(lambda k: jax.random.split(k, 4)[3])(key), (STARTS // LANES, 1))
-                carry = select(ended, jax.tree.map(lambda x: x[:LANES], self.begin_lanes(resets)[0]), carry)
+            carry = self.restarted(carry, row, key)
             if t < 3 or t % 100 == 0:
                 kept[t] = carry, key
             carry, row, key = self.advance_lanes(carry, key)
@@ -118,6 +116,13 @@ class Trial:
             ):
                 break
         return Record(jax.device_get(rows), kept)
+
+    def restarted(self, carry: Any, row: dict[str, Any], key: jax.Array) -> Any:
+        """Starts new episodes in the lanes that ended, unless the API does so itself."""
+        if self.dialect.restarts or not (ended := _ended(row)).any():
+            return carry
+        resets = jnp.tile(jax.vmap(lambda k: jax.random.split(k, 4)[3])(key), (STARTS // len(key), 1))
+        return _select(ended, jax.tree.map(lambda x: x[: len(key)], self.begin_lanes(resets)[0]), carry)
 
     @functools.cached_property
     def first_step(self) -> Any:
@@ -178,6 +183,11 @@ def leaves(values: Any) -> dict[str, Any]:
     return {path_name(path): x for path, x in jax.tree_util.tree_leaves_with_path(values)}
 
 
+def at(values: Any, index: int) -> Any:
+    """Returns element ``index`` of every leaf."""
+    return jax.tree.map(lambda x: x[index], values)
+
+
 def words(x: Any) -> Any:
     """Returns the words of a typed key, other values as they are."""
     return jax.random.key_data(x) if jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key) else x
@@ -188,5 +198,9 @@ def _ended(row: dict[str, Any]) -> Any:
     return done.astype(bool).reshape(len(done), -1).all(-1)
 
 
-def _where(flags: jax.Array, a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.where(flags.reshape(flags.shape + (1,) * (jnp.ndim(b) - 1)), a, b)
+@jax.jit
+def _select(flags: jax.Array, a: Any, b: Any) -> Any:
+    def select(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.where(flags.reshape(flags.shape + (1,) * (jnp.ndim(y) - 1)), x, y)
+
+    return jax.tree.map(select, a, b)
