@@ -296,3 +296,67 @@ class Meet:
 
 
 CLASSES = {"gymnax": Walk, "jumanji": Draw, "jaxmarl": Meet}
+
+
+def nan_walk():
+    return Walk("reward_nan")
+
+
+class OneWayWalk(Walk):
+    """A walk that moves into two of the four directions only."""
+
+    def action_space(self, params):
+        return Discrete(2)
+
+
+class EndlessWalk(Walk):
+    """A walk whose steps end no episode and state no limit."""
+
+    default_params = None
+
+    def step(self, key, state, action, params):
+        position = jax.random.uniform(key, (2,), minval=-0.5, maxval=0.5)
+        no, state = jnp.zeros((), bool), Place(position, position, state.time + 1)
+        return position, state, jnp.float32(0), no, no, {"final_observation": position}
+
+
+class Hill(NamedTuple):
+    position: jax.Array
+    velocity: jax.Array
+    time: jax.Array
+
+
+class MountainCar:
+    """Gymnasium's MountainCar-v0 in the form of gymnax 1.x."""
+
+    default_params = Params(200)
+
+    def __init__(self, gravity=0.0025):
+        self.gravity = gravity
+
+    def action_space(self, params):
+        return Discrete(3)
+
+    def observation_space(self, params):
+        return Box(-1.2, 0.6, (2,))
+
+    def reset(self, key, params):
+        position = jax.random.uniform(key, (), minval=-0.6, maxval=-0.4)
+        return jnp.stack([position, 0.0]), Hill(position, jnp.zeros(()), jnp.zeros((), jnp.int32))
+
+    def step(self, key, state, action, params):
+        velocity = state.velocity + (action - 1) * 0.001 - jnp.cos(3 * state.position) * self.gravity
+        velocity = jnp.clip(velocity, -0.07, 0.07)
+        position = jnp.clip(state.position + velocity, -1.2, 0.6)
+        velocity = jnp.where((position == -1.2) & (velocity < 0), 0.0, velocity)
+        terminated = (position >= 0.5) & (velocity >= 0)
+        truncated = state.time + 1 >= params.max_steps_in_episode
+        final = jnp.stack([position, velocity])
+        next_obs, fresh = self.reset(key, params)
+        choose = functools.partial(jnp.where, terminated | truncated)
+        state = jax.tree.map(choose, fresh, Hill(position, velocity, state.time + 1))
+        return choose(next_obs, final), state, jnp.float32(-1), terminated, truncated, {"final_observation": final}
+
+
+def light_mountain_car():
+    return MountainCar(gravity=0.0024)

@@ -55,7 +55,7 @@ def certify(
     trial = _bounded(lambda: _trial(env, api, seed, seconds), seconds)
     checks = dict(PROPERTIES)
     if against is not None:
-        reference = _bounded(lambda: _trial(against, None, seed, seconds), seconds)
+        reference = _bounded(lambda: _trial(against, None, seed, seconds, trial.dialect.api), seconds)
         checks["matches_reference"] = lambda trial: matches(trial, reference)
     for name in properties or ():
         check_choice("certify", "properties", name, tuple(checks))
@@ -67,14 +67,14 @@ def certify(
     return Certificate(trial.source.name, trial.dialect.api, tuple(results))
 
 
-def _trial(env: Any, api: str | None, seed: int, seconds: float) -> Trial:
+def _trial(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None = None) -> Trial:
     source = source_of(env)
     try:
         made = env if source.make is None else source.make()
     except Exception as error:
         raise ValueError(f"certify: {source.name} failed to make an environment: {described(error)}") from error
     made = made[0] if isinstance(made, tuple) else made
-    dialect = dialect_of(made, api)
+    dialect = dialect_of(made, api, otherwise)
     return (HostTrial if dialect.api == "gymnasium" else Trial)(source, dialect, made, seed, seconds)
 
 

@@ -266,8 +266,8 @@ def source_of(env: Any) -> Source:
     return Source(env, make, setup)
 
 
-def dialect_of(env: Any, api: str | None) -> Dialect:
-    """Returns the dialect of an environment, by its base class if no API is given.
+def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Dialect:
+    """Returns the dialect of an environment: of its base class if no API is given, ``otherwise`` without one.
 
     Raises:
         ValueError: if neither says which.
@@ -275,8 +275,9 @@ def dialect_of(env: Any, api: str | None) -> Dialect:
     """
     name = type(env).__name__
     if api is None:
-        api = next((_BASES[c.__module__] for c in type(env).__mro__ if c.__module__ in _BASES), None)
-        api = "gymnax0" if api == "gymnax" and not hasattr(sys.modules["gymnax"], "register") else api
+        api = next((_BASES[c.__module__] for c in type(env).__mro__ if c.__module__ in _BASES), otherwise)
+        if api == "gymnax" and not hasattr(sys.modules.get(api), "register") and otherwise is None:
+            api = "gymnax0"  # `register` came with gymnax 1.0
     if api is None:
         rule = f"api must be one of {', '.join(DIALECTS)}"
         raise ValueError(f"certify: {rule}, got None for {name}, which derives from none of their classes")

@@ -297,7 +297,7 @@ def ends_within_its_limit(trial: Trial) -> None:
     age = np.zeros(done.shape, int)
     for t in range(len(done)):
         age[t] = 1 + (age[t - 1] * ~done[t - 1] if t else 0)
-    _forbid(age > limit, f"an episode to end within its {limit} steps", "it goes on", f"t, {trial.dialect.done}")
+    _forbid(age > limit, f"an episode to end within its {limit} steps", age, f"t, {trial.dialect.done}")
     if not done.any() and len(done) < limit:
         raise Skip(Status.NOT_RUN, f"the time sufficed for {len(done)} of {limit} steps, and no episode ended")
 
