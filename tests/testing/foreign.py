@@ -345,7 +345,8 @@ class MountainCar:
         return jnp.stack([position, 0.0]), Hill(position, jnp.zeros(()), jnp.zeros((), jnp.int32))
 
     def step(self, key, state, action, params):
-        velocity = state.velocity + (action - 1) * 0.001 - jnp.cos(3 * state.position) * self.gravity
+        force = 0.001 * (action.astype(jnp.float32) - 1)
+        velocity = state.velocity + force - jnp.cos(3 * state.position) * self.gravity
         velocity = jnp.clip(velocity, -0.07, 0.07)
         position = jnp.clip(state.position + velocity, -1.2, 0.6)
         velocity = jnp.where((position == -1.2) & (velocity < 0), 0.0, velocity)

@@ -11,12 +11,13 @@ from tests.cli.commands import refusal
 from tests.packages import imported
 from tests.testing import foreign
 
+LONG = 1000.0  # seconds for a property, which no test may run out of
 TABLE = [(api, fault, name) for api, faults in foreign.FAULTS.items() for fault, name in faults.items()]
 
 
 @pytest.mark.parametrize("api", foreign.CLASSES)
 def test_a_sound_environment_has_no_finding(api):
-    certificate = certify(foreign.CLASSES[api](), api)
+    certificate = certify(foreign.CLASSES[api](), api, seconds=LONG)
     assert certificate.exit_status == 0, str(certificate)
     assert len(certificate.of("passed")) >= 15
     assert certificate.badge.endswith(f"{len(certificate.of('passed'))}_passed-brightgreen)")
@@ -24,7 +25,7 @@ def test_a_sound_environment_has_no_finding(api):
 
 @pytest.mark.parametrize(("api", "fault", "name"), TABLE, ids=[f"{api}-{fault}" for api, fault, _ in TABLE])
 def test_a_planted_fault_is_found(api, fault, name):
-    certificate = certify(foreign.CLASSES[api](fault), api, properties=[name])
+    certificate = certify(foreign.CLASSES[api](fault), api, properties=[name], seconds=LONG)
     assert [r.name for r in certificate.failed] == [name], str(certificate)
     (finding,) = certificate.failed
     assert finding.expected
@@ -34,7 +35,7 @@ def test_a_planted_fault_is_found(api, fault, name):
 
 
 def test_a_reproduction_shows_what_was_found(capsys):
-    (finding,) = certify(foreign.nan_walk, "gymnax", properties=["finite"]).failed
+    (finding,) = certify(foreign.nan_walk, "gymnax", properties=["finite"], seconds=LONG).failed
     assert finding.seen == "nan"
     assert finding.reproduction.splitlines()[1:3] == ["from tests.testing.foreign import nan_walk", "env = nan_walk()"]
     exec(finding.reproduction, {})
@@ -92,10 +93,16 @@ def test_a_factory_that_does_not_return_is_left():
 
 def test_a_reference_of_gymnasium_is_compared_in_lock_step(capsys):
     imported("gymnasium")
-    found = certify(foreign.MountainCar, "gymnax", against="gymnasium:MountainCar-v0", properties=["matches_reference"])
+    found = certify(
+        foreign.MountainCar,
+        "gymnax",
+        against="gymnasium:MountainCar-v0",
+        properties=["matches_reference"],
+        seconds=LONG,
+    )
     assert found.exit_status == 0, str(found)
     assert found.results[-1].reason.startswith("lock-step: 1600 steps from equal states")
-    found = certify(foreign.light_mountain_car, "gymnax", against="gymnasium:MountainCar-v0")
+    found = certify(foreign.light_mountain_car, "gymnax", against="gymnasium:MountainCar-v0", seconds=LONG)
     assert [r.name for r in found.failed] == ["matches_reference"]
     exec(found.failed[0].reproduction, {})
     _, other = capsys.readouterr().out.splitlines()
@@ -104,14 +111,27 @@ def test_a_reference_of_gymnasium_is_compared_in_lock_step(capsys):
 
 
 def test_other_references_are_compared_by_the_distributions_of_their_episodes():
-    found = certify(foreign.Walk(), "gymnax", against=foreign.Walk(), properties=["matches_reference"], seed=1)
+    found = certify(
+        foreign.Walk(), "gymnax", against=foreign.Walk(), properties=["matches_reference"], seed=1, seconds=LONG
+    )
     assert found.results[-1].reason.startswith("equivalent at level 0.05: mean length"), str(found)
-    found = certify(foreign.Walk(), "gymnax", against=foreign.OneWayWalk, properties=["matches_reference"])
+    found = certify(
+        foreign.Walk(), "gymnax", against=foreign.OneWayWalk, properties=["matches_reference"], seconds=LONG
+    )
     assert "standard error" in found.failed[0].seen
 
 
 def test_the_command_prints_text_or_json_and_ends_with_the_status(capsys):
-    command = ["certify", "tests.testing.foreign:nan_walk", "--api", "gymnax", "--properties", "finite"]
+    command = [
+        "certify",
+        "tests.testing.foreign:nan_walk",
+        "--api",
+        "gymnax",
+        "--properties",
+        "finite",
+        "--seconds",
+        "1000",
+    ]
     assert cli.main(command) == 1
     assert "FAILED finite, lane " in capsys.readouterr().out
     assert cli.main([*command, "--json"]) == 1

@@ -190,7 +190,7 @@ def observation_in_space(trial: Trial) -> None:
     if d.final:
         found.append((trial.record.rows["final"], d.final, False))
     for values, show, is_reset in found:
-        for expected, seen, where in violations(space, values, trial.on_host):
+        for expected, seen, where in violations(space, values, trial.on_host, show):
             _forbid(where, expected, seen, f"repr({show})", is_reset)
 
 

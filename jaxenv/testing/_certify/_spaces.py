@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 
-def violations(space: Any, values: Any, on_host: bool, name: str = "the observation") -> Iterator[tuple[str, str, Any]]:
+def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tuple[str, str, Any]]:
     """Yields what a space declares, what values ``[T, B, ...]`` are, and where (``bool[T, B]``), by leaf.
 
     Unless the environment runs ``on_host``, dtypes of 64 bits mean what JAX makes of them.
