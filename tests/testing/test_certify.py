@@ -12,6 +12,7 @@ from tests.packages import imported
 from tests.testing import foreign
 
 LONG = 1000.0  # seconds for a property, which no test may run out of
+MATCHES = {"properties": ["matches_reference"], "seconds": LONG}
 TABLE = [(api, fault, name) for api, faults in foreign.FAULTS.items() for fault, name in faults.items()]
 
 
@@ -111,13 +112,9 @@ def test_a_reference_of_gymnasium_is_compared_in_lock_step(capsys):
 
 
 def test_other_references_are_compared_by_the_distributions_of_their_episodes():
-    found = certify(
-        foreign.Walk(), "gymnax", against=foreign.Walk(), properties=["matches_reference"], seed=1, seconds=LONG
-    )
+    found = certify(foreign.Walk(), "gymnax", against=foreign.Walk(), seed=1, **MATCHES)
     assert found.results[-1].reason.startswith("equivalent at level 0.05: mean length"), str(found)
-    found = certify(
-        foreign.Walk(), "gymnax", against=foreign.OneWayWalk, properties=["matches_reference"], seconds=LONG
-    )
+    found = certify(foreign.Walk(), "gymnax", against=foreign.OneWayWalk, **MATCHES)
     assert "standard error" in found.failed[0].seen
 
 
