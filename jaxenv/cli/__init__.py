@@ -26,6 +26,7 @@ COMMANDS = {
     "watch": ("watch", "watch a trained policy in the terminal, also while it is being trained"),
     "eval": ("evaluate", "evaluate the policy of a training run on whole episodes"),
     "check": ("check", "check the properties of environments; exit code 1 if one fails"),
+    "certify": ("certify", "check an environment of another library in the words of its own API"),
     "bench": ("bench", "run a part of the benchmarks (in a clone of the repository); `jaxenv bench --help` lists them"),
 }
 

@@ -3,6 +3,7 @@
 import typing as _typing
 
 from jaxenv._util.names import explained as _explained
+from jaxenv.testing._certify import certify as certify
 from jaxenv.testing._check_env import check_env as check_env
 from jaxenv.testing._check_environments_match import check_environments_match as check_environments_match
 from jaxenv.testing._check_wrapper import check_wrapper as check_wrapper

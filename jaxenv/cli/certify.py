@@ -1,0 +1,50 @@
+"""Checks an environment of another library in the words of its own API.
+
+The exit code is 1 if a property failed, and 3 if none failed but some were not run.
+
+example: jaxenv certify gymnax:CartPole-v1
+         jaxenv certify my_module:make_env --api jumanji
+"""
+
+import argparse
+import os
+import sys
+
+from jaxenv.cli._arguments import add_options
+from jaxenv.cli._parser import Parser
+from jaxenv.rollout._progress import progress
+from jaxenv.testing import certify
+from jaxenv.testing._certify._dialects import DIALECTS
+from jaxenv.testing._certify._properties import PROPERTIES
+
+
+def add(command: Parser) -> None:
+    """Adds the arguments."""
+    command.add_argument("env", metavar="ENV", help="library:ID, or module:factory of an environment of your own")
+    command.add_argument("--api", choices=DIALECTS, help="the API (default: that of the library)")
+    command.add_argument("--against", metavar="ENV", help="a reference, given as ENV is, that ENV must match")
+    names = "names of properties (default: all)"
+    add_options(command, "--properties", metavar="NAME", nargs="+", default=[], help=names)
+    add_options(command, "--seed")
+    command.add_argument("--seconds", type=float, default=60.0, help="the time for each property")
+    add_options(command, "--json")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the certificate and exits with its status."""
+    with progress(len(args.properties) + 1 if args.properties else len(PROPERTIES), "properties") as done:
+        certificate = certify(
+            args.env,
+            args.api,
+            against=args.against,
+            properties=args.properties or None,
+            seed=args.seed,
+            seconds=args.seconds,
+            progress=lambda name: done(1, name),
+        )
+    print(certificate.as_json() if args.json else certificate)
+    if any(" s, the time for a property" in r.reason for r in certificate.results):
+        sys.stdout.flush()
+        os._exit(certificate.exit_status)  # the thread of a program that did not finish cannot be ended
+    if certificate.exit_status:
+        raise SystemExit(certificate.exit_status)

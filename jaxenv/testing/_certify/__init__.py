@@ -1,0 +1,126 @@
+"""Judges an environment of any API that runs on JAX, in the words of that API.
+
+``_dialects`` has the loop of each API, ``_trial`` runs it, ``_properties`` judges its rows, ``_report`` tells.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxenv._util.checks import check_choice, check_integer, check_real
+from jaxenv._util.library import default_types
+from jaxenv.testing._certify._against import matches
+from jaxenv.testing._certify._dialects import DIALECTS, dialect_of, source_of
+from jaxenv.testing._certify._properties import PROPERTIES
+from jaxenv.testing._certify._report import Certificate, Failure, Result, Skip, Status, reproduction
+from jaxenv.testing._certify._trial import HostTrial, Trial
+from jaxenv.testing._source import described
+
+_LATE = "did not finish in"
+
+
+def certify(
+    env: Any,
+    api: str | None = None,
+    *,
+    against: Any = None,
+    properties: Sequence[str] | None = None,
+    seed: int = 0,
+    seconds: float = 60.0,
+    progress: Callable[[str], None] = lambda name: None,
+) -> Certificate:
+    """Checks an environment of another library in the words of its own API, in about a minute.
+
+    Args:
+        env: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory without arguments, or an environment.
+        api: ``"gymnax"`` (1.x), ``"gymnax0"`` (0.x), ``"brax"``, ``"jumanji"``, ``"pgx"``, ``"jaxmarl"``, ``"stoa"`` or
+            ``"gymnasium"``; by default that of the library's class from which the environment derives.
+        against: a reference, given as ``env`` is, for the property ``matches_reference``: rows from equal states must
+            agree where the states of ``env`` fit into the reference, else mean lengths and returns of episodes.
+        properties: names of the properties to check, all by default.
+        seed: lane ``i`` starts from ``jax.random.PRNGKey(seed + i)``.
+        seconds: the time for each property; one that needs more was "not run".
+        progress: called with the name of each property before it is checked.
+
+    Raises:
+        ValueError: for an unknown id, API or property, or a factory that fails.
+        TypeError: for an environment without what its API demands.
+        TimeoutError: if making the environment takes longer than ``seconds``.
+    """
+    if api is not None:
+        check_choice("certify", "api", api, tuple(DIALECTS))
+    check_integer("certify", "seed", seed, 0)
+    check_real("certify", "seconds", seconds, 0)
+    trial = _bounded(lambda: _trial(env, api, seed, seconds), seconds)
+    checks = dict(PROPERTIES)
+    if against is not None:
+        reference = _bounded(lambda: _trial(against, None, seed, seconds, trial.dialect.api), seconds)
+        checks["matches_reference"] = lambda trial: matches(trial, reference)
+    for name in properties or ():
+        check_choice("certify", "properties", name, tuple(checks))
+    results: list[Result] = []
+    for name, check in checks.items():
+        if properties is None or name in ("runs_under_jit", *properties):
+            progress(name)
+            results.append(_checked(name, check, trial, results))
+    return Certificate(trial.source.name, trial.dialect.api, tuple(results))
+
+
+def _trial(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None = None) -> Trial:
+    source = source_of(env)
+    try:
+        made = env if source.make is None else source.make()
+    except Exception as error:
+        raise ValueError(f"certify: {source.name} failed to make an environment: {described(error)}") from error
+    made = made[0] if isinstance(made, tuple) else made
+    dialect = dialect_of(made, api, otherwise)
+    return (HostTrial if dialect.api == "gymnasium" else Trial)(source, dialect, made, seed, seconds)
+
+
+def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, before: list[Result]) -> Result:
+    started = time.perf_counter()
+
+    def result(status: Status, reason: str = "", **found: Any) -> Result:
+        return Result(name, status, time.perf_counter() - started, " ".join(reason.split())[:300], **found)
+
+    if reason := trial.dialect.reasons.get(name):
+        return result(Status.NOT_APPLICABLE, reason)
+    if before and before[0].status is not Status.PASSED:
+        return result(Status.NOT_RUN, f"{before[0].name} did not pass")
+    # A thread that is still busy may hold the programs that other properties need; the eager one holds none.
+    if late := [r.name for r in before if r.reason.startswith(_LATE) and r.name != "jit_equals_eager"]:
+        return result(Status.NOT_RUN, f"{late[0]} did not finish")
+    try:
+        return result(Status.PASSED, _bounded(lambda: check(trial), trial.seconds) or "")
+    except TimeoutError:
+        return result(Status.NOT_RUN, f"{_LATE} {trial.seconds:g} s, the time for a property")
+    except Skip as skip:
+        return result(*skip.args)
+    except Failure as f:
+        text = reproduction(trial.source, trial.dialect, trial.seed + f.lane, f)
+        return result(Status.FAILED, expected=f.expected, seen=f.seen, lane=f.lane, step=f.step, reproduction=text)
+    except Exception as error:
+        return result(Status.NOT_RUN, described(error))
+
+
+def _bounded(function: Callable[[], Any], seconds: float) -> Any:
+    """Runs a function in a thread. One that does not return in time is left behind: nothing stops a compiler."""
+    returned: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with default_types():
+                returned.append(function())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if raised:
+        raise raised[0]
+    if not returned:
+        raise TimeoutError(f"certify: the environment was not made in {seconds:g} s")
+    return returned[0]

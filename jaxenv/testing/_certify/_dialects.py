@@ -1,0 +1,287 @@
+"""The APIs that `certify` understands: for each, the lines of its loop as text.
+
+The checker executes these lines and prints the same lines in reproductions, so a reproduction does what was checked.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """The loop of one API, for one lane.
+
+    ``reset``, ``action`` and ``step`` are statements, the other texts are expressions over the names that these assign;
+    an empty one is absent from the API. ``{key}`` is the name of the key.
+    """
+
+    api: str
+    members: str  # attributes that the API demands
+    reset: str
+    step: str
+    carry: tuple[str, ...]  # the names that the loop hands from step to step
+    action: str = "action = env.action_space(params).sample(key_action)"
+    restarts: bool = False  # whether `step` itself starts the next episode
+    observation: str = "obs"
+    reward: str = "reward"
+    done: str = "terminated | truncated"
+    terminated: str = ""
+    truncated: str = ""
+    final: str = ""
+    mask: str = ""
+    dones: str = ""
+    step_type: str = ""
+    discount: str = ""
+    space: str = ""
+    reward_shape: str = "()"
+    limit: str = "None"
+    prepare: str = ""  # the statement of a reproduction that follows the making of `env`
+    flags: str = "b"  # kinds of dtypes of `done`
+    adapt: Callable[[Any], dict[str, Any]] = lambda env: {}  # fields that depend on the environment
+    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)  # why properties do not apply, by name
+
+    @property
+    def split(self) -> str:
+        """The statement that splits the key of a step."""
+        names = "key, key_action, key_step" + ("" if self.restarts else ", key_reset")
+        return f"{names} = jax.random.split(key, {3 if self.restarts else 4})"
+
+
+def _available(env: Any) -> dict[str, Any]:
+    """Draws available actions, if the environment states them."""
+    try:
+        jax.eval_shape(lambda: env.get_avail_actions(env.reset(jax.random.PRNGKey(0))[1]))
+    except (AttributeError, NotImplementedError):
+        return {}
+    mask = "env.get_avail_actions(state)"
+    draw = "jax.random.categorical(k, jnp.where(masks[a], 0.0, -jnp.inf))"
+    return {"mask": mask, "action": f"masks = {mask}\naction = {{a: {draw} for a, k in {_AGENT_KEYS}}}"}
+
+
+_AGENT_KEYS = "zip(env.agents, jax.random.split(key_action, len(env.agents)))"
+_MASK = "timestep.observation.action_mask"
+
+
+def _jumanji_action(env: Any) -> dict[str, Any]:
+    """Draws a legal action: the mask has an axis per component of the action, or a row per component."""
+    spec, numbers = env.action_spec, getattr(env.action_spec, "num_values", None)
+    drawn = "env.action_spec.shape, env.action_spec.dtype, env.action_spec.minimum, env.action_spec.maximum"
+    if numbers is None:
+        return {"action": f"action = jax.random.uniform(key_action, {drawn})"}
+    mask = getattr(jax.eval_shape(env.reset, jax.random.PRNGKey(0))[1].observation, "action_mask", None)
+    if mask is None:
+        return {
+            "action": "action = jax.random.randint(key_action, env.action_spec.shape, 0, env.action_spec.num_values)"
+        }
+    draw = f"jax.random.categorical(key_action, jnp.where({_MASK}, 0.0, -jnp.inf))"
+    if spec.shape and mask.shape == tuple(numbers):
+        flat = draw.replace("-jnp.inf)", "-jnp.inf).ravel()")
+        draw = f"jnp.stack(jnp.unravel_index({flat}, {mask.shape}))"
+    return {"action": f"action = {draw}.astype(env.action_spec.dtype)", "mask": _MASK}
+
+
+_LOST = {
+    "final_observation": "the API returns none: its auto-reset replaces the last observation of an episode",
+    "truncation": "the API has one flag for both",
+}
+_KEPT = {"final_observation": "the row that ends an episode holds it: restarts are left to wrappers"}
+_COMPILED = "reset, step = jax.jit(env.reset), jax.jit(env.step)"
+_GYMNAX = Dialect(
+    api="gymnax",
+    members="reset step action_space observation_space default_params",
+    prepare="params = env.default_params",
+    reset="obs, state = env.reset({key}, params)",
+    step="obs, state, reward, terminated, truncated, info = env.step(key_step, state, action, params)",
+    carry=("state", "obs"),
+    restarts=True,
+    terminated="terminated",
+    truncated="truncated",
+    final="info['final_observation']",
+    space="env.observation_space(params)",
+    limit="getattr(params, 'max_steps_in_episode', None)",
+)
+_STOA = Dialect(
+    api="stoa",
+    members="reset step observation_space action_space",
+    reset="state, timestep = reset({key})",
+    action="action = env.action_space().sample(key_action)",
+    step="state, timestep = step(state, action)",
+    carry=("state", "timestep"),
+    observation="timestep.observation",
+    reward="timestep.reward",
+    done="timestep.step_type >= 2",
+    step_type="timestep.step_type",
+    discount="timestep.discount",
+    space="env.observation_space()",
+    prepare=_COMPILED,
+    reasons={**_KEPT, "truncation": "the step type and the discount tell it"},
+)
+_ALL = (
+    _GYMNAX,
+    dataclasses.replace(
+        _GYMNAX,
+        api="gymnax0",
+        step="obs, state, reward, done, info = env.step(key_step, state, action, params)",
+        done="done",
+        terminated="",
+        truncated="",
+        final="",
+        reasons=_LOST,
+    ),
+    Dialect(
+        api="jaxmarl",
+        members="reset step agents num_agents action_space observation_space",
+        reset="obs, state = env.reset({key})",
+        action=f"action = {{a: env.action_space(a).sample(k) for a, k in {_AGENT_KEYS}}}",
+        step="obs, state, reward, dones, info = env.step(key_step, state, action)",
+        carry=("state", "obs"),
+        restarts=True,
+        done="dones['__all__']",
+        dones="dones",
+        space="{a: env.observation_space(a) for a in env.agents}",
+        limit="getattr(env, 'max_steps', None)",
+        adapt=_available,
+        reasons=_LOST,
+    ),
+    Dialect(
+        api="brax",
+        members="reset step observation_size action_size",
+        reset="state = reset({key})",
+        action="action = jax.random.uniform(key_action, (env.action_size,), minval=-1.0)",
+        step="state = step(state, action)",
+        carry=("state",),
+        observation="state.obs",
+        reward="state.reward",
+        done="state.done",
+        flags="bf",
+        space="env.observation_size",
+        prepare=_COMPILED,
+        reasons={
+            **_KEPT,
+            "truncation": "an environment of Brax only terminates: EpisodeWrapper truncates",
+            "arguments_unchanged": "environments of Brax write into the dicts of the state by convention",
+        },
+    ),
+    _STOA,
+    dataclasses.replace(
+        _STOA,
+        api="jumanji",
+        members="reset step observation_spec action_spec",
+        done="timestep.step_type == 2",
+        space="env.observation_spec",
+        reward_shape="env.reward_spec.shape if hasattr(env, 'reward_spec') else ()",
+        limit="getattr(env, 'time_limit', None)",
+        adapt=_jumanji_action,
+    ),
+    Dialect(
+        api="pgx",
+        members="init step num_players",
+        reset="state = reset({key})",
+        action="action = jax.random.categorical(key_action, jnp.where(state.legal_action_mask, 0.0, -jnp.inf))",
+        step="state = step(state, action, key_step)",
+        carry=("state",),
+        observation="state.observation",
+        reward="state.rewards",
+        done="state.terminated | state.truncated",
+        terminated="state.terminated",
+        truncated="state.truncated",
+        mask="state.legal_action_mask",
+        space="env.observation_shape",
+        reward_shape="(env.num_players,)",
+        prepare="reset, step = jax.jit(env.init), jax.jit(env.step)",
+        reasons={**_KEPT, "truncation": "Pgx truncates by its TimeLimit wrapper only"},
+    ),
+    Dialect(
+        api="gymnasium",
+        members="reset step observation_space action_space",
+        reset="obs, info = env.reset({key})",
+        action="action = env.action_space.sample()",
+        step="obs, reward, terminated, truncated, info = env.step(action)",
+        carry=("obs",),
+        done="terminated or truncated",
+        terminated="terminated",
+        truncated="truncated",
+        space="env.observation_space",
+        limit="env.spec.max_episode_steps if env.spec else None",
+        reasons=_KEPT,
+    ),
+)
+DIALECTS = {dialect.api: dialect for dialect in _ALL}
+
+# How each library makes an environment: its API, import and expression.
+_MAKERS = {
+    "gymnax": ("gymnax", "import gymnax", "gymnax.make({!r})[0]"),
+    "brax": ("brax", "from brax import envs", "envs.get_environment({!r})"),
+    "jumanji": ("jumanji", "import jumanji", "jumanji.make({!r})"),
+    "pgx": ("pgx", "import pgx", "pgx.make({!r})"),
+    "jaxmarl": ("jaxmarl", "import jaxmarl", "jaxmarl.make({!r})"),
+    "gymnasium": ("gymnasium", "import gymnasium", "gymnasium.make({!r})"),
+    "playground": ("brax", "from mujoco_playground import registry", "registry.load({!r})"),
+}
+# The modules of base classes.
+_BASES = {
+    "gymnax.environments.environment": "gymnax",
+    "jaxmarl.environments.multi_agent_env": "jaxmarl",
+    "brax.envs.base": "brax",
+    "mujoco_playground._src.mjx_env": "brax",
+    "jumanji.env": "jumanji",
+    "pgx.core": "pgx",
+    "stoa.environment": "stoa",
+    "gymnasium.core": "gymnasium",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where an environment comes from: ``make()`` makes another one, ``setup`` are the statements that do."""
+
+    name: str
+    make: Callable[[], Any] | None
+    setup: tuple[str, ...]
+
+
+def source_of(env: Any) -> Source:
+    """Reads what `certify` was given: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory or an environment."""
+    if isinstance(env, str):
+        prefix, _, name = env.partition(":")
+        if not (prefix and name):
+            raise ValueError(f"certify: env must be 'library:ID' or 'module:factory', got {env!r}")
+        _, imports, expression = _MAKERS.get(prefix, ("", f"from {prefix} import {name}", f"{name}()"))
+        setup = imports, f"env = {expression.format(name)}"
+    elif isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
+        name = getattr(env, "__name__", "make_env")
+        return Source(name, env, (f"from {env.__module__} import {name}", f"env = {name}()"))
+    else:
+        return Source(type(env).__name__, None, (f"env = ...  # this {type(env).__name__}",))
+
+    def make() -> Any:
+        scope: dict[str, Any] = {}
+        exec("\n".join(setup), scope)
+        return scope["env"]
+
+    return Source(env, make, setup)
+
+
+def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Dialect:
+    """Returns the dialect of an environment: of its base class if no API is given, ``otherwise`` without one.
+
+    Raises:
+        ValueError: if neither says which.
+        TypeError: if the environment lacks what the API demands.
+    """
+    name = type(env).__name__
+    if api is None:
+        api = next((_BASES[c.__module__] for c in type(env).__mro__ if c.__module__ in _BASES), otherwise)
+        if api == "gymnax" and not hasattr(sys.modules.get(api), "register") and otherwise is None:
+            api = "gymnax0"  # `register` came with gymnax 1.0
+    if api is None:
+        rule = f"api must be one of {', '.join(DIALECTS)}"
+        raise ValueError(f"certify: {rule}, got None for {name}, which derives from none of their classes")
+    dialect = DIALECTS[api]
+    if missing := [member for member in dialect.members.split() if not hasattr(env, member)]:
+        raise TypeError(f"certify: {name} has no {', '.join(missing)}, which the API {api!r} demands")
+    return dataclasses.replace(dialect, **dialect.adapt(env))

@@ -1,0 +1,400 @@
+"""The properties that `certify` checks, written once over the dialects of all APIs."""
+
+import copy
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import tree
+from jaxenv.testing._certify._draws import constant_draws, draws
+from jaxenv.testing._certify._report import Failure, Skip, Status
+from jaxenv.testing._certify._spaces import violations
+from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, leaves
+from jaxenv.testing._source import described
+
+_TOLERANCE = 1e-3  # two programs may round differently, and the physics of a step amplifies that
+_CHANCE = 1e-6  # of a false alarm of the comparison of starts
+
+PROPERTIES: dict[str, Callable[[Trial], str | None]] = {}
+
+
+def _property(check: Callable[[Trial], str | None]) -> Callable[[Trial], str | None]:
+    PROPERTIES[check.__name__] = check
+    return check
+
+
+def _traced(trial: Trial) -> None:
+    if trial.on_host:
+        raise Skip(Status.NOT_APPLICABLE, "an environment of Gymnasium keeps its state and runs outside JAX")
+
+
+def _forbid(wrong: Any, expected: str, seen: Any, show: str, at_reset: bool = False) -> None:
+    """Raises a `Failure` at the first true element of ``bool[T, B]``; ``seen`` is a text, or values ``[T, B, ...]``."""
+    if np.any(wrong):
+        t, lane = map(int, np.argwhere(wrong)[0])
+        raise Failure(
+            expected, seen if isinstance(seen, str) else str(seen[t, lane]), lane, None if at_reset else t, show
+        )
+
+
+@_property
+def runs_under_jit(trial: Trial) -> None:
+    """Reset and step can be traced and compiled."""
+    d = trial.dialect
+    for step, line in ((None, d.reset.format(key="key")), (0, d.step)):
+        try:
+            if step is None:
+                carry = at(trial.starts[0], 0) if not trial.on_host else None
+            else:
+                trial.record if trial.on_host else jax.eval_shape(trial.advance, carry, trial.keys[0])
+        except Exception as error:
+            seen = " ".join(described(error).split())[:300]
+            raise Failure(f"`{line}` to run{'' if trial.on_host else ' under jax.jit'}", seen, step=step) from None
+    if not trial.on_host:
+        trial.first_step  # noqa: B018
+
+
+@_property
+def same_types(trial: Trial) -> str | None:
+    """What the loop carries keeps its tree, shapes and dtypes, as ``lax.scan`` demands."""
+    _traced(trial)
+    key = trial.keys[0]
+    first = jax.eval_shape(trial.begin, key)[0]
+    second = jax.eval_shape(trial.advance, first, key)
+    third = jax.eval_shape(trial.advance, second[0], key)
+    for step, (a, b) in enumerate(((first, second[0]), (second, third))):
+        x, y = ({n: f"{x.dtype}{list(x.shape)}" for n, x in leaves(values).items()} for values in (a, b))
+        changed = [n for n in x | y if x.get(n) != y.get(n)]
+        if changed or tree.structure(a) != tree.structure(b):
+            name = changed[0] if changed else "the tree"
+            expected = f"{name} to stay {x.get(name, 'absent' if changed else 'the same')} in a step"
+            seen = y.get(name, "absent" if changed else "other classes or static fields")
+            raise Failure(expected, seen, 0, step, f"jax.tree.map(jax.typeof, {trial.dialect.carry[-1]})", True)
+    weak = [n for n, x in leaves(first).items() if x.weak_type != leaves(second[0])[n].weak_type]
+    return f"jit compiles the second step again, as the weak type of {', '.join(weak)} changes" if weak else None
+
+
+@_property
+def same_key_same_episode(trial: Trial) -> None:
+    """A second run from equal keys gives equal rows."""
+    if trial.on_host:
+        first, again = (trial.replay(100).rows for _ in range(2))  # type: ignore[attr-defined]
+        length = min(len(first["done"]), len(again["done"]))
+        for t in range(length):
+            _compare(trial, at(first, t), at(again, t), "equal rows for an equal seed", "in a second run", 0, t)
+        return
+    _compare(trial, trial.starts[1], trial.begin_lanes(trial.keys)[1], "equal starts for equal keys", "again", 0)
+    for t, (carry, key) in trial.record.kept.items():
+        row = trial.advance_lanes(carry, key)[1]
+        _compare(trial, at(trial.record.rows, t), row, "equal rows for equal keys", "again", 0, t)
+
+
+@_property
+def pure(trial: Trial) -> None:
+    """Another instance, traced later, does the same, and the object stays as it was."""
+    _traced(trial)
+    other = trial.source.make() if trial.source.make else copy.copy(trial.env)
+    other = other[0] if isinstance(other, tuple) else other
+    twin = type(trial)(trial.source, trial.dialect, other, trial.seed, trial.seconds)
+    where, lane = "from another instance", trial.keys[0]
+    start, row = at(trial.starts[1], 0), jax.jit(twin.begin)(lane)[1]
+    _compare(trial, start, row, "the same start from every instance", where, _TOLERANCE, lane=0)
+    row = jax.jit(twin.advance)(*at(trial.record.kept[0], 0))[1]
+    mine = at(at(trial.record.rows, 0), 0)
+    _compare(trial, mine, row, "the same step from every instance", where, _TOLERANCE, 0, 0)
+    for name, now in trial.numbers().items():
+        old = trial.attributes.get(name, now)
+        if any(isinstance(x, jax.core.Tracer) for x in now):
+            raise Failure("no tracer to leave its trace", f"env.{name} holds one", 0, 0, f"env.{name}")
+        if len(old) != len(now) or not all(map(np.array_equal, old, now)):
+            seen = f"env.{name} went from {old} to {now}"
+            raise Failure("reset and step to leave the object alone", seen, 0, 0, f"env.{name}", True)
+
+
+@_property
+def jit_equals_eager(trial: Trial) -> None:
+    """A lane alone, without jit, does what it does in a compiled batch."""
+    _traced(trial)
+    _alone(trial, trial.advance, "without jit", (0, 1))
+
+
+@_property
+def vmap_equals_single(trial: Trial) -> None:
+    """A lane alone, compiled, does what it does in a batch: lanes do not leak into each other."""
+    _traced(trial)
+    _alone(trial, jax.jit(trial.advance), "alone", (0, LANES - 1))
+
+
+def _alone(trial: Trial, step: Callable[..., Any], how: str, lanes: tuple[int, ...]) -> None:
+    expected = f"a lane {how} to give the row that it has in a batch"
+    for (t, before), lane in itertools.product(list(trial.record.kept.items())[:4], lanes):
+        row = step(*at(before, lane))[1]
+        _compare(trial, at(at(trial.record.rows, t), lane), row, expected, how, _TOLERANCE, t, lane)
+
+
+@_property
+def arguments_unchanged(trial: Trial) -> None:
+    """A step leaves the state that it is given as it is."""
+    _traced(trial)
+    carry, key = at(trial.record.kept[0], 0)
+    given = jax.tree.map(lambda x: x, carry)
+    trial.advance(carry, key)
+    was, now = leaves(given), leaves(carry)
+    if changed := [n for n in was | now if was.get(n) is not now.get(n)]:
+        raise Failure("step to leave its arguments alone", f"{changed[0]} was replaced in the given state", 0, 0)
+
+
+@_property
+def draws_from_its_keys(trial: Trial) -> str | None:
+    """Random numbers come from the keys: other keys give other episodes, and each step draws other numbers."""
+    distinct = len({x.tobytes() for x in _flat(trial.starts[1]["observation"])})
+    show = trial.dialect.observation
+    if not trial.on_host:
+        of_reset = jax.make_jaxpr(trial.begin)(trial.keys[0]).jaxpr
+        if constant_draws(of_reset) and distinct == 1:
+            seen = f"one start for {STARTS} keys: it draws from a constant key"
+            raise Failure("starts that differ with the key, as reset draws random numbers", seen, 1, None, show)
+        of_step = jax.make_jaxpr(trial.advance)(*at(trial.record.kept[0], 0)).jaxpr
+        if constant_draws(of_step) > constant_draws(of_reset):
+            seen = "a draw from a constant key: it is the same in every step"
+            raise Failure("a step to draw from its key, or from one in the state", seen, 0, 0, show)
+        running = ~trial.record.done[:-1]
+        held = {n: x for n, x in trial.record.rows["held"].items() if n.split(".")[-1] in KEYS}
+        stuck = [n for n, x in held.items() if (x[1:] == x[:-1]).reshape(*running.shape, -1).all(-1)[running].all()]
+        if stuck and len(stuck) == len(held) and draws(of_step) > draws(_drawing(trial)):
+            seen = f"{stuck[0]} stays the same through every episode, and so do the draws"
+            raise Failure(
+                "a step that draws random numbers to replace the key in the state", seen, 0, 0, stuck[0], True
+            )
+    return None if distinct > 1 else "all starts look the same, and reset draws nothing that shows"
+
+
+def _drawing(trial: Trial) -> Any:
+    """The program that splits the key of a step and draws an action."""
+
+    def drawn(carry: dict[str, Any], key: jax.Array) -> Any:
+        return trial.run(trial.dialect.split, trial.dialect.action, **carry, key=key)["action"]
+
+    return jax.make_jaxpr(drawn)(*at(trial.record.kept[0], 0)).jaxpr
+
+
+@_property
+def observation_in_space(trial: Trial) -> None:
+    """Observations have the shape, the dtype and the bounds of the declared space."""
+    space, d = trial.value(trial.dialect.space), trial.dialect
+    at_reset = jax.tree.map(lambda x: np.asarray(x)[None], trial.starts[1]["observation"])
+    found = [(at_reset, d.observation, True), (trial.record.rows["observation"], d.observation, False)]
+    if d.final:
+        found.append((trial.record.rows["final"], d.final, False))
+    for values, show, is_reset in found:
+        for expected, seen, where in violations(space, values, trial.on_host, show):
+            _forbid(where, expected, seen, f"repr({show})", is_reset)
+
+
+@_property
+def finite(trial: Trial) -> None:
+    """No reward is NaN or infinite, and no observation NaN."""
+    for field, wrong in (("reward", lambda x: ~np.isfinite(x)), ("observation", np.isnan)):
+        for name, x in leaves(trial.record.rows[field]).items():
+            if x.dtype.kind == "f":
+                label = f"{field}{f'.{name}' if name else ''}"
+                nowhere = wrong(x).reshape(*x.shape[:2], -1)
+                _forbid(nowhere.any(-1), f"{label} to be a number", x, getattr(trial.dialect, field))
+
+
+@_property
+def reward_shape(trial: Trial) -> None:
+    """The reward is one number, or one per player or agent."""
+    shape = tuple(trial.value(trial.dialect.reward_shape))
+    for name, x in leaves(trial.record.rows["reward"]).items():
+        label, seen = f"reward{f' of {name}' if name else ''}", f"{x.dtype}{list(x.shape[2:])}"
+        wrong = np.full((1, 1), x.shape[2:] != shape or x.dtype.kind not in "fiub")
+        _forbid(wrong, f"{label} to be a number of shape {shape}", seen, trial.dialect.reward)
+
+
+@_property
+def done_is_a_flag(trial: Trial) -> None:
+    """The end of an episode is told by booleans; Brax's is 0.0 or 1.0."""
+    rows, d = trial.record.rows, trial.dialect
+    flags = {getattr(d, f): rows[f] for f in ("terminated", "truncated", "done") if f in rows}
+    for text, x in (flags | {f"dones[{a!r}]": x for a, x in rows.get("dones", {}).items()}).items():
+        wrong = np.full((1, 1), x.shape[2:] != () or x.dtype.kind not in d.flags)
+        _forbid(wrong, f"{text} to be a boolean of shape ()", f"{x.dtype}{list(x.shape[2:])}", text)
+        _forbid((x != 0) & (x != 1), f"{text} to be 0 or 1", x, text)
+
+
+@_property
+def step_types(trial: Trial) -> None:
+    """A reset is FIRST and no step is; the discount lies in [0, 1], and 0 means a termination."""
+    rows, d = trial.record.rows, trial.dialect
+    if not d.step_type:
+        raise Skip(Status.NOT_APPLICABLE, "the API has no step types and no discounts")
+    at_reset = trial.starts[1]["step_type"][None]
+    _forbid(at_reset != 0, "step_type FIRST (0) at a reset", at_reset, d.step_type, at_reset=True)
+    discount, step_type = rows["discount"], rows["step_type"]
+    highest = 3 if d.api == "stoa" else 2
+    _forbid((step_type < 1) | (step_type > highest), "step_type MID or LAST after a step", step_type, d.step_type)
+    by_lane = discount.reshape(*step_type.shape, -1)
+    show, is_zero = f"{d.discount}, {d.step_type}", (by_lane == 0).all(-1)
+    _forbid(~((by_lane >= 0) & (by_lane <= 1)).all(-1), "a discount in [0, 1]", discount, show)
+    _forbid(is_zero & (step_type == 1), "a discount above 0 in a row that ends no episode", discount, show)
+    if d.api == "stoa":
+        _forbid(~is_zero & (step_type == 2), "discount 0 at a termination", discount, show)
+        _forbid(is_zero & (step_type == 3), "a discount above 0 at a truncation", discount, show)
+
+
+@_property
+def legal_actions(trial: Trial) -> None:
+    """Masks are boolean and leave an action at each start; in Pgx and JaxMARL also while an episode runs."""
+    rows, d = trial.record.rows, trial.dialect
+    if "mask" not in rows:
+        raise Skip(Status.NOT_APPLICABLE, "the environment states no legal actions")
+    for name, at_reset in leaves(trial.starts[1]["mask"]).items():
+        x, label = leaves(rows["mask"])[name], f"the mask{f' of {name}' if name else ''}"
+        if d.api != "jaxmarl":
+            _forbid(np.full((1, 1), x.dtype != bool), f"{label} to be boolean", str(x.dtype), d.mask)
+        none = ~at_reset.astype(bool).reshape(1, STARTS, -1).any(-1)
+        _forbid(none, f"{label} to allow an action", "none", d.mask, at_reset=True)
+        if d.api != "jumanji":  # a snake that cannot move has no legal action there, and its next one ends the episode
+            active = ~trial.record.done & ~rows.get("dones", {}).get(name, False)
+            _forbid(active & ~x.astype(bool).any(-1), f"{label} to allow an action", "none", d.mask)
+        if d.api == "pgx":
+            ended = rows["terminated"] & ~x.all(-1)
+            _forbid(ended, "all actions to be legal in a terminated state, as Pgx documents", x, d.mask)
+
+
+@_property
+def agents(trial: Trial) -> None:
+    """Observations, rewards and dones have an entry per agent, and ``"__all__"`` is set when all are done."""
+    if not trial.dialect.dones:
+        raise Skip(Status.NOT_APPLICABLE, "the API has no dicts by agent")
+    rows, names, number = trial.record.rows, list(trial.env.agents), trial.env.num_agents
+    if number != len(names):
+        raise Failure(
+            "num_agents to be the number of agents", f"{number} for {names}", show="env.num_agents, env.agents"
+        )
+    for field in ("observation", "reward", "dones"):
+        missing, text = sorted(set(names) - set(rows[field])), getattr(trial.dialect, field)
+        _forbid(
+            np.full((1, 1), bool(missing)),
+            f"an entry of {text} for every agent",
+            f"none for {missing}",
+            f"{text}.keys()",
+        )
+    wrong = np.all([rows["dones"][a] for a in names], axis=0) & ~trial.record.done
+    _forbid(wrong, "dones['__all__'] when all agents are done", "False", "dones")
+
+
+@_property
+def ends_within_its_limit(trial: Trial) -> None:
+    """No episode is longer than the limit that the environment states."""
+    limit, done = trial.limit, trial.record.done
+    if limit is None:
+        raise Skip(Status.NOT_APPLICABLE, "the environment states no limit of steps")
+    age = np.zeros(done.shape, int)
+    for t in range(len(done)):
+        age[t] = 1 + (age[t - 1] * ~done[t - 1] if t else 0)
+    _forbid(age > limit, f"an episode to end within its {limit} steps", age, f"t, {trial.dialect.done}")
+    if not done.any() and len(done) < limit:
+        raise Skip(Status.NOT_RUN, f"the time sufficed for {len(done)} of {limit} steps, and no episode ended")
+
+
+def _episodes(trial: Trial, least: int) -> list[tuple[int, int, int]]:
+    found, steps = trial.record.episodes, len(trial.record.done)
+    if len(found) < least:
+        reason = f"{len(found)} episodes ended in {steps} steps of {LANES} lanes, {least} are needed"
+        raise Skip(Status.NOT_RUN, reason)
+    return found
+
+
+@_property
+def truncation(trial: Trial) -> None:
+    """The time limit is told as a truncation, and nothing else is."""
+    if trial.limit is None:
+        raise Skip(Status.NOT_APPLICABLE, "the environment states no limit of steps")
+    for lane, t, length in _episodes(trial, 1):
+        told = bool(trial.record.rows["truncated"][t, lane])
+        # Gymnasium's TimeLimit sets both flags as well, other wrappers only one.
+        if told != (length == trial.limit) and (told or not trial.on_host):
+            expected = (
+                f"truncated{'' if length == trial.limit else ' only'} in step {trial.limit} of an episode, its limit"
+            )
+            raise Failure(expected, f"{told} in step {length}, its last", lane, t, "terminated, truncated")
+
+
+@_property
+def restart(trial: Trial) -> None:
+    """The step that ends an episode starts a new one, which looks like a start, and another one each time."""
+    d, record = trial.dialect, trial.record
+    if not d.restarts:
+        raise Skip(Status.NOT_APPLICABLE, "the API leaves restarts to wrappers")
+    ends = _episodes(trial, 5)
+    starts = _flat(trial.starts[1]["observation"]).astype(np.float64)
+    rows = _flat(record.rows["observation"], 2).astype(np.float64)
+    begun, (lane, t, _) = np.stack([rows[t, b] for b, t, _ in ends]), ends[0]
+    low, high = starts.min(0), starts.max(0)
+    outside = (begun < 2 * low - high - 1e-6) | (begun > 2 * high - low + 1e-6)
+    if outside.any(-1).all():
+        i = int(np.flatnonzero(outside[0])[0])
+        expected = (
+            f"a start in the step that ends an episode: {STARTS} resets have [{low[i]:g}, {high[i]:g}] in element {i}"
+        )
+        raise Failure(expected, f"{begun[0][i]:g}: the episode goes on", lane, t, d.observation)
+    for name, held in record.rows["held"].items():
+        if name.split(".")[-1] in CLOCKS and held.ndim == 2:
+            was, now = np.asarray(leaves(trial.starts[0])[name]), np.array([held[t, b] for b, t, _ in ends])
+            if (was == was[0]).all() and (now != was[0]).all():
+                expected = f"{name} to be {was[0]} in the step that ends an episode, as at resets"
+                raise Failure(expected, f"{now[0]}: the episode goes on", lane, t, d.carry[0])
+    _, counts = np.unique(starts, axis=0, return_counts=True)
+    alike = float(((counts / STARTS) ** 2).sum())  # the chance that two starts look the same
+    first_again = [np.array_equal(x, starts[b]) for x, (b, _, _) in zip(begun, ends, strict=True)]
+    for same, seen in (
+        ((begun == begun[0]).all(), "one start after all ends"),
+        (all(first_again), "the first one again"),
+    ):
+        if same and alike ** (len(ends) - 1) < _CHANCE:
+            raise Failure(f"another start after each of {len(ends)} ends", seen, lane, t, d.observation)
+
+
+@_property
+def final_observation(trial: Trial) -> None:
+    """The last observation of an episode is reported next to the first one of the next."""
+    _episodes(trial, 3)
+    rows = trial.record.rows
+    final, obs = _flat(rows["final"], 2), _flat(rows["observation"], 2)
+    if final.shape != obs.shape:
+        return  # `observation_in_space` reports it
+    differs = (final != obs).any(-1)
+    distinct = len({x.tobytes() for x in _flat(trial.starts[1]["observation"])})
+    show, done = trial.dialect.final, trial.record.done
+    if distinct > 1 and not differs[done].any():
+        _forbid(done, f"{show} to be the last observation of the episode", "the first one of the next episode", show)
+    if differs[~done].all():
+        _forbid(~done, f"{show} to be the observation of the step", "another", show)
+
+
+def _flat(values: Any, axes: int = 1) -> np.ndarray:
+    """Joins the leaves of ``[N, ...]`` or ``[T, B, ...]`` to vectors."""
+    arrays = map(np.asarray, jax.tree.leaves(values))
+    return np.concatenate([x.reshape(*x.shape[:axes], -1) for x in arrays], axis=-1)
+
+
+def _compare(
+    trial: Trial, a: Any, b: Any, expected: str, where: str, tolerance: float, t: int | None = None, lane: Any = None
+) -> None:
+    """Raises a `Failure` at the first difference of two rows; without ``lane`` their first axis counts lanes."""
+    other = leaves(b)
+    for name, x in leaves(a).items():
+        x, y = np.asarray(x), np.asarray(other[name])
+        equal = (x == y) | (x != x) & (y != y)
+        if x.dtype.kind == "f":
+            scale = 1 + np.max(np.abs(x), initial=0, where=np.isfinite(x))
+            equal |= np.abs(x - y) <= tolerance * scale
+        if not np.all(equal):
+            index = tuple(map(int, np.argwhere(~equal)[0]))
+            seen = f"{name}{list(index) or ''} is {x[index]}, and {y[index]} {where}"
+            raise Failure(expected, seen, index[0] if lane is None else lane, t, trial.dialect.observation)

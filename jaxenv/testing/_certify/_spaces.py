@@ -1,0 +1,59 @@
+"""Spaces and specs of every API, read by their attributes and compared with recorded values."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tuple[str, str, Any]]:
+    """Yields what a space declares, what values ``[T, B, ...]`` are, and where (``bool[T, B]``), by leaf.
+
+    Unless the environment runs ``on_host``, dtypes of 64 bits mean what JAX makes of them.
+    """
+    everywhere = np.ones((1, 1), bool)
+    children = space if isinstance(space, Mapping) else getattr(space, "spaces", None) or getattr(space, "_specs", None)
+    if children:
+        items: Any = children.items() if isinstance(children, Mapping) else enumerate(children)
+        for key, child in items:
+            try:
+                by_name = hasattr(values, "_fields") or not isinstance(values, Mapping | tuple | list)
+                value = getattr(values, key) if by_name else values[key]
+            except (AttributeError, KeyError, IndexError):
+                yield f"an entry {key} of {name}, as its space says", "none", everywhere
+                continue
+            yield from violations(child, value, on_host, f"{name}.{key}")
+        return
+    if not hasattr(values, "dtype"):
+        yield f"{name} to be an array, as its space says", type(values).__name__, everywhere
+        return
+    # Brax states a number as the shape and Pgx a tuple; neither states a dtype.
+    shape = (space,) if isinstance(space, int) else tuple(getattr(space, "shape", space) or ())
+    if values.shape[2:] != shape:
+        yield f"shape {shape} of {name}, as its space says", f"shape {values.shape[2:]}", everywhere
+        return
+    if (declared := getattr(space, "dtype", None)) is not None:
+        declared = np.dtype(declared) if on_host else jax.dtypes.canonicalize_dtype(declared)
+        if values.dtype != declared:
+            yield f"dtype {declared} of {name}, as its space says", f"dtype {values.dtype}", everywhere
+    for word, bound, sign in zip(("at least", "at most"), _bounds(space), (1, -1), strict=True):
+        if bound is None:
+            continue
+        bound = np.broadcast_to(np.asarray(bound, np.float64), shape)
+        slack = 1e-5 * np.maximum(1, np.abs(bound)) if values.dtype.kind == "f" else 0
+        outside = sign * values.astype(np.float64) < sign * bound - slack
+        if outside.any():
+            at = tuple(map(int, np.argwhere(outside)[0]))
+            element = list(at[2:]) or ""
+            expected = f"{name}{element} {word} {bound[at[2:]]:g}, as its space says"
+            yield expected, str(values[at]), outside.reshape(*values.shape[:2], -1).any(-1)
+
+
+def _bounds(space: Any) -> tuple[Any, Any]:
+    for name in ("num_values", "nvec", "n", "num_categories"):
+        if hasattr(space, name):
+            low = getattr(space, "start", 0)
+            return low, low + np.asarray(getattr(space, name)) - 1
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    return getattr(space, "minimum", low), getattr(space, "maximum", high)

@@ -1,0 +1,206 @@
+"""One environment under test: its loop as functions of one lane, and the rows that its lanes record."""
+
+import functools
+import itertools
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenv.testing._certify._dialects import Dialect, Source
+from jaxenv.tree import path_name
+
+LANES, STARTS, STEPS = 8, 64, 600
+_BYTES = 2**27  # of recorded rows
+_ON_RESET = ("observation", "mask", "step_type", "discount")
+_ON_STEP = (*_ON_RESET, "reward", "done", "terminated", "truncated", "final", "dones")
+# Names of leaves of the state: counters of the steps of an episode, and keys.
+CLOCKS, KEYS = ("time", "step", "steps", "step_count", "t"), ("key", "rng", "rng_key")
+
+_code = functools.cache(compile)
+
+
+class Trial:
+    """An environment, and what was computed of it, which properties share.
+
+    Lane ``i`` starts from ``PRNGKey(seed + i)``. Every step splits the key of its lane, as reproductions do.
+    """
+
+    on_host = False
+
+    def __init__(self, source: Source, dialect: Dialect, env: Any, seed: int, seconds: float) -> None:
+        self.source, self.dialect, self.env, self.seed, self.seconds = source, dialect, env, seed, seconds
+        self._names = {"env": env, "jax": jax, "jnp": jnp}
+        self._names |= {"reset": env.init if "init" in dialect.members else env.reset, "step": env.step}
+        if dialect.prepare.startswith("params"):
+            self._names["params"] = env.default_params
+        limit = self.value(dialect.limit)
+        self.limit = None if limit is None or np.ndim(limit) or isinstance(limit, float) else int(limit)
+        self.attributes = self.numbers()
+
+    def numbers(self) -> dict[str, list[Any]]:
+        """Returns the attributes of the object that hold numbers, arrays, or collections of them."""
+        kinds = (bool, int, float, np.ndarray, np.generic, jax.Array)
+        held = {n: jax.tree.leaves(x) for n, x in getattr(self.env, "__dict__", {}).items() if x is not None}
+        return {n: found for n, found in held.items() if all(isinstance(x, kinds) for x in found)}
+
+    def value(self, expression: str, **names: Any) -> Any:
+        """Evaluates an expression of the dialect."""
+        return eval(_code(expression, "<loop>", "eval"), self._names | names)
+
+    def run(self, *statements: str, **names: Any) -> dict[str, Any]:
+        """Executes statements of the dialect and returns all names."""
+        names = self._names | names
+        for statement in statements:
+            exec(_code(statement, "<loop>", "exec"), names)
+        return names
+
+    def row(self, names: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+        """Evaluates the fields that the API has."""
+        texts = {field: getattr(self.dialect, field) for field in fields}
+        return {field: self.value(text, **names) for field, text in texts.items() if text}
+
+    def begin(self, key: jax.Array) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Starts an episode: what the loop carries, and the row of a reset."""
+        names = self.run(self.dialect.reset.format(key="key"), key=key)
+        return {name: names[name] for name in self.dialect.carry}, self.row(names, _ON_RESET)
+
+    def advance(self, carry: dict[str, Any], key: jax.Array) -> tuple[dict[str, Any], dict[str, Any], jax.Array]:
+        """Draws an action and steps: what the loop carries, the row, and the next key of the lane."""
+        names = self.run(self.dialect.split, self.dialect.action, self.dialect.step, **carry, key=key)
+        carry = {name: names[name] for name in self.dialect.carry}
+        row = self.row(names, _ON_STEP)
+        row["action"] = names["action"]
+        row["held"] = {n: words(x) for n, x in leaves(carry).items() if n.split(".")[-1] in CLOCKS + KEYS}
+        return carry, row, names["key"]
+
+    @functools.cached_property
+    def keys(self) -> jax.Array:
+        """The keys of ``STARTS`` lanes, of which the first ``LANES`` are stepped."""
+        return jnp.stack([jax.random.PRNGKey(self.seed + lane) for lane in range(STARTS)])
+
+    @functools.cached_property
+    def begin_lanes(self) -> Any:
+        """The compiled reset of many lanes."""
+        return jax.jit(jax.vmap(self.begin))
+
+    @functools.cached_property
+    def advance_lanes(self) -> Any:
+        """The compiled step of many lanes."""
+        return jax.jit(jax.vmap(self.advance))
+
+    @functools.cached_property
+    def starts(self) -> tuple[Any, dict[str, Any]]:
+        """The carry and the rows of ``STARTS`` resets."""
+        carry, row = self.begin_lanes(self.keys)
+        return carry, jax.device_get(row)
+
+    @functools.cached_property
+    def record(self) -> "Record":
+        """Steps lanes with random legal actions, for at most half of the time that a property has."""
+        (carry, row, key), kept = self.first_step, {0: jax.tree.map(lambda x: x[:LANES], (self.starts[0], self.keys))}
+        rows, until = [row], time.perf_counter() + self.seconds / 2
+        size = sum(x.nbytes for x in jax.tree.leaves(row))
+        steps = STEPS if self.limit is None else max(200, min(self.limit + 20, 2500))
+        for t in range(1, min(steps, _BYTES // size + 10)):
+            carry = self.restarted(carry, row, key)
+            if t < 3 or t % 100 == 0:
+                kept[t] = carry, key
+            carry, row, key = self.advance_lanes(carry, key)
+            rows.append(row)
+            # Programs run in the background until a row is read.
+            if t % 50 == 0 and (
+                time.perf_counter() > until or (t >= 200 and np.sum(list(map(_ended, rows)), 0).min() >= 3)
+            ):
+                break
+        return Record(jax.device_get(rows), kept)
+
+    def restarted(self, carry: Any, row: dict[str, Any], key: jax.Array) -> Any:
+        """Starts new episodes in the lanes that ended, unless the API does so itself."""
+        if self.dialect.restarts or not (ended := _ended(row)).any():
+            return carry
+        resets = jnp.tile(jax.vmap(lambda k: jax.random.split(k, 4)[3])(key), (STARTS // len(key), 1))
+        return _select(ended, jax.tree.map(lambda x: x[: len(key)], self.begin_lanes(resets)[0]), carry)
+
+    @functools.cached_property
+    def first_step(self) -> Any:
+        """The results of the first step of all lanes, which compiles it."""
+        return self.advance_lanes(*jax.tree.map(lambda x: x[:LANES], (self.starts[0], self.keys)))
+
+
+class Record:
+    """Rows of all lanes ``[T, B, ...]``; ``kept`` holds the carry and the keys before some steps."""
+
+    def __init__(self, rows: list[dict[str, Any]], kept: dict[int, Any]) -> None:
+        self.kept = kept
+        self.rows: dict[str, Any] = jax.tree.map(lambda *x: np.stack(x), *rows)
+        self.done = np.stack(list(map(_ended, rows)))
+        # Complete episodes as `(lane, step of the end, length)`, lane by lane.
+        ends = [(lane, [-1, *np.flatnonzero(self.done[:, lane])]) for lane in range(self.done.shape[1])]
+        self.episodes = [(b, int(t), int(t - s)) for b, at in ends for s, t in itertools.pairwise(at)]
+
+
+class HostTrial(Trial):
+    """An environment that keeps its state in the object: lanes are run one after another, from different seeds."""
+
+    on_host = True
+
+    @functools.cached_property
+    def starts(self) -> tuple[Any, dict[str, Any]]:
+        rows = [self._reset(self.seed + lane) for lane in range(STARTS)]
+        return {}, jax.tree.map(lambda *x: np.stack(x), *rows)
+
+    def _reset(self, seed: int | None) -> dict[str, Any]:
+        return jax.tree.map(np.array, self.row(self.run(self.dialect.reset.format(key=f"seed={seed}")), _ON_RESET))
+
+    @functools.cached_property
+    def record(self) -> Record:
+        return self.replay(STEPS)
+
+    def replay(self, steps: int) -> Record:
+        """Steps all lanes; all are as long as the shortest one, which had its share of the time."""
+        until = time.perf_counter() + self.seconds / 2
+        lanes: list[list[Any]] = []
+        for lane in range(LANES):
+            self._reset(self.seed + lane)
+            self.env.action_space.seed(self.seed + lane)
+            rows: list[Any] = []
+            stop = time.perf_counter() + (until - time.perf_counter()) / (LANES - lane)
+            while len(rows) < min([steps, *map(len, lanes)]) and (len(rows) < 10 or time.perf_counter() < stop):
+                if rows and rows[-1]["done"]:
+                    self._reset(None)
+                rows.append(
+                    jax.tree.map(np.array, self.row(self.run(self.dialect.action, self.dialect.step), _ON_STEP))
+                )
+            lanes.append(rows)
+        return Record([jax.tree.map(lambda *x: np.stack(x), *rows) for rows in zip(*lanes, strict=False)], {})
+
+
+def leaves(values: Any) -> dict[str, Any]:
+    """Returns the leaves of a tree by name."""
+    return {path_name(path): x for path, x in jax.tree_util.tree_leaves_with_path(values)}
+
+
+def at(values: Any, index: int) -> Any:
+    """Returns element ``index`` of every leaf."""
+    return jax.tree.map(lambda x: x[index], values)
+
+
+def words(x: Any) -> Any:
+    """Returns the words of a typed key, other values as they are."""
+    return jax.random.key_data(x) if jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key) else x
+
+
+def _ended(row: dict[str, Any]) -> Any:
+    done = np.asarray(row["done"])
+    return done.astype(bool).reshape(len(done), -1).all(-1)
+
+
+@jax.jit
+def _select(flags: jax.Array, a: Any, b: Any) -> Any:
+    def select(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.where(flags.reshape(flags.shape + (1,) * (jnp.ndim(y) - 1)), x, y)
+
+    return jax.tree.map(select, a, b)
