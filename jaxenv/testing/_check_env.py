@@ -2,9 +2,9 @@
 
 import contextvars
 import dataclasses
-import functools
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 
 import jax
 
@@ -126,12 +126,20 @@ def _within(seconds: float | None, name: str, subjects: list[Subject]) -> Result
     """Returns the result of a property, or None if it takes longer; compilation in a thread cannot be stopped."""
     if seconds is None:
         return _check_all(name, subjects)
-    results: list[Result] = []
-    check = functools.partial(contextvars.copy_context().run, _check_all, name, subjects)
-    thread = threading.Thread(target=lambda: results.append(check()), name=f"{THREADS}{name}", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return results[0] if results else None
+    outcome: Future[Result] = Future()
+    context = contextvars.copy_context()
+
+    def check() -> None:
+        try:
+            outcome.set_result(context.run(_check_all, name, subjects))
+        except BaseException as error:  # such as SystemExit; the caller raises it
+            outcome.set_exception(error)
+
+    threading.Thread(target=check, name=f"{THREADS}{name}", daemon=True).start()
+    try:
+        return outcome.result(seconds)
+    except TimeoutError:
+        return None
 
 
 # The names of threads start with this.

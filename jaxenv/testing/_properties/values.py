@@ -8,14 +8,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._compare import (
-    first,
-    location,
-    require_equal,
-    require_finite,
-    require_nowhere,
-    take_steps,
-)
+from jaxenv.testing._compare import first, location, require_equal, require_finite, require_nowhere, take_steps
 from jaxenv.testing._programs import replay, run, run_on, sample
 from jaxenv.testing._properties._overflow import require_no_overflow
 from jaxenv.testing._subject import Subject
