@@ -7,6 +7,9 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import os
+import sys
+import threading
 import time
 
 import jax
@@ -17,6 +20,7 @@ from jaxenv.cli._parser import Parser
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import Report, check_env
+from jaxenv.testing._check_env import THREADS
 from jaxenv.testing.properties import PROPERTIES, select_properties
 from jaxenv.testing.report import Status
 
@@ -28,6 +32,8 @@ def add(command: Parser) -> None:
     names = "names of properties (default: all)"
     add_options(command, "--properties", metavar="NAME", nargs="+", default=[], help=names)
     add_options(command, "--seed")
+    bound = "the bound on the seconds of each property (default: 600)"
+    command.add_argument("--max-seconds", type=float, default=600.0, metavar="SECONDS", help=bound)
     form = command.add_mutually_exclusive_group()
     add_options(form, "--json", help="print a JSON array with one object per environment")
     form.add_argument("--markdown", action="store_true", help="print a table of environments and one of properties")
@@ -48,8 +54,8 @@ def run(args: argparse.Namespace) -> None:
     with progress(len(envs) * len(names), "checks") as done:
         for env in envs:
             started = time.perf_counter()
-            key = jax.random.key(args.seed)
-            reports.append(check_env(env, key=key, properties=names, progress=lambda result: done(1, result.name)))
+            key, report = jax.random.key(args.seed), lambda result: done(1, result.name)
+            reports.append(check_env(env, key=key, properties=names, max_seconds=args.max_seconds, progress=report))
             seconds.append(time.perf_counter() - started)
             if len(envs) > 1:
                 jax.clear_caches()  # compiled programs of many environments exceed the memory maps of one process
@@ -63,6 +69,9 @@ def run(args: argparse.Namespace) -> None:
         print(_as_markdown(reports, seconds, names))
     else:
         print("\n\n".join(map(str, reports)))
+    if any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
+        sys.stdout.flush()
+        os._exit(1)  # Python's own exit may wait for a compilation, or crash in it
     if not all(report.ok for report in reports):
         raise SystemExit(1)
 
@@ -81,6 +90,7 @@ def _as_markdown(reports: list[Report], seconds: list[float], names: list[str]) 
     lines = ["| environment | passed | failed | not applicable | opted out | seconds |", "|---|---|---|---|---|---|"]
     for report, took in zip(reports, seconds, strict=True):
         by_status = {s: [r.name for r in report if r.status is s] for s in Status}
+        by_status[Status.FAILED] += [f"{name} (not run)" for name in by_status[Status.NOT_RUN]]
         listed = [", ".join(by_status[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
         lines.append(f"| `{report.target}` | {len(by_status[Status.PASSED])} | {' | '.join(listed)} | {took:.0f} |")
     lines += ["", "| property | number | title | description |", "|---|---|---|---|"]

@@ -1,17 +1,20 @@
 """Check that an environment has the properties that wrappers, rollouts and learners rely on."""
 
+import contextvars
 import dataclasses
+import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 
 import jax
 
-from jaxenv._util.checks import check_bool, check_callable, check_integer
+from jaxenv._util.checks import check_bool, check_callable, check_integer, check_real
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
 from jaxenv.random import check_one
 from jaxenv.testing._source import described
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.properties import ALLOWED_OPT_OUTS, HOST_OPT_OUTS, PROPERTIES, select_properties
+from jaxenv.testing.properties import ALLOWED_OPT_OUTS, HOST_OPT_OUTS, PROPERTIES, TRACED_ONLY, select_properties
 from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status, print_result
 
 
@@ -21,6 +24,7 @@ def check_env(
     key: jax.Array | None = None,
     properties: Iterable[str] | None = None,
     num_steps: int = 64,
+    max_seconds: float | None = None,
     raise_on_failure: bool = False,
     progress: Callable[[Result], None] | None = print_result,
 ) -> Report:
@@ -48,8 +52,11 @@ def check_env(
         properties: names of properties; all by default. If ``same_tree``, ``leading_lanes`` or ``rows_match_specs``
             fails, the properties after it are not checked.
         num_steps: number of steps of the shared rollout, at least 16.
+        max_seconds: the bound on the seconds of each property. A property that takes longer counts as not run, and its
+            thread goes on. After three of them, the others are not run.
         raise_on_failure: whether to raise an ``AssertionError`` with the table of failures.
-        progress: called with each `Result` as soon as it is known; by default it prints a line on stderr.
+        progress: called with each `Result` as soon as it is known, first those whose checks compile nothing; by
+            default it prints a line on stderr.
 
     Returns:
         A `Report`, which prints as a table. An exception inside the environment is a failure whose evidence is the
@@ -57,11 +64,16 @@ def check_env(
         `ALLOWED_OPT_OUTS` allows it.
     """
     check_environment("check_env", env)
-    return run_checks("check_env", repr(env), [env], key, properties, num_steps, raise_on_failure, progress)
+    arguments = (key, properties, num_steps, max_seconds, raise_on_failure, progress)
+    return run_checks("check_env", repr(env), [env], *arguments)
 
 
 # The other checks rely on these and would only crash without them.
 _PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
+
+
+# A computation that hangs may be one that most checks share.
+_MAX_OUT_OF_TIME = 3
 
 
 def run_checks(
@@ -71,6 +83,7 @@ def run_checks(
     key: jax.Array | None,
     properties: Iterable[str] | None,
     num_steps: int,
+    max_seconds: float | None,
     raise_on_failure: bool,
     progress: Callable[[Result], None] | None,
 ) -> Report:
@@ -82,21 +95,55 @@ def run_checks(
     check_integer(caller, "num_steps", num_steps, 16)
     key = jax.random.key(0) if key is None else key
     check_one(caller, key)
+    if max_seconds is not None:
+        check_real(caller, "max_seconds", max_seconds, 0)
     check_bool(caller, "raise_on_failure", raise_on_failure)
     if progress is not None:
         check_callable(caller, "progress", progress, "(result)")
     subjects = [Subject(env, key, num_steps) for env in envs]
-    results: list[Result] = []
-    for name in names:
-        broken = [r.name for r in results if r.name in _PREREQUISITES and r.status is Status.FAILED]
-        skipped = f"not checked: {broken[0]} failed" if broken else ""
-        results.append(_result(name, Status.NOT_APPLICABLE, skipped) if broken else _check_all(name, subjects))
+    results: dict[str, Result] = {}
+    out_of_time = 0
+    for name in sorted(names, key=lambda name: name not in TRACED_ONLY):
+        broken = [p for p in _PREREQUISITES if p in results and results[p].status is Status.FAILED]
+        result: Result | None
+        if broken:
+            result = _result(name, Status.NOT_RUN, f"not checked: {broken[0]} failed")
+        elif out_of_time == _MAX_OUT_OF_TIME:
+            result = _result(name, Status.NOT_RUN, f"{_MAX_OUT_OF_TIME} other properties ran out of time")
+        elif (result := _within(max_seconds, name, subjects)) is None:
+            out_of_time += 1
+            result = _result(name, Status.NOT_RUN, f"it takes longer than {max_seconds:g} s")
+        results[name] = result
         if progress is not None:
-            progress(results[-1])
-    report = Report(target, tuple(results))
+            progress(result)
+    report = Report(target, tuple(results[name] for name in names))
     if raise_on_failure:
         report.raise_if_failed()
     return report
+
+
+def _within(seconds: float | None, name: str, subjects: list[Subject]) -> Result | None:
+    """Returns the result of a property, or None if it takes longer; compilation in a thread cannot be stopped."""
+    if seconds is None:
+        return _check_all(name, subjects)
+    outcome: Future[Result] = Future()
+    context = contextvars.copy_context()
+
+    def check() -> None:
+        try:
+            outcome.set_result(context.run(_check_all, name, subjects))
+        except BaseException as error:  # such as SystemExit; the caller raises it
+            outcome.set_exception(error)
+
+    threading.Thread(target=check, name=f"{THREADS}{name}", daemon=True).start()
+    try:
+        return outcome.result(seconds)
+    except TimeoutError:
+        return None
+
+
+# The names of threads start with this.
+THREADS = "check_env "
 
 
 def _check_all(name: str, subjects: list[Subject]) -> Result:

@@ -17,6 +17,7 @@ def check_wrapper(
     key: jax.Array | None = None,
     properties: Iterable[str] | None = None,
     num_steps: int = 64,
+    max_seconds: float | None = None,
     raise_on_failure: bool = False,
     progress: Callable[[Result], None] | None = print_result,
 ) -> Report:
@@ -36,6 +37,7 @@ def check_wrapper(
         key: this and the other arguments as in `check_env`.
         properties: names of properties.
         num_steps: number of steps.
+        max_seconds: the bound on the seconds of each property, in all environments together.
         raise_on_failure: whether to raise an ``AssertionError``.
         progress: called with each `Result`.
 
@@ -50,7 +52,8 @@ def check_wrapper(
     wrapped = [wrapper(env) for env in envs] or _around_toys(wrapper)
     inner = [layers(env)[1] if len(layers(env)) > 1 else env for env in wrapped]
     target = f"{type(wrapped[0]).__name__} around {', '.join(map(repr, inner))}"
-    return run_checks("check_wrapper", target, wrapped, key, properties, num_steps, raise_on_failure, progress)
+    arguments = (key, properties, num_steps, max_seconds, raise_on_failure, progress)
+    return run_checks("check_wrapper", target, wrapped, *arguments)
 
 
 def _around_toys(wrapper: Callable[[Environment], Environment]) -> list[Environment]:

@@ -16,9 +16,9 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
-from jaxenv.testing._compare import ROUNDING, take_steps
+from jaxenv.testing._compare import ROUNDING, require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import Reply, ask
-from jaxenv.testing._programs import lane_numbers, output_shapes, run, sample_actions, start
+from jaxenv.testing._programs import lane_numbers, output_shapes, run, sample_actions, start, take, take_keys
 from jaxenv.testing._stacks import LANES, E, per_lane, with_restarts
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -114,11 +114,11 @@ class Subject:
 
     def with_lanes(self, count: int) -> Environment:
         """Returns the environment with ``count`` lanes; the original lanes are repeated."""
-        return self.with_numbers(np.arange(count, dtype=np.int32))
+        return take(self.original, lane_numbers(count) % self.original.num_envs)
 
-    def with_numbers(self, numbers: np.ndarray) -> Environment:
-        """Returns the environment with the lanes ``numbers``, int32 ``[K]``; the original lanes are repeated."""
-        return self.original.take(jnp.asarray(numbers % self.original.num_envs))
+    def take(self, index: np.ndarray) -> Environment:
+        """Returns the lanes ``index``, int32 ``[K]``, of `stack`."""
+        return take(self.stack, np.asarray(index, np.int32))
 
     @functools.cached_property
     def stack(self) -> Environment:
@@ -171,19 +171,40 @@ class Subject:
         """Whether no layer shares state between lanes."""
         return "batch_equals_single_lanes" not in self.opt_outs
 
+    def same_steps(self, expected: Tree, actual: Tree, labels: tuple[str, str], **options: Any) -> None:
+        """Acts as `require_equal` for the results of steps ``[T, B, ...]``, up to `rounding`."""
+        require_equal(expected, actual, labels, tolerance=self.rounding, first_step=1, **options)
+
+    def same_starts(self, expected: Tree, actual: Tree, labels: tuple[str, str], context: str = "") -> None:
+        """Acts as `require_equal` for arrays ``[B, ...]``, up to `rounding`."""
+        require_equal(expected, actual, labels, tolerance=self.rounding, context=context, axes=("lane",))
+
     # --- rollouts ----------------------------------------------------------------------------------------------------
 
     @functools.cached_property
     def keys(self) -> tuple[jax.Array, jax.Array]:
         """Two sets of lane keys, each ``Key[B]``."""
-        both = jax.random.split(self.key, 2 * LANES)
-        return both[:LANES], both[LANES:]
+        return take_keys(self.both_keys, slice(LANES)), take_keys(self.both_keys, slice(LANES, None))
+
+    @functools.cached_property
+    def both_keys(self) -> jax.Array:
+        """The keys of both sets, ``Key[2 B]``."""
+        return jax.random.split(self.key, 2 * LANES)
+
+    @functools.cached_property
+    def shapes(self) -> tuple[Tree, Tree]:
+        """Shapes and dtypes of the outputs of ``reset`` and ``step`` of `env`."""
+        return output_shapes(self.env)
 
     @functools.cached_property
     def actions(self) -> tuple[Tree, Tree]:
         """Two sets of random actions, each ``[T, B, ...]``."""
         both = sample_actions(self.stack, self.key, 2 * self.num_steps)
         return take_steps(both, slice(None, self.num_steps)), take_steps(both, slice(self.num_steps, None))
+
+    def actions_of(self, env: Environment) -> Tree:
+        """Returns random actions ``[T, B, ...]`` of another environment with as many lanes."""
+        return take_steps(sample_actions(env, self.key, 2 * self.num_steps), slice(None, self.num_steps))
 
     @functools.cached_property
     def rollout(self) -> Rollout:
@@ -211,7 +232,7 @@ class Subject:
 
     def roll_randomly(self, env: Environment) -> Rollout:
         """Returns a rollout of another environment with as many lanes: the first keys, random actions."""
-        return self.roll(self.keys[0], sample_actions(env, self.key, self.num_steps), env)
+        return self.roll(self.keys[0], self.actions_of(env), env)
 
     def roll_in(self, mode: str) -> Rollout:
         """Returns a rollout of the ``AutoReset`` in `stack` in another mode."""
@@ -219,8 +240,13 @@ class Subject:
 
     @functools.cached_property
     def eager(self) -> EagerRun:
-        """One eager run of `env`, shared by all checks because it is slow."""
-        return EagerRun.record(self.env, self.key, take_steps(self.actions[0], 0))
+        """One eager run of `stack`, shared by all checks because it is slow."""
+        return EagerRun.record(self.stack, self.key, take_steps(self.actions[0], 0))
+
+    @functools.cached_property
+    def seeded_start(self) -> tuple[Tree, TimeStep]:
+        """The state and the rows of a reset of `stack` with one key for all lanes."""
+        return to_numpy(start(self.stack, self.key, lane_numbers(LANES)))
 
     @property
     def modules(self) -> list[str]:

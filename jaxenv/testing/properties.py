@@ -106,12 +106,18 @@ _ALL = (
     Property(53, "episode statistics are exact", wrapping.statistics_exact),
     Property(54, "repeated actions stop at the end", wrapping.repeat_stops_at_end),
     # Rollouts
-    Property(55, "one unroll equals two half unrolls", transformations.unroll_in_halves),
+    Property(55, "one rollout equals two unrolls", transformations.unroll_in_halves),
     # Agents
     Property(56, "agents are lanes of their own", agents.agents_agree),
 )
 
 PROPERTIES: dict[str, Property] = {p.name: p for p in _ALL}
+
+# The checks of these compile nothing.
+TRACED_ONLY = (
+    *("same_tree", "leading_lanes", "rows_match_specs", "strict_promotion", "cond_compatible", "one_trace"),
+    *("loop_compatible", "no_callback", "wrong_actions_refused"),
+)
 
 # The checks of these step one state several times, or restart some of the lanes. Only a class that opts out of
 # ``no_callback`` may opt out of them.

@@ -23,6 +23,7 @@ class Status(enum.StrEnum):
     FAILED = "failed"
     NOT_APPLICABLE = "not applicable"
     OPTED_OUT = "opted out"
+    NOT_RUN = "not run"
 
 
 class Failure(AssertionError):
@@ -38,8 +39,8 @@ class Result:
     """The result of checking one property.
 
     ``name`` is its key in ``PROPERTIES``, ``number`` its position there, ``title`` a short phrase. ``evidence`` is the
-    place (step, lane) of a failure with both values; otherwise a remark, or the reason why the property does not apply
-    or the class opts out of it.
+    place (step, lane) of a failure with both values; otherwise a remark, or the reason why the property does not apply,
+    was not run, or the class opts out of it.
     """
 
     name: str
@@ -53,8 +54,8 @@ class Result:
         return _table((self,), names=26)
 
     def raise_if_failed(self) -> None:
-        """Raises an ``AssertionError`` with the evidence if the property failed."""
-        if self.status is Status.FAILED:
+        """Raises an ``AssertionError`` with the evidence if the property failed or was not run."""
+        if self.status in (Status.FAILED, Status.NOT_RUN):
             raise AssertionError(f"{self.name} ({self.title}): {self.evidence}")
 
 
@@ -71,8 +72,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no property failed."""
-        return not self.failed
+        """Whether no property failed, and none was left out."""
+        return not self.failed and all(r.status is not Status.NOT_RUN for r in self.results)
 
     @property
     def failed(self) -> tuple[Result, ...]:
@@ -81,9 +82,10 @@ class Report:
         return tuple(sorted(failed, key=lambda r: _CAUSES.index(r.name) if r.name in _CAUSES else len(_CAUSES)))
 
     def raise_if_failed(self) -> None:
-        """Raises an ``AssertionError`` with the table of failures if there are any."""
+        """Raises an ``AssertionError`` with the table of failures and of what was not run, if there are any."""
         if not self.ok:
-            raise AssertionError(f"{self._summary()}\n{_table(self.failed)}")
+            not_run = tuple(r for r in self.results if r.status is Status.NOT_RUN)
+            raise AssertionError(f"{self._summary()}\n{_table(self.failed + not_run)}")
 
     def __getitem__(self, name: str) -> Result:
         for result in self.results:
@@ -100,7 +102,7 @@ class Report:
 
     def _summary(self) -> str:
         counts = {status: sum(r.status is status for r in self.results) for status in Status}
-        shown = [f"{n} {status}" for status, n in counts.items() if n or status is not Status.OPTED_OUT]
+        shown = [f"{n} {status}" for status, n in counts.items() if n or status in tuple(Status)[:3]]
         return f"{self.target}: {', '.join(shown)}"
 
 

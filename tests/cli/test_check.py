@@ -1,6 +1,8 @@
 """`jaxenv check`: a table of properties, JSON or Markdown, and the exit code."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -32,8 +34,29 @@ def test_a_failed_check_is_exit_code_1(capsys, monkeypatch):
     monkeypatch.setattr(jaxenv, "make", lambda id: LosesItsLanes(name=id))
     assert cli.main(["check", "Lost-v0", "--properties", "same_tree", "leading_lanes"]) == 1
     out, _ = capsys.readouterr()
-    assert "<Lost-v0>: 0 passed, 1 failed, 1 not applicable" in out
+    assert "<Lost-v0>: 0 passed, 1 failed, 0 not applicable, 1 not run" in out
     assert "RuntimeError: lost" in out
+
+
+_HANGS = """
+import threading
+import jaxenv
+from jaxenv.cli import check, main
+class Hangs(jaxenv.testing.Chain):
+    def initial(self, stream):
+        threading.Event().wait()
+jaxenv.register("Hangs-v0", Hangs)
+check._require_libraries = lambda *args: None  # traces a reset
+main(["check", "Hangs-v0", "--properties", "same_tree", "within_specs", "--max-seconds", "0.1"])
+"""
+
+
+def test_an_environment_that_hangs_is_not_run_and_exit_code_1():
+    done = subprocess.run([sys.executable, "-c", _HANGS], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 1, done.stderr
+    title, *rows = done.stdout.splitlines()
+    assert title == "<AutoReset<Hangs-v0>>: 0 passed, 0 failed, 0 not applicable, 2 not run"
+    assert [row.split()[2:] for row in rows] == [["not", "run", *["it", "takes", "longer", "than", "0.1", "s"]]] * 2
 
 
 def test_check_all_takes_every_environment(capsys, monkeypatch):

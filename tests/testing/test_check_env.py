@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +94,8 @@ def test_evidence_names_the_field_the_step_the_lane_and_both_values():
 def test_without_a_prerequisite_no_other_property_is_checked():
     report = check_env(TWINS["weakly typed reward"].broken())
     assert [r.name for r in report.failed] == ["same_tree"]
-    assert {r.evidence for r in report if r.number > 1} >= {"not checked: same_tree failed"}
+    others = list(report)[1:]
+    assert {(r.status, r.evidence) for r in others} == {(Status.NOT_RUN, "not checked: same_tree failed")}
     assert len(report.results) == len(PROPERTIES)
 
 
@@ -195,6 +197,51 @@ def test_a_param_that_breaks_per_lane_is_named_with_the_line_and_the_idiom():
     assert check_env(ExpandedVectors(), properties=properties).ok
 
 
+# --- a bound on time -------------------------------------------------------------------------------------------------
+
+
+class Hangs(Walk):
+    """Waits in ``initial`` until a test has ended."""
+
+    def initial(self, stream):
+        ENDED.wait()
+        return super().initial(stream)
+
+
+ENDED = threading.Event()
+
+
+def test_a_property_that_takes_too_long_is_not_run_and_not_passed_and_three_of_them_end_the_check():
+    properties = ["same_tree", "leading_lanes", "episode_grammar", "within_specs", "no_callback"]
+    report = check_env(Hangs(), properties=properties, max_seconds=0.05)
+    ENDED.set()
+    assert [r.name for r in report] == [name for name in PROPERTIES if name in properties]
+    assert {r.status for r in report} == {Status.NOT_RUN}
+    slow, rest = "it takes longer than 0.05 s", "3 other properties ran out of time"
+    assert {r.name: r.evidence for r in report} == {
+        **dict.fromkeys(["same_tree", "leading_lanes", "no_callback"], slow),
+        **dict.fromkeys(["episode_grammar", "within_specs"], rest),
+    }
+    assert (report.ok, report.failed) == (False, ())
+    with pytest.raises(AssertionError, match="0 passed, 0 failed, 0 not applicable, 5 not run\n  same_tree"):
+        report.raise_if_failed()
+
+
+def test_properties_that_end_in_time_have_the_same_results():
+    properties = ["same_tree", "wrong_actions_refused", "episode_grammar"]
+    timed = check_env(Walk(), properties=properties, max_seconds=10_000)
+    assert timed == check_env(Walk(), properties=properties)
+    failed = check_env(TWINS["reward at FIRST"].broken(), properties=["episode_grammar"], max_seconds=10_000)
+    assert failed["episode_grammar"].status is Status.FAILED
+
+
+def test_properties_that_compile_nothing_are_checked_first():
+    seen = []
+    report = check_env(Walk(), properties=["same_tree", "x64_invariant", "no_callback"], progress=seen.append)
+    assert [r.name for r in seen] == ["same_tree", "no_callback", "x64_invariant"]
+    assert [r.name for r in report] == ["same_tree", "x64_invariant", "no_callback"]
+
+
 # --- another process -------------------------------------------------------------------------------------------------
 
 
@@ -267,6 +314,7 @@ def test_a_line_per_property_is_printed_on_stderr_as_it_ends(capsys):
         ({"properties": [56]}, "unknown property 56, the properties are same_tree, leading_lanes"),
         ({"properties": "same_tree"}, r"must be a.* 'same_tree'"),
         ({"num_steps": 3}, "at least 16, got 3"),
+        ({"max_seconds": -1}, r"check_env: max_seconds .*got -1"),
     ],
 )
 def test_invalid_arguments_are_refused(arguments, message):

@@ -28,6 +28,16 @@ def test_results_have_names():
         REPORT["shorter"]
 
 
+def test_a_property_that_was_not_run_is_no_success():
+    left_out = Result("slow", 2, "a title", Status.NOT_RUN, "it takes longer than 9 s")
+    report = Report("<Toy>", (RESULTS[0], left_out))
+    assert (report.ok, report.failed) == (False, ())
+    assert str(report).splitlines()[0] == "<Toy>: 1 passed, 0 failed, 0 not applicable, 1 not run"
+    for raises in (report.raise_if_failed, left_out.raise_if_failed):
+        with pytest.raises(AssertionError, match="it takes longer than 9 s"):
+            raises()
+
+
 def test_failures_raise_their_evidence():
     with pytest.raises(AssertionError, match=r"1 failed.*\n  a_longer_name  20  failed"):
         REPORT.raise_if_failed()

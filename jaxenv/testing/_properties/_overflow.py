@@ -5,7 +5,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core.timestep import StepType
-from jaxenv.testing._compare import first, leaf_name, take_steps, to_numpy
+from jaxenv.testing._compare import first, leaf_name, take_steps
 from jaxenv.testing._programs import replay
 from jaxenv.testing._stacks import LIMITS, NO_LIMIT
 from jaxenv.testing._subject import Subject
@@ -51,7 +51,7 @@ def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray
         changed = [take_steps(leaf, at) for leaf in states]
         changed[number] = np.broadcast_to(tree.expand(value, x.ndim), x.shape).astype(x.dtype)
         before = jax.tree.unflatten(structure, changed)
-        after, rows = to_numpy(replay(subject.stack, before, take_steps(rollout.actions, at)))
+        after, rows = replay(subject.stack, before, take_steps(rollout.actions, at))
         y, looked = jax.tree.leaves(after, is_leaf=tree.is_shared)[number], grows[at]
         lanes = looked.reshape(*looked.shape[:2], -1).any(axis=-1)
         if np.any(lanes & (rows.step_type != rollout.step_type[1:][at])):

@@ -78,7 +78,7 @@ def _require_gone(subject: Subject, env: Environment, rollout: Rollout, gone: np
         expected, actual = (replay(env, rollout.before, actions)[1] for actions in (rollout.actions, other))
         expected, actual = (dataclasses.replace(row, prev_action=()) for row in (expected, actual))
         labels = ("with one action", "with another action of an agent that has left")
-        require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
+        subject.same_steps(expected, actual, labels)
 
 
 def _require_folds(subject: Subject, env: Environment, rollout: Rollout, ended: np.ndarray, gone: np.ndarray) -> None:
@@ -106,4 +106,4 @@ def _require_folds(subject: Subject, env: Environment, rollout: Rollout, ended: 
     later = (slice(1, None),)
     labels = ("in the game", "as a lane")
     pair = take_steps(expected, *later), take_steps(actual, *later)
-    require_equal(*pair, labels, tolerance=subject.rounding, first_step=1)
+    subject.same_steps(*pair, labels)

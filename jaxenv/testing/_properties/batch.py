@@ -1,5 +1,6 @@
 """The batch: a lane depends only on its own key, actions and params."""
 
+import functools
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from jaxenv import tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
-from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, seeded_start, start
+from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, start, take, take_keys
 from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES, LIMITS, MANY_LANES, carries, per_lane, with_restarts
 from jaxenv.testing._subject import Rollout, Subject
@@ -26,21 +27,21 @@ def batch_equals_single_lanes(subject: Subject) -> None:
     """
     rollout, labels = subject.rollout, ("alone", "in a batch")
     for lane in range(LANES):
-        single = subject.stack.take(jnp.array([lane], jnp.int32))
-        alone = start(single, subject.keys[0][lane : lane + 1], lane_numbers(LANES)[lane : lane + 1])
-        batched = take_lanes(rollout.start, slice(lane, lane + 1), axis=0)
+        at = np.array([lane], np.int32)
+        alone = start(subject.take(at), subject.key, at)
+        batched = take_lanes(subject.seeded_start, at, axis=0)
         require_equal(alone, batched, labels, context=f"start of lane {lane}", tolerance=subject.rounding, axes=())
-    alone = _replay_lane_by_lane(subject.stack, rollout)
-    require_equal(alone, rollout.after, labels, tolerance=subject.rounding, first_step=1)
+    alone = _replay_lane_by_lane(subject.stack, rollout, 1)
+    subject.same_steps(alone, rollout.after, labels)
 
 
-def _replay_lane_by_lane(env: Environment, rollout: Rollout) -> Tree:
-    """Repeats every step of a rollout in batches of one lane: states and rows ``[T, B, ...]``."""
+def _replay_lane_by_lane(env: Environment, rollout: Rollout, count: int) -> Tree:
+    """Repeats every step of a rollout in batches of ``count`` equal lanes: states and rows ``[T, B, ...]``."""
     single = []
     for lane in range(LANES):
-        at = np.array([lane])
-        inputs = take_lanes((rollout.before, rollout.actions), at)
-        single.append(to_numpy(replay(env.take(jnp.asarray(at, jnp.int32)), *inputs)))
+        at = np.full(count, lane, np.int32)
+        after = replay(take(env, at), *take_lanes((rollout.before, rollout.actions), at))
+        single.append(take_lanes(after, slice(1)))
     return jax.tree.map(lambda *x: np.concatenate(x, axis=1), *single)
 
 
@@ -48,19 +49,20 @@ def permutation_equivariant(subject: Subject) -> None:
     """Permuting the lanes permutes their states and rows."""
     rollout, order = subject.rollout, np.array([4, 0, 6, 5, 1, 3, 2])
     labels = ("in the original order", "in a permuted order")
-    env = subject.stack.take(jnp.asarray(order, jnp.int32))
-    permuted = start(env, subject.keys[0][order], lane_numbers(LANES)[order])
+    env = subject.take(order)
+    permuted = start(env, take_keys(subject.keys[0], order), order.astype(np.int32))
     expected = take_lanes(rollout.start, order, axis=0)
-    require_equal(expected, permuted, labels, context="start", tolerance=subject.rounding, axes=("lane",))
+    subject.same_starts(expected, permuted, labels, context="start")
     permuted = replay(env, *take_lanes((rollout.before, rollout.actions), order))
-    require_equal(take_lanes(rollout.after, order), permuted, labels, tolerance=subject.rounding, first_step=1)
+    subject.same_steps(take_lanes(rollout.after, order), permuted, labels)
 
 
 def lane_independent(subject: Subject) -> str:
     """A lane stays bitwise the same when the keys, actions, states and ends of all other lanes change."""
     rollout, count = subject.rollout, 0
     for lane in range(LANES):
-        keys, actions = (_keep_lane(other, own, lane) for own, other in (subject.keys, subject.actions))
+        keys = take_keys(subject.both_keys, np.where(np.arange(LANES) == lane, 0, LANES) + np.arange(LANES))
+        actions = jax.tree.map(functools.partial(_keep_lane, lane), *subject.actions)
         # The limits change too: a lane that ends on the same steps in both runs affects others equally in both.
         limits = np.where(np.arange(LANES) == lane, LIMITS, np.roll(LIMITS + 1, 1))
         changed = subject.roll(keys, actions, with_restarts(subject.env, limits))
@@ -74,17 +76,11 @@ def lane_independent(subject: Subject) -> str:
     return f"{count} steps on which another lane ended and the lane did not"
 
 
-def _keep_lane(others: Tree, own: Tree, lane: int) -> Tree:
-    """Replaces keys ``[B]`` or actions ``[T, B, ...]`` by ``others``, except in one lane of ``own``."""
-
-    def keep(other: jax.Array, mine: jax.Array) -> jax.Array:
-        if isinstance(other, jax.Array):  # keys
-            return other.at[lane].set(mine[lane])
-        changed = np.copy(other)
-        changed[:, lane] = mine[:, lane]
-        return changed
-
-    return jax.tree.map(keep, others, own)
+def _keep_lane(lane: int, own: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Returns the actions ``[T, B, ...]`` of ``own`` in one lane, and ``others`` elsewhere."""
+    changed = np.copy(others)
+    changed[:, lane] = own[:, lane]
+    return changed
 
 
 def nan_contained(subject: Subject) -> str:
@@ -133,22 +129,26 @@ def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
 
 
 def any_number_of_lanes(subject: Subject) -> str:
-    """One lane and several hundred lanes give the same starts and rows as a few lanes with the same keys and states.
+    """One lane and several hundred lanes start like a few lanes with the same key, and step alike from equal states.
 
-    Zero lanes work or raise a ``ValueError``.
+    Zero lanes work or raise a ``ValueError``. The steps of one lane belong to ``batch_equals_single_lanes``.
     """
     for count in (1, MANY_LANES):
-        index = np.arange(count) % LANES
-        env = subject.stack.take(jnp.asarray(index, jnp.int32))
-        few, states, actions = _first_steps(subject, count)
+        index = np.arange(count, dtype=np.int32) % LANES
         labels = (f"in {LANES} lanes", f"in {count} {'lane' if count == 1 else 'lanes'}")
-        started = start(env, subject.keys[0][index], index.astype(np.int32))
-        expected = take_lanes(subject.rollout.start, index, axis=0)
-        require_equal(expected, started, labels, context="start", tolerance=subject.rounding, axes=("lane",))
-        actual = replay(env, *take_lanes((states, actions), index))
-        require_equal(take_lanes(few, index), actual, labels, tolerance=subject.rounding, first_step=1)
+        started, expected = (
+            start(subject.take(index), subject.key, index),
+            take_lanes(subject.seeded_start, index, axis=0),
+        )
+        subject.same_starts(expected, started, labels, context="start")
+    rollout = subject.rollout
+    expected, before, actions = take_lanes(
+        take_steps((rollout.after, rollout.before, rollout.actions), slice(_FEW_STEPS)), index
+    )
+    actual = replay(subject.take(index), before, actions)
+    subject.same_steps(expected, actual, labels)
     try:
-        empty = subject.original.take(jnp.zeros(0, jnp.int32))
+        empty = take(subject.original, np.zeros(0, np.int32))
         jax.eval_shape(lambda env, keys: env.reset(keys), empty, subject.keys[0][:0])
     except ValueError as refusal:
         return f"zero lanes raise: {refusal}"
@@ -159,41 +159,25 @@ def any_number_of_lanes(subject: Subject) -> str:
 _FEW_STEPS = 10
 
 
-def _first_steps(subject: Subject, count: int) -> tuple[Tree, Tree, Tree]:
-    """Returns rows after the steps, states before them and actions: of all steps, or of the first ones for many lanes.
-
-    All are ``[T, B, ...]``.
-    """
-    rollout = subject.rollout
-    steps = slice(None) if count <= LANES else slice(_FEW_STEPS)
-    return take_steps((rollout.after, rollout.before, rollout.actions), steps)
-
-
 def growth_invariant(subject: Subject) -> None:
-    """Adding lanes leaves existing lanes unchanged: starts from one key, and every step from the same states.
+    """Adding lanes leaves the starts of existing lanes unchanged, all from one key.
 
     A lane of a large batch starts like the lane with the same number in a small batch.
     """
     labels = (f"in {LANES} lanes", f"in {MANY_LANES} lanes")
-    many = to_numpy(seeded_start(subject.with_lanes(MANY_LANES), subject.key, lane_numbers(MANY_LANES)))
+    numbers = lane_numbers(MANY_LANES)
+    many = to_numpy(start(subject.take(numbers % LANES), subject.key, numbers))
     for lane in (0, MANY_LANES - LANES):
-        numbers = lane + np.arange(LANES, dtype=np.int32)
-        few = seeded_start(subject.with_numbers(numbers), subject.key, numbers)
+        some = numbers[lane : lane + LANES]
+        few, expected = start(subject.take(some % LANES), subject.key, some), take_lanes(many, some, axis=0)
         context = f"start of {LANES} lanes from lane {lane} on"
-        require_equal(
-            few, take_lanes(many, numbers, axis=0), labels, context=context, tolerance=subject.rounding, axes=("lane",)
-        )
-    index = np.arange(MANY_LANES) % LANES
-    env = subject.stack.take(jnp.asarray(index, jnp.int32))
-    few, states, actions = _first_steps(subject, MANY_LANES)
-    many = to_numpy(replay(env, *take_lanes((states, actions), index)))
-    require_equal(few, take_lanes(many, slice(LANES)), labels, tolerance=subject.rounding, first_step=1)
+        subject.same_starts(few, expected, labels, context=context)
 
 
 def wrong_actions_refused(subject: Subject) -> None:
     """An action of the wrong batch size, structure or kind of dtype raises a ``ValueError`` that names both."""
     env = subject.env
-    state, action = output_shapes(env)[0][0], action_shapes(env)
+    state, action = subject.shapes[0][0], action_shapes(env)
 
     def require_refused(wrong: Tree, description: str, *named: Any) -> None:
         try:
@@ -220,7 +204,7 @@ def wrong_actions_refused(subject: Subject) -> None:
 def scalar_equals_per_lane(subject: Subject) -> str:
     """A value shared by all lanes equals the same value given per lane.
 
-    Lanes with different values equal single lanes.
+    Lanes with different values equal lanes next to their equals.
     """
     rollout = subject.rollout
     spread, names = per_lane(subject.stack, varied=False)
@@ -232,13 +216,13 @@ def scalar_equals_per_lane(subject: Subject) -> str:
         raise Failure(_refused_per_lane(subject.stack, names, error)) from None
     replayed = replay(spread, rollout.before, rollout.actions)
     labels = ("with shared values", "with values per lane")
-    require_equal(rollout.after, replayed, labels, tolerance=subject.rounding, first_step=1)
+    subject.same_steps(rollout.after, replayed, labels)
     if subject.lanes_are_independent:
         varied, _ = per_lane(subject.stack, varied=True)
         together = replay(varied, rollout.before, rollout.actions)
-        alone = _replay_lane_by_lane(varied, rollout)
-        labels = ("alone", "next to lanes with other values")
-        require_equal(alone, together, labels, tolerance=subject.rounding, first_step=1)
+        alone = _replay_lane_by_lane(varied, rollout, LANES)
+        labels = ("next to equal lanes", "next to lanes with other values")
+        subject.same_steps(alone, together, labels)
     return ", ".join(names)
 
 

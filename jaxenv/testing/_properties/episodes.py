@@ -11,7 +11,7 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import require_equal, require_nowhere, take_lanes, take_steps, to_numpy
-from jaxenv.testing._programs import replay, sample_actions, start
+from jaxenv.testing._programs import lane_numbers, replay, start
 from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
 from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -21,8 +21,11 @@ from jaxenv.wrappers.episode.autoreset import AutoResetState
 from jaxenv.wrappers.episode.time_limit import TimeLimitState
 
 FIRST, MID, LAST = (np.int32(kind) for kind in StepType)
-# The fields that describe a transition.
-_TRANSITION = ("step_type", "reward", "discount", "prev_action")
+
+
+def _transition(rows: TimeStep) -> Tree:
+    """The fields that describe a transition."""
+    return {name: getattr(rows, name) for name in ("step_type", "reward", "discount", "prev_action")}
 
 
 def episode_grammar(subject: Subject) -> str:
@@ -76,15 +79,15 @@ def time_limit_exact(subject: Subject) -> str:
     if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show the counted steps
         _require_exact(subject)
     states = subject.state_of(limit, subject.rollout.before)
-    actions = sample_actions(limit, subject.key, subject.num_steps)
-    _, below = to_numpy(replay(limit.env, limit.inner(states), actions))
-    _, rows = to_numpy(replay(limit, states, actions))
+    actions = subject.actions_of(limit)
+    _, below = replay(limit.env, limit.inner(states), actions)
+    _, rows = replay(limit, states, actions)
     reached = np.asarray(rows.env_info["time_limit_reached"])
     if not reached.any():
         raise Failure("no lane reached the limit, the check needs one")
     labels = ("below TimeLimit", "above it")
     expected, actual = (_without_owned(r, limit.terminal) for r in (below, rows))
-    require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
+    subject.same_steps(expected, actual, labels)
     require_equal(below.step_type, rows.step_type, labels, name="step_type", where=~reached, first_step=1)
     require_nowhere(reached & (rows.step_type != LAST), "step_type at the limit", rows.step_type, 1)
     _require_exact_when_late(limit, states, actions)
@@ -179,7 +182,7 @@ def boundary_keeps_step(subject: Subject) -> str:
     core, count = subject.auto_reset.env, 0
     for mode in ("next_step", "same_step"):
         rollout = subject.roll_in(mode)
-        _, expected = to_numpy(replay(core, rollout.before.inner, rollout.actions))
+        _, expected = replay(core, rollout.before.inner, rollout.actions)
         _, rows = rollout.after
         stepped = ~np.asarray(rollout.before.ended) if mode == "next_step" else np.ones_like(rollout.ends[1:])
         last = np.asarray(rows.step_type) == LAST
@@ -187,54 +190,49 @@ def boundary_keeps_step(subject: Subject) -> str:
         shown, of_state = rows.observation, jax.eval_shape(core.env_info_of, take_steps(rollout.before.inner, 0))
         if mode == "same_step":
             shown = rows.env_info["final_observation"]
-        for field in _TRANSITION:
-            _require_kept(subject, field, mode, getattr(expected, field), getattr(rows, field), stepped)
-        _require_kept(subject, "observation", mode, expected.observation, shown, stepped)
-        _require_kept(subject, "observation", mode, expected.observation, rows.observation, stepped & ~last)
+        labels = ("without AutoReset", f"in {mode} mode")
+        subject.same_steps(_transition(expected), _transition(rows), labels, where=stepped)
+        subject.same_steps(expected.observation, shown, labels, name="observation", where=stepped)
+        subject.same_steps(expected.observation, rows.observation, labels, name="observation", where=stepped & ~last)
         for name, value in expected.env_info.items():
             where = stepped & ~last if name in of_state and mode == "same_step" else stepped
-            _require_kept(subject, f"env_info.{name}", mode, value, rows.env_info[name], where)
+            subject.same_steps(value, rows.env_info[name], labels, name=f"env_info.{name}", where=where)
     return f"{count} ends"
-
-
-def _require_kept(subject: Subject, name: str, mode: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
-    labels = ("without AutoReset", f"in {mode} mode")
-    require_equal(expected, actual, labels, name=name, tolerance=subject.rounding, where=where, first_step=1)
 
 
 def modes_agree(subject: Subject) -> str:
     """``same_step`` mode equals ``next_step`` mode without FIRST rows, and ``compact`` equals ``select``.
 
-    ``compact`` starts blocks of one lane and of three, for every number of lanes that restart at once. Each step starts
+    ``compact`` starts blocks of three lanes, for every number of lanes that restart at once. Each step starts
     from the states of the ``next_step`` rollout. Integers and flags agree bitwise, floats to 1e-5.
     """
     rollout = subject.roll_in("next_step")
     _require_strategies_agree(subject, rollout)
     same_step = subject.variant("same_step")
     inner = rollout.before.inner
-    states, rows = to_numpy(replay(same_step, AutoResetState(inner, ()), rollout.actions))
-    begin = to_numpy(start(same_step, subject.keys[0], np.arange(LANES, dtype=np.int32)))
+    states, rows = replay(same_step, AutoResetState(inner, ()), rollout.actions)
+    begin = to_numpy(start(same_step, subject.keys[0], lane_numbers(LANES)))
     expected = take_steps(rollout.states.inner, 0)
-    require_equal(expected, begin[0].inner, _MODES, context="start", tolerance=subject.rounding, axes=("lane",))
+    subject.same_starts(expected, begin[0].inner, _MODES, context="start")
     stepped = ~np.asarray(rollout.before.ended)
     after_states, after = rollout.after
-    for field in _TRANSITION:
-        _require_same(subject, field, getattr(after, field), getattr(rows, field), stepped)
+    subject.same_steps(_transition(after), _transition(rows), _MODES, where=stepped)
     of_state = jax.eval_shape(same_step.env.env_info_of, take_steps(inner, 0))
-    for name, value in after.env_info.items():
-        if name not in of_state:
-            _require_same(subject, f"env_info.{name}", value, rows.env_info[name], stepped)
-    _require_same(subject, "final_observation", after.observation, rows.env_info["final_observation"], stepped)
+    expected = {
+        "final_observation": after.observation,
+        **{n: x for n, x in after.env_info.items() if n not in of_state},
+    }
+    actual = {name: rows.env_info[name] for name in expected}
+    subject.same_steps(expected, actual, _MODES, name="env_info", where=stepped)
     # After LAST, the next row of the next_step rollout is the FIRST row that same_step mode shows at once.
     last = stepped & (np.asarray(after.step_type) == LAST)
-    pairs = [("observation", after.observation, rows.observation), ("state", after_states.inner, states.inner)]
-    for name in of_state:
-        _require_same(subject, f"env_info.{name}", after.env_info[name], rows.env_info[name], stepped & ~last)
-        pairs.append((f"env_info.{name}", after.env_info[name], rows.env_info[name]))
-    last = last[:-1]
-    for name, x, y in pairs:
-        _require_same(subject, name, take_steps(x, slice(1, None)), take_steps(y, slice(None, -1)), last)
-    return f"{int(last.sum())} ends"
+    one, other = (
+        {"observation": row.observation, "state": state.inner, "env_info": {n: row.env_info[n] for n in of_state}}
+        for row, state in ((after, after_states), (rows, states))
+    )
+    subject.same_steps(one["env_info"], other["env_info"], _MODES, name="env_info", where=stepped & ~last)
+    subject.same_steps(take_steps(one, slice(1, None)), take_steps(other, slice(None, -1)), _MODES, where=last[:-1])
+    return f"{int(last[:-1].sum())} ends"
 
 
 _MODES = ("in next_step mode", "in same_step mode")
@@ -243,21 +241,15 @@ _MODES = ("in next_step mode", "in same_step mode")
 def _require_strategies_agree(subject: Subject, rollout: Rollout) -> None:
     restarts = np.random.default_rng(0).random(rollout.ends[1:].shape) < np.linspace(0, 1, subject.num_steps)[:, None]
     before = dataclasses.replace(rollout.before, ended=restarts)
-    expected = to_numpy(replay(subject.variant("next_step"), before, rollout.actions))
-    for strategy, block in (("select", LANES), ("compact", 1), ("compact", 3)):
-        if strategy == subject.strategy == "select":
-            continue
-        env = tree.rebuild(subject.variant("next_step", strategy), block=block)
-        labels = (
-            f"with {subject.strategy}",
-            f"with {strategy}" + f", {block} lanes at a time" * (strategy == "compact"),
-        )
-        actual = replay(env, before, rollout.actions)
-        require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
-
-
-def _require_same(subject: Subject, name: str, expected: Tree, actual: Tree, where: np.ndarray) -> None:
-    require_equal(expected, actual, _MODES, name=name, tolerance=subject.rounding, where=where, first_step=1)
+    expected = replay(subject.variant("next_step"), before, rollout.actions)
+    block = 3  # not a divisor of the number of lanes
+    others = {
+        f"with compact, {block} lanes at a time": tree.rebuild(subject.variant("next_step", "compact"), block=block)
+    }
+    if subject.strategy != "select":
+        others["with select"] = subject.variant("next_step", "select")
+    for label, env in others.items():
+        subject.same_steps(expected, replay(env, before, rollout.actions), (f"with {subject.strategy}", label))
 
 
 def one_step_episodes(subject: Subject) -> str:

@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.programs import jitted
 from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import TimeStep
 from jaxenv.testing._compare import first, location, require_equal, require_finite, to_numpy
-from jaxenv.testing._programs import sample_actions
+from jaxenv.testing._programs import quick
 from jaxenv.testing._stacks import with_strategy
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -118,7 +117,7 @@ def _weighted_sum(floats: Tree, inputs: Tree, weights: jax.Array, checkpoint: bo
     return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
 
 
-@functools.partial(jitted, static_argnums=4)
+@functools.partial(quick, static_argnums=4)
 def _value_and_gradients(
     env: Environment, state: Tree, actions: jax.Array, weights: jax.Array, checkpoint: bool
 ) -> tuple[jax.Array, Any]:
@@ -126,7 +125,7 @@ def _value_and_gradients(
     return jax.value_and_grad(_weighted_sum)(_floats(inputs), inputs, weights, checkpoint)
 
 
-@jitted
+@quick
 def _step_gradients(env: Environment, states: Any, actions: Any) -> Any:
     """Returns gradients (env, states, actions) of the sum of all floats after one step from each of ``states``."""
     inputs = (env, states, actions)
@@ -139,13 +138,13 @@ def _step_gradients(env: Environment, states: Any, actions: Any) -> Any:
     return jax.grad(total)(_floats(inputs))
 
 
-@jitted
+@quick
 def _step_scalars(env: Environment, floats: Any, inputs: Any) -> Any:
     """Returns `_scalar` of one step from each of the states ``[T, B, ...]``: float32 ``[T, B]``."""
     return jax.lax.map(lambda given: _scalar(env.step(*given)[1]), _with_floats(floats, inputs))
 
 
-@jitted
+@quick
 def _directional_derivatives(env: Environment, floats: Any, directions: Any, inputs: Any) -> Any:
     return jax.jvp(lambda floats: _step_scalars(env, floats, inputs), (floats,), (directions,))[1]
 
@@ -154,7 +153,7 @@ def _require_equal_differences(subject: Subject) -> str:
     # Only the task declares itself smooth; its wrappers need not be.
     env, generator = subject.stack.unwrapped, np.random.default_rng(0)
     states = subject.state_of(env, subject.rollout.before)
-    inputs = (states, sample_actions(env, subject.key, subject.num_steps))
+    inputs = (states, subject.actions_of(env))
     floats = _floats(inputs)
     if not jax.tree.leaves(floats):
         raise NotApplicable("neither the state nor the action has floats")

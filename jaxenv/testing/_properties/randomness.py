@@ -21,10 +21,9 @@ from jaxenv.core.task import Task
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.transition import TaskState
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.random import KeyWords
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
-from jaxenv.testing._programs import action_shapes, equations, output_shapes, sample_actions
+from jaxenv.testing._programs import action_shapes, quick, quick_options, take
 from jaxenv.testing._source import is_authors, place
 from jaxenv.testing._stacks import LANES, carries, without_restarts
 from jaxenv.testing._subject import OTHER_STEPS, Rollout, Subject, attributes
@@ -44,7 +43,7 @@ def reproducible(subject: Subject) -> str:
     labels = ("in one run", "in the next")
     require_equal((one.states, one.rows), (other.states, other.rows), labels)
     env = subject.env
-    state = output_shapes(env)[0][0]
+    state = subject.shapes[0][0]
     for method, args in (("reset", (subject.key,)), ("step", (state, action_shapes(env)))):
         first, second = (jax.make_jaxpr(lambda env, *a, n=method: getattr(env, n)(*a))(env, *args) for _ in range(2))
         if str(first) != str(second):
@@ -125,7 +124,7 @@ def no_word_reused(subject: Subject) -> str:
         raise NotApplicable("FixedResetKey starts all episodes alike")
     # AutoReset computes the next start on every step and discards most of them, so the check restarts explicitly.
     env = _without_multi_steps(without_restarts(subject.stack))
-    keys, action = subject.keys[0], take_steps(sample_actions(env, subject.key, subject.num_steps), 0)
+    keys, action = subject.keys[0], take_steps(subject.actions_of(env), 0)
 
     def two_episodes(keys: jax.Array, action: Tree) -> tuple[TaskState, TimeStep]:
         state, _ = env.reset(keys)
@@ -135,15 +134,25 @@ def no_word_reused(subject: Subject) -> str:
         state, _ = env.begin(next_episodes(clock), state)
         return env.step(state, action)
 
-    # The check of JAX keys compiles every operation again, so it is left out where there are no such keys.
-    operations = {equation.primitive.name for equation in equations(jax.make_jaxpr(two_episodes)(keys, action).jaxpr)}
-    uses_keys = any(
-        name.startswith("random_") for name in operations - {"random_unwrap"}
-    )  # reset unwraps the given keys
-    with jax.debug_key_reuse(uses_keys), jax.disable_jit(), _record_draws() as draws:
-        two_episodes(keys, action)
+    jax.eval_shape(two_episodes, keys, action)  # checks of a class that run once would draw below
+    consumers: list[str] = []
+
+    def counters(keys: jax.Array, action: Tree) -> list[jax.Array]:
+        with (
+            jax.disable_jit(),
+            _record_draws(isinstance(keys, jax.core.Tracer)) as draws,
+        ):  # every round of a loop draws separately
+            two_episodes(keys, action)
+        consumers[:] = [consumer for consumer, _ in draws]
+        return [words for _, words in draws]
+
+    with jax.debug_key_reuse(True):
+        try:
+            blocks = jax.jit(counters, compiler_options=quick_options())(keys, action)
+        except Exception:  # a loop or a branch that depends on values, or a key used twice, whose line this finds
+            blocks = counters(keys, action)
     seen: dict[bytes, str] = {}
-    for consumer, words in draws:
+    for consumer, words in zip(consumers, map(np.asarray, blocks), strict=True):
         for lane, word in enumerate(words):
             draw = f"lane {lane}, episode {word[2]}, step {word[3]}, {consumer}"
             if (earlier := seen.setdefault(word.tobytes(), draw)) is not draw:
@@ -163,18 +172,17 @@ def _without_multi_steps(env: Environment) -> Environment:
 
 
 @contextmanager
-def _record_draws() -> Iterator[list[tuple[str, np.ndarray]]]:
+def _record_draws(traced: bool) -> Iterator[list[tuple[str, jax.Array]]]:
     """Records every block of random words: the function that draws it, and its counters, uint32 ``[lanes, 4]``."""
-    draws: list[tuple[str, np.ndarray]] = []
+    draws: list[tuple[str, jax.Array]] = []
     block = random._block
 
     def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         offset = jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN)
         tweaked = dataclasses.replace(stream, k0=stream.k0 + offset)
         counters = (tweaked.k0, stream.k1, stream.c0, stream.c1)
-        if not any(isinstance(x, jax.core.Tracer) for x in counters):
-            words = np.stack([x.ravel() for x in np.broadcast_arrays(*counters)], axis=-1)
-            draws.append((_consumer(), words))
+        if traced or not any(isinstance(x, jax.core.Tracer) for x in counters):
+            draws.append((_consumer(), jnp.stack([x.ravel() for x in jnp.broadcast_arrays(*counters)], axis=-1)))
         return block(stream, number)
 
     with mock.patch.object(random, "_block", recorded):
@@ -209,20 +217,18 @@ def starts_distribution(subject: Subject) -> str:
     If the environment declares ``initial_bounds``, that distribution is uniform between these bounds.
     """
     _require_random_start(subject)
-    task = subject.original.unwrapped.take(jnp.zeros(_START_BLOCK, jnp.int32))
-    words = jax.random.bits(subject.key, (2, _NUM_STARTS), jnp.uint32)
-    numbers = jnp.arange(_NUM_STARTS, dtype=jnp.int32)
-
-    @jax.jit
-    def two_starts(env: Environment, words: KeyWords, numbers: Any) -> Any:
-        starts = Starts((words[0], words[1]), numbers, jnp.zeros_like(numbers))
-        state, _ = env.begin(starts)
-        return state.task, env.begin(next_episodes(starts.clock))[0].task
-
+    task = take(subject.original.unwrapped, np.zeros(_START_BLOCK, np.int32))
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(subject.key)))
+    words = generator.integers(2**32, size=(2, _NUM_STARTS), dtype=np.uint32)
     # In blocks: 10,000 large worlds at once would take more memory than many machines have.
-    blocks = [slice(start, start + _START_BLOCK) for start in range(0, _NUM_STARTS, _START_BLOCK)]
-    parts = [to_numpy(two_starts(task, words[:, block], numbers[block])) for block in blocks]
-    starts = jax.tree.map(lambda *part: part[0] if is_key(part[0]) else np.concatenate(part), *parts)
+    numbers = np.arange(_NUM_STARTS, dtype=np.int32).reshape(-1, _START_BLOCK)
+    starts = [
+        jax.tree.map(
+            lambda *part: part[0] if is_key(part[0]) else np.concatenate(part),
+            *(to_numpy(_begun(task, words[:, block], block, np.full_like(block, episode))) for block in numbers),
+        )
+        for episode in range(2)
+    ]
     first, second = map(_columns, starts)
     stated = task.initial_bounds() if isinstance(task, Task) else None
     bounds = None if stated is None else [_columns(_as_state(side, starts[0])) for side in stated]
@@ -239,6 +245,11 @@ def starts_distribution(subject: Subject) -> str:
             if deviation > _CORRELATION_LIMIT:
                 raise Failure(f"{name}: the starts of {pair} are correlated by {deviation:.1f} standard errors")
     return f"{len(first)} numbers of {_NUM_STARTS} starts" + (", uniform as stated" if bounds is not None else "")
+
+
+@quick
+def _begun(env: Environment, words: Any, numbers: Any, episodes: Any) -> Tree:
+    return env.begin(Starts((words[0], words[1]), numbers, episodes))[0].task
 
 
 _NUM_STARTS = 10_000
@@ -296,7 +307,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 def _require_random_start(subject: Subject) -> None:
     """Raises `NotApplicable` unless ``initial`` uses its stream."""
-    word, number = jnp.zeros(LANES, jnp.uint32), jnp.zeros(LANES, jnp.int32)
+    word, number = (jnp.asarray(np.zeros(LANES, dtype)) for dtype in (np.uint32, np.int32))
     task = subject.env.unwrapped
     jaxpr = jax.make_jaxpr(lambda *words: task.begin(Starts(words, number, number))[0].task)(word, word).jaxpr
     used = {id(v) for equation in jaxpr.eqns for v in equation.invars} | {id(v) for v in jaxpr.outvars}

@@ -8,17 +8,16 @@ import jax
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.programs import jitted
 from jaxenv.core import has_batch_state
 from jaxenv.core.bases import LaneState
 from jaxenv.core.environment import Environment
 from jaxenv.core.levels import mutate_level, sample_level
 from jaxenv.core.starts import Starts
 from jaxenv.core.task import Task
-from jaxenv.core.timestep import StepType, TimeStep
+from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
-from jaxenv.testing._programs import replay
+from jaxenv.testing._programs import quick, replay
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, per_lane, with_limits, without_batch_state, without_restarts
 from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -51,19 +50,19 @@ def restart_is_reset(subject: Subject) -> str:
     require_equal(clock.episode[:1] + restarts, clock.episode, labels, name="episode")
     clock = take_steps(clock, slice(1, None))
     varied, names = subject.varied(level)
-    expected = to_numpy(_begin(varied, clock, rollout.before))
-    actual = to_numpy(replay(varied, rollout.before, rollout.actions))
+    reset, restart = to_numpy(_begin_twice(varied, clock, rollout.before))
+    actual = replay(varied, rollout.before, rollout.actions)
     labels = ("from begin", "from a restart")
     expected, actual = (
-        jax.tree.map(lambda x: () if tree.is_shared(x) else x, x, is_leaf=tree.is_shared) for x in (expected, actual)
+        jax.tree.map(lambda x: () if tree.is_shared(x) else x, x, is_leaf=tree.is_shared) for x in (restart, actual)
     )
-    require_equal(expected, actual, labels, tolerance=subject.rounding, where=restarted, first_step=1)
-    # If restarts equal resets with the given values, then they do with other values, or these were dropped.
-    plain, _ = per_lane(level, varied=False)
-    if names and _same_rows(subject, *(_begin(plain, clock, previous) for previous in (None, rollout.before))):
-        reset, restart = (_begin(varied, clock, previous)[1] for previous in (None, rollout.before))
+    subject.same_steps(expected, actual, labels, where=restarted)
+    if names:
         labels, context = ("from a reset", "from a restart"), f"with other values of {', '.join(names)}"
-        require_equal(reset, restart, labels, context=context, tolerance=subject.rounding, first_step=1)
+        (_, one), (_, other) = to_numpy(_begin_twice(per_lane(level, varied=False)[0], clock, rollout.before))
+        # If restarts equal resets with the given values, then they do with other values, or these were dropped.
+        if _agree(one, other, subject.rounding):
+            subject.same_steps(reset[1], restart[1], labels, context=context)
     return f"{int(restarted.sum())} restarts"
 
 
@@ -72,9 +71,10 @@ def _require_levels(subject: Subject) -> None:
     if not isinstance(task, Task):
         return
     one, _ = jax.random.split(subject.key)
-    level = sample_level(task, one)
+    level = to_numpy(sample_level(task, one))
     labels = ("from a reset", "from a reset in its levels")
-    require_equal(task.reset(one), task.reset(one, level=level), labels, tolerance=subject.rounding, axes=("lane",))
+    sampled, given = _starts(task, one, level)
+    subject.same_starts(sampled, given, labels)
     _require_fixed_start(subject, task, level, "of one level")
     if type(task).mutate_level is not Task.mutate_level:
         mutated = mutate_level(task, level, one)  # raises unless the results are levels of the task
@@ -83,30 +83,38 @@ def _require_levels(subject: Subject) -> None:
         few = lambda x: jax.tree.map(lambda leaf: leaf[:count], x)  # noqa: E731
         labels = (f"in a batch of {LANES}", f"in a batch of {count}")
         alone = mutate_level(subject.with_lanes(count).unwrapped, few(level), one)
-        require_equal(few(mutated), alone, labels, context="mutate_level", tolerance=subject.rounding, axes=("lane",))
+        subject.same_starts(few(mutated), alone, labels, context="mutate_level")
 
 
 def _require_fixed_start(subject: Subject, task: Task, level: Tree, context: str) -> None:
     """Requires that each level fixes the start: under another key and in another lane it is the same."""
     one, other = jax.random.split(subject.key)
     reverse = lambda x: jax.tree.map(lambda leaf: leaf[::-1], x)  # noqa: E731
-    start, elsewhere = task.reset(one, level=level)[0], task.reset(other, level=reverse(level))[0]
-    expected, actual = reverse(start.task), elsewhere.task
+    here, elsewhere = (to_numpy(_starts(task, *x)[1][0].task) for x in ((one, level), (other, reverse(level))))
     labels = ("from a reset", "under another key, in another lane")
-    require_equal(expected, actual, labels, context=context, tolerance=subject.rounding, axes=("lane",))
+    subject.same_starts(reverse(here), elsewhere, labels, context=context)
 
 
-@jitted
-def _begin(env: Environment, clock: Any, previous: Tree) -> tuple[Tree, TimeStep]:
-    """Calls ``begin`` with each of the clocks and previous states, ``[T, B, ...]``."""
-    return jax.lax.map(
-        lambda given: env.begin(Starts(given[0].key, given[0].env_id, given[0].episode), given[1]), (clock, previous)
-    )
+@quick
+def _starts(task: Task, key: jax.Array, level: Tree) -> tuple[Any, Any]:
+    """Resets without and with levels."""
+    return task.reset(key), task.reset(key, level=level)
 
 
-def _same_rows(subject: Subject, one: tuple[Tree, TimeStep], other: tuple[Tree, TimeStep]) -> bool:
+@quick
+def _begin_twice(env: Environment, clock: Any, previous: Tree) -> tuple[Any, Any]:
+    """Calls ``begin`` with each of the clocks ``[T, B]``, without and with each of the previous states."""
+
+    def both(given: Any) -> tuple[Any, Any]:
+        starts = Starts(given[0].key, given[0].env_id, given[0].episode)
+        return env.begin(starts), env.begin(starts, given[1])
+
+    return jax.lax.map(both, (clock, previous))
+
+
+def _agree(one: Tree, other: Tree, tolerance: float) -> bool:
     try:
-        require_equal(one[1], other[1], ("", ""), tolerance=subject.rounding)
+        require_equal(one, other, ("", ""), tolerance=tolerance)
     except Failure:
         return False
     return True
@@ -159,10 +167,10 @@ def _require_commutes(subject: Subject, layer: LaneWrapper) -> str:
     inside = AutoReset(dataclasses.replace(layer, env=core))
     rollout = subject.roll_randomly(inside)
     state, ended = rollout.before.inner, rollout.before.ended
-    actual, rows = to_numpy(replay(outside, LaneState(AutoResetState(state.inner, ended), state.own), rollout.actions))
+    actual, rows = replay(outside, LaneState(AutoResetState(state.inner, ended), state.own), rollout.actions)
     moved = AutoResetState(LaneState(actual.inner.inner, actual.own), actual.inner.ended)
     labels = (f"with {name} inside AutoReset", "outside of it")
-    require_equal(rollout.after, (moved, rows), labels, tolerance=subject.rounding, first_step=1)
+    subject.same_steps(rollout.after, (moved, rows), labels)
     if layer.rewrites:
         _require_refused(
             lambda: dataclasses.replace(layer, env=AutoReset(core, "same_step")),

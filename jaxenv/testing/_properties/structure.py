@@ -22,8 +22,7 @@ from jaxenv.tree._typed_keys import is_key
 
 def same_tree(subject: Subject) -> None:
     """``reset`` and ``step`` return the same tree, shapes, dtypes and weak types, and so does every later step."""
-    env = subject.env
-    of_reset, of_step = output_shapes(env)
+    env, (of_reset, of_step) = subject.env, subject.shapes
     _require_same_types("reset", of_reset, "step", of_step)
     of_next_step = jax.eval_shape(lambda env, *args: env.step(*args), env, of_step[0], action_shapes(env))
     _require_same_types("step", of_step, "the next step", of_next_step)
@@ -93,13 +92,13 @@ def require_rows_match_specs(env: Environment, level: str = "") -> None:
 
 def x64_invariant(subject: Subject) -> None:
     """``jax_enable_x64`` changes neither dtypes nor values."""
-    narrow, rollout = output_shapes(subject.env), subject.rollout
+    narrow, rollout = subject.shapes, subject.rollout
     with jax.enable_x64(True):
         wide = output_shapes(subject.env)
         for method, a, b in zip(("reset", "step"), narrow, wide, strict=True):
             _require_same_types(method, a, f"{method} with x64", b)
-        replayed = to_numpy(replay(subject.stack, rollout.before, rollout.actions))
-    require_equal(rollout.after, replayed, ("without x64", "with x64"), tolerance=subject.rounding, first_step=1)
+        wide_rows = replay(subject.stack, rollout.before, rollout.actions)
+    subject.same_steps(rollout.after, wide_rows, ("without x64", "with x64"))
 
 
 def strict_promotion(subject: Subject) -> None:

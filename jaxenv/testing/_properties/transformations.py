@@ -11,12 +11,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv.core._compiled import one_by_one
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout import random_policy, unroll
 from jaxenv.testing._compare import leaf_name, require_equal, stack, take_steps, to_numpy
-from jaxenv.testing._programs import action_shapes, equations, lane_numbers, replay, seeded_start, start, step
+from jaxenv.testing._programs import (
+    action_shapes,
+    equations,
+    lane_numbers,
+    quick,
+    quick_options,
+    replay,
+    replayed,
+    run,
+    start,
+    step,
+)
 from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES, MANY_LANES
 from jaxenv.testing._subject import Subject
@@ -27,10 +39,10 @@ from jaxenv.tree import Tree
 def jit_equals_eager(subject: Subject) -> None:
     """Compiled ``reset`` and ``step`` return what they return eagerly."""
     eager, labels = subject.eager, ("eagerly", "under jit")
-    compiled = seeded_start(eager.env, subject.key, lane_numbers(LANES))
-    require_equal(eager.resets[0], compiled, labels, context="reset", tolerance=subject.rounding, axes=("lane",))
+    compiled = subject.seeded_start
+    subject.same_starts(eager.resets[0], compiled, labels, context="reset")
     compiled = step(eager.env, *eager.given)
-    require_equal(eager.steps[0], compiled, labels, context="step", tolerance=subject.rounding, axes=("lane",))
+    subject.same_starts(eager.steps[0], compiled, labels, context="step")
 
 
 def one_trace(subject: Subject) -> None:
@@ -89,8 +101,8 @@ def scan_equals_loop(subject: Subject) -> None:
     """Steps inside a scan equal single compiled steps from the same states."""
     env, rollout = subject.stack, subject.rollout
     looped = [step(env, *take_steps((rollout.before, rollout.actions), t)) for t in range(subject.num_steps)]
-    expected = jax.tree.map(lambda *x: np.stack(x), *map(to_numpy, looped))
-    require_equal(expected, rollout.after, ("in a loop", "in a scan"), tolerance=subject.rounding, first_step=1)
+    expected = stack([to_numpy(after) for after in looped])
+    subject.same_steps(expected, rollout.after, ("in a loop", "in a scan"))
 
 
 def loop_compatible(subject: Subject) -> None:
@@ -130,21 +142,20 @@ def _transfers(equation: Any) -> bool:
 
 def vmap_equals_loop(subject: Subject) -> None:
     """``vmap`` over two rollouts with different keys and params equals the two separate rollouts."""
-    rollouts = (subject.rollout, subject.other_rollout)
+    rollouts, labels = (subject.rollout, subject.other_rollout), ("alone", "under vmap")
     envs = (subject.stack, map_declared(_lower_float, subject.stack))
-    both = stack(envs)
-    starts = jax.jit(jax.vmap(start, in_axes=(0, 0, None)))(both, jnp.stack(subject.keys), lane_numbers(LANES))
-    states = stack([rollout.before for rollout in rollouts])
-    actions = jax.tree.map(lambda *x: np.stack(x), *subject.actions)
-    replayed = jax.jit(jax.vmap(replay))(both, states, actions)
-    labels = ("alone", "under vmap")
+
+    def start_and_step(env: Environment, keys: jax.Array, states: Tree, actions: Tree) -> Any:
+        return env.reset(keys, jnp.asarray(lane_numbers(LANES))), replayed(env, states, actions)
+
+    inputs = (envs, subject.keys, [rollout.before for rollout in rollouts], subject.actions)
+    both = jax.jit(jax.vmap(start_and_step), compiler_options=quick_options())(*map(stack, inputs))
     for i, (env, rollout) in enumerate(zip(envs, rollouts, strict=True)):
-        first = start(env, subject.keys[i], lane_numbers(LANES))
-        after = replay(env, rollout.before, rollout.actions)
-        actual = to_numpy(take_steps(starts, i))
-        require_equal(first, actual, labels, context="reset", tolerance=subject.rounding, axes=("lane",))
-        actual = to_numpy(take_steps(replayed, i))
-        require_equal(after, actual, labels, context="step", tolerance=subject.rounding, first_step=1)
+        starts, steps = take_steps(to_numpy(both), i)
+        expected = start(env, subject.keys[i], lane_numbers(LANES))
+        subject.same_starts(expected, starts, labels, context="reset")
+        expected = replay(env, rollout.before, rollout.actions)
+        subject.same_steps(expected, steps, labels, context="step")
 
 
 def _lower_float(d: Declared) -> Any:
@@ -159,7 +170,9 @@ def donation_safe(subject: Subject) -> None:
     The check is eager, since compiled code never returns one array twice.
     """
     eager = subject.eager
-    for method, output in (("reset", eager.resets[0]), ("step", eager.steps[0])):
+    with one_by_one():
+        alone = subject.env.reset(subject.key)
+    for method, output in (("reset", alone), ("reset", eager.resets[0]), ("step", eager.steps[0])):
         seen: dict[int, str] = {}
         for path, x in jax.tree_util.tree_leaves_with_path(output):
             name = leaf_name(output, path)
@@ -167,7 +180,7 @@ def donation_safe(subject: Subject) -> None:
                 raise Failure(f"{method}: {seen[id(x)]} and {name} are the same array")
             seen[id(x)] = name
     state, timestep = eager.resets[1]
-    donated = eager.env.reset(subject.key)
+    donated = start(eager.env, subject.key, lane_numbers(LANES))
     for x in filter(lambda x: isinstance(x, jax.Array), jax.tree.leaves(donated[0])):
         x.delete()
     others = {"its own TimeStep": donated[1], "another reset": (state, timestep), "the environment": eager.env}
@@ -178,18 +191,23 @@ def donation_safe(subject: Subject) -> None:
 
 
 def unroll_in_halves(subject: Subject) -> None:
-    """An unroll of T steps equals two consecutive unrolls of T / 2 steps."""
-    env, half = subject.stack, 4
-    policy = random_policy(env)
+    """Two consecutive unrolls of 4 steps equal one rollout with their actions."""
+    env, rollout = subject.stack, subject.rollout
+    middle, first = to_numpy(_unroll(env, *rollout.start))
+    end, second = to_numpy(_unroll(env, *middle))
+    halves = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
+    steps = len(halves.timestep.step_type)
+    actions = jax.tree.map(np.copy, rollout.actions)
+    for x, given in zip(jax.tree.leaves(actions), jax.tree.leaves(halves.action), strict=True):
+        x[:steps] = given  # as many steps as in the shared rollout, which has been compiled
+    states, rows = run(env, *rollout.start, actions)
+    labels, timestep = ("in one rollout", "in two unrolls"), halves.timestep
+    require_equal(take_steps(rows, slice(steps)), timestep, labels, tolerance=subject.rounding)
+    whole = take_steps((states, rows), steps)
+    subject.same_starts(whole, end, labels, context="carry")
 
-    def unrolled(env: Environment, state: Tree, timestep: TimeStep, num_steps: Any) -> Any:
-        return unroll(env, policy, state, timestep, num_steps)
 
-    compiled = jax.jit(unrolled, static_argnums=3)
-    (*last, _), whole = compiled(env, *subject.rollout.start, 2 * half)
-    (*middle, _), first = compiled(env, *subject.rollout.start, half)
-    (*end, _), second = compiled(env, *middle, half)
-    halves = jax.tree.map(lambda a, b: np.concatenate([a, b]), to_numpy(first), to_numpy(second))
-    labels = ("in one unroll", "in two")
-    require_equal(whole, halves, labels, tolerance=subject.rounding)
-    require_equal(last, end, labels, context="carry", tolerance=subject.rounding, axes=("lane",))
+@quick
+def _unroll(env: Environment, state: Tree, timestep: TimeStep) -> Any:
+    (*carry, _), experience = unroll(env, random_policy(env), state, timestep, 4)
+    return tuple(carry), experience

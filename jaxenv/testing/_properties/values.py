@@ -8,16 +8,8 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._compare import (
-    first,
-    location,
-    require_equal,
-    require_finite,
-    require_nowhere,
-    take_steps,
-    to_numpy,
-)
-from jaxenv.testing._programs import replay, run, sample, sample_actions, start
+from jaxenv.testing._compare import first, location, require_equal, require_finite, require_nowhere, take_steps
+from jaxenv.testing._programs import replay, run, run_on, sample
 from jaxenv.testing._properties._overflow import require_no_overflow
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -40,9 +32,10 @@ def within_specs(subject: Subject) -> None:
         require_within_bounds(field, getattr(spec, field), getattr(rows, field))
     if "final_observation" in rows.env_info:
         require_within_bounds("final_observation", spec.observation, rows.env_info["final_observation"])
-    for name, field_spec in (("observation", spec.observation), ("action", env.action_spec())):
+    observations = sample(spec.observation, subject.key, (32, 1))
+    samples = (("observation", spec.observation, observations), ("action", env.action_spec(), subject.actions[0]))
+    for name, field_spec, values in samples:
         _require_tight_bounds(name, field_spec)
-        values = sample(field_spec, subject.key, (32, 1))
         require_finite(values, f"a sample of the {name} spec")
         require_within_bounds(f"a sample of the {name} spec", field_spec, values)
 
@@ -117,7 +110,7 @@ def actions_clipped(subject: Subject) -> None:
     env = next((layer for layer in layers(subject.stack) if isinstance(layer, ClipAction)), subject.stack)
     clips, moved = env is not subject.stack or isinstance(env, ClipAction), False
     before = subject.state_of(env, subject.rollout.before)
-    actions = sample_actions(env, subject.key, subject.num_steps)
+    actions = subject.actions_of(env)
 
     def beyond(spec: specs.Array, actions: Any, by: Any) -> Any:
         nonlocal moved
@@ -137,15 +130,15 @@ def actions_clipped(subject: Subject) -> None:
         if not moved:
             raise NotApplicable("no action is bounded and clipped")
         nearest = jax.tree.map(_clip, env.action_spec(), outside)
-        expected, actual = to_numpy(replay(env, before, nearest)), to_numpy(replay(env, before, outside))
-        acted = actual[1].step_type != StepType.FIRST
+        expected, actual = replay(env, before, nearest), replay(env, before, outside)
+        acted = np.asarray(actual[1].step_type != StepType.FIRST)
         labels = ("as passed", "as shown")
         require_equal(
             outside, actual[1].prev_action, labels, name="prev_action", where=acted, tolerance=subject.rounding
         )
         expected, actual = ((states, tree.set_field(rows, "prev_action", ())) for states, rows in (expected, actual))
         labels = ("with the nearest legal action", "with an out-of-range action")
-        require_equal(expected, actual, labels, tolerance=subject.rounding, first_step=1)
+        subject.same_steps(expected, actual, labels)
 
 
 def _beyond(spec: specs.Bounded, actions: np.ndarray, by: int) -> np.ndarray:
@@ -201,14 +194,12 @@ def nan_action_contained(subject: Subject) -> str:
 def finite_past_end(subject: Subject) -> str:
     """Without ``AutoReset``, stepping a lane past LAST keeps all values finite and starts no episode."""
     env, rollout = subject.auto_reset.env, subject.rollout
-    state, timestep = start(env, subject.keys[0], np.arange(rollout.ends.shape[1], dtype=np.int32))
-    states, rows = run(env, state, timestep, rollout.actions)
+    states, rows = run_on(env, subject.state_of(env, rollout.start[0]), rollout.actions)
     ended = np.logical_or.accumulate(rows.step_type == StepType.LAST, axis=0)
     if not ended[:-1].any():
         raise Failure("no lane ended, the check needs one")
-    require_finite((states, rows), "after LAST", where=ended)
-    starts = rows.step_type[1:] == StepType.FIRST
-    require_nowhere(starts, "FIRST without a reset", rows.step_type[1:], first_step=1)
+    require_finite((states, rows), "after LAST", where=ended, first_step=1)
+    require_nowhere(rows.step_type == StepType.FIRST, "FIRST without a reset", rows.step_type, first_step=1)
     return f"{int(ended[:-1].sum())} steps past LAST"
 
 

@@ -14,7 +14,7 @@ from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
-from jaxenv.testing._programs import lane_numbers, output_shapes, replay, sample_actions, start
+from jaxenv.testing._programs import lane_numbers, output_shapes, replay, start
 from jaxenv.testing._properties.structure import require_rows_match_specs
 from jaxenv.testing._properties.values import require_within_bounds
 from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
@@ -57,12 +57,12 @@ def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
     labels, layer = (f"inside {name}", "outside of it"), subject.varied(layer)[0]
     inside, outside = (to_numpy(start(env, subject.keys[0], lane_numbers(LANES))[1]) for env in (layer.env, layer))
     unowned = _without_owned(layer, inside, outside)
-    require_equal(*unowned, labels, context="reset", tolerance=subject.rounding, axes=("lane",))
-    actions = sample_actions(layer, subject.key, subject.num_steps)
-    outside = to_numpy(replay(layer, states, actions)[1])
-    inside = to_numpy(replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1])
+    subject.same_starts(*unowned, labels, context="reset")
+    actions = subject.actions_of(layer)
+    outside = replay(layer, states, actions)[1]
+    inside = replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1]
     unowned = _without_owned(layer, inside, outside)
-    require_equal(*unowned, labels, context="step", tolerance=subject.rounding, first_step=1)
+    subject.same_steps(*unowned, labels, context="step")
 
 
 def _inner_actions(layer: Environment, actions: Tree) -> Tree:
@@ -172,7 +172,7 @@ def _require_identity(subject: Subject, layer: Wrapper, name: str) -> None:
     expected = to_numpy(start(layer.env, subject.keys[0], lane_numbers(LANES)))
     reset = take_steps((rollout.states, rollout.rows), slice(None, 1))
     require(jax.tree.map(lambda x: x[None], expected), reset, "reset", 0)
-    expected = to_numpy(replay(layer.env, noop.inner(rollout.before), rollout.actions))
+    expected = replay(layer.env, noop.inner(rollout.before), rollout.actions)
     require(expected, rollout.after, "step", 1)
 
 
@@ -268,14 +268,14 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
     level = tree.rebuild(layer, env=core)
     rollout = subject.roll_randomly(AutoReset(level))
     states, stepped = rollout.before.inner, ~np.asarray(rollout.before.ended)
-    after, rows = to_numpy(replay(level, states, rollout.actions))
+    after, rows = replay(level, states, rollout.actions)
     actions = _inner_actions(level, rollout.actions)
     target = np.asarray(level.clock(after).step)
     now, reward, taken = level.inner(states), np.zeros_like(rows.reward), np.zeros_like(target)
     final, frames, ended = now, np.zeros_like(target), np.zeros_like(stepped)
     for _ in range(int(np.max(target - np.asarray(level.clock(states).step)))):
         active = stepped & (np.asarray(core.clock(now).step) < target)
-        now, row = to_numpy(replay(core, now, actions))
+        now, row = replay(core, now, actions)
         taken = taken + active
         continues = active & (np.asarray(core.clock(now).step) < target)
         reward = reward + np.where(tree.expand(active, reward.ndim), row.reward, np.float32(0))
@@ -292,12 +292,12 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
 
     def require(expected: Tree, actual: Tree, what: str, where: np.ndarray) -> None:
         labels = ("step by step", f"with {name}")
-        require_equal(expected, actual, labels, name=what, tolerance=subject.rounding, where=where, first_step=1)
+        subject.same_steps(expected, actual, labels, name=what, where=where)
 
     generous = tree.rebuild(level, env=tree.rebuild(core, pay=np.float32(1000)))
     labels = ("where steps past the end pay 0", "where they pay 1000")
     _, paid = replay(generous, states, rollout.actions)
-    require_equal(rows, paid, labels, context=name, tolerance=subject.rounding, where=stepped, first_step=1)
+    subject.same_steps(rows, paid, labels, context=name, where=stepped)
     require(final, level.inner(after), "state", stepped)
     require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
     if "num_env_frames" in rows.env_info:
