@@ -202,8 +202,8 @@ def test_the_page_of_the_command_line_says_which_commands_take_env_and_json(caps
     page = PAGES["guides/command-line.md"]
     with_json = re.search(r"^- (`list`[^.]*) take `--json`", page, re.MULTILINE)[1]
     assert set(re.findall(r"`(\w+)`", with_json)) == {command for command, has in options.items() if "json" in has}
-    assert "- Commands that build an environment, except `check`, take `--env" in page
-    assert {command for command, has in options.items() if "env" not in has} == {"list", "check"}
+    assert "- Commands that build an environment, except `check` and `certify`, take `--env" in page
+    assert {command for command, has in options.items() if "env" not in has} == {"list", "check", "certify"}
 
 
 def test_the_page_of_episodes_names_the_tasks_whose_time_limit_terminates():

@@ -217,7 +217,7 @@ def reward_shape(trial: Trial) -> None:
 
 @_property
 def done_is_a_flag(trial: Trial) -> None:
-    """The end of an episode is told by booleans; Brax's is 0.0 or 1.0."""
+    """Booleans mark the end of an episode; in Brax 0.0 or 1.0 does."""
     rows, d = trial.record.rows, trial.dialect
     flags = {getattr(d, f): rows[f] for f in ("terminated", "truncated", "done") if f in rows}
     for text, x in (flags | {f"dones[{a!r}]": x for a, x in rows.get("dones", {}).items()}).items():
@@ -312,7 +312,7 @@ def _episodes(trial: Trial, least: int) -> list[tuple[int, int, int]]:
 
 @_property
 def truncation(trial: Trial) -> None:
-    """The time limit is told as a truncation, and nothing else is."""
+    """A time limit truncates an episode, and nothing else does."""
     if trial.limit is None:
         raise Skip(Status.NOT_APPLICABLE, "the environment states no limit of steps")
     for lane, t, length in _episodes(trial, 1):
