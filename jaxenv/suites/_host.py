@@ -22,6 +22,11 @@ from jaxenv.tree import Tree
 
 _ON_HOST = "the true state lives outside JAX, where every step happens once and cannot be repeated"
 _WHOLE = "one engine holds the whole batch, and every reset seeds and restarts all of its lanes"
+# The properties of the conformance kit that repeat a step, and those that step some lanes.
+_REPEATED = """x64_invariant cond_compatible state_round_trip jit_equals_eager scan_equals_loop checkpoint_invariant
+    donation_safe step_repeatable inputs_unmodified immutable stays_finite actions_clipped unroll_in_halves"""
+_SPLIT = """vmap_equals_loop sharding_invariant batch_equals_single_lanes growth_invariant no_word_reused
+    restart_is_reset"""
 
 
 @tree.struct
@@ -50,21 +55,8 @@ class HostEnvironment(Environment):
         "no_callback": "every step is a callback",
         "gradients_sound": "code outside JAX has no gradient",
         "specs_at_boundaries": "the engine has no same_step mode with the last observation on every row",
-        **dict.fromkeys(
-            (
-                *("x64_invariant", "cond_compatible", "state_round_trip", "jit_equals_eager", "scan_equals_loop"),
-                *("checkpoint_invariant", "donation_safe", "step_repeatable", "inputs_unmodified", "immutable"),
-                *("stays_finite", "actions_clipped", "unroll_in_halves"),
-            ),
-            _ON_HOST,
-        ),
-        **dict.fromkeys(
-            (
-                *("vmap_equals_loop", "sharding_invariant", "batch_equals_single_lanes", "growth_invariant"),
-                *("no_word_reused", "restart_is_reset"),
-            ),
-            _WHOLE,
-        ),
+        **dict.fromkeys(_REPEATED.split(), _ON_HOST),
+        **dict.fromkeys(_SPLIT.split(), _WHOLE),
     }
 
     # --- reset and step ----------------------------------------------------------------------------------------------

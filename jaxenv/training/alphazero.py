@@ -18,10 +18,11 @@ import jax
 import jax.numpy as jnp
 import mctx
 import numpy as np
+from jax.sharding import Mesh
 
 import jaxenv
 from jaxenv import data, interop, random, rollout, tree
-from jaxenv.core import Environment, layers
+from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
@@ -139,10 +140,7 @@ class Losses:
 
 
 def make_train(
-    config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None, mesh: Mesh | None = None
 ) -> Train[Learner]:
     """Makes Gumbel AlphaZero as one function of a key, ``train(key)``. `Train` describes the function and arguments.
 
@@ -155,19 +153,19 @@ def make_train(
     metrics = rollout.Metrics()
     fields = [f"env_info.{name}" for name in env.env_info_spec() if name != "state"]
 
-    def of_first(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:
+    def of_first(timestep: TimeStep) -> TimeStep:
         """Returns rows with the rewards of player 0, for whom a move of player 1 is a step like any other."""
         return dataclasses.replace(timestep, reward=timestep.reward[..., 0]) if env.turns else timestep
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         return evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
 
-    def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
+    def untrained(key: jax.Array, timestep: TimeStep) -> dict[str, Any]:
         params = network.init(key, read(timestep.observation))
         fields = {"params": params, "optimizer": clipped_adam(config.max_gradient_norm).init(params)}
         return {**fields, "rows": empty(timestep), "metrics": metrics.init(of_first(timestep))}
 
-    def empty(timestep: jaxenv.TimeStep) -> Rows:
+    def empty(timestep: TimeStep) -> Rows:
         """Returns a buffer without a valid row."""
         count = config.updates_in_buffer * lanes.per_device("num_envs") * config.num_steps
         mask = distributions.legal_actions(env.action_spec(), timestep)
@@ -180,7 +178,7 @@ def make_train(
     # === 1. Collect: step all lanes with the search ===================================================================
 
     def collect(settings: Config, learner: Learner) -> tuple[Learner, rollout.Experience]:
-        def policy(timestep: jaxenv.TimeStep, stream: random.Stream) -> rollout.PolicyStep:
+        def policy(timestep: TimeStep, stream: random.Stream) -> rollout.PolicyStep:
             found = search(settings, learner.params, timestep, stream, explore=True)
             value, observation = found.search_tree.summary().value, read(timestep.observation)
             info = {"observation": observation, "target": found.action_weights, "value": value}
@@ -268,12 +266,12 @@ def make_policy(
     evaluation.check_acting(Config, config, env, explore)
     network, read, search = model(config, env)
 
-    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
+    def policy(timestep: TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, memory = carried
         found = search(config, weights.value, timestep, stream, explore)
         return rollout.PolicyStep(found.action, memory=(weights, memory))
 
-    def init(timestep: jaxenv.TimeStep) -> Any:
+    def init(timestep: TimeStep) -> Any:
         return network.init(jax.random.key(0), read(timestep.observation))
 
     return evaluation.learned_policy(config, env, policy, init, params, statistics)
@@ -357,7 +355,7 @@ def model(config: Config, env: Environment) -> tuple[Network, Reader, Callable]:
     """
     read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
 
-    def predict(params: Any, key: jax.Array, state: Any, timestep: jaxenv.TimeStep) -> tuple[jax.Array, jax.Array]:
+    def predict(params: Any, key: jax.Array, state: Any, timestep: TimeStep) -> tuple[jax.Array, jax.Array]:
         heads: Any = network.apply(params, read(timestep.observation))
         return heads
 

@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
-import jaxenv
 from jaxenv import data, random, rollout, tree
+from jaxenv.core import Environment, TimeStep
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
@@ -133,10 +134,7 @@ class Losses:
 
 
 def make_train(
-    config: Config,
-    env: jaxenv.Environment | None = None,
-    eval_env: jaxenv.Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None, mesh: Mesh | None = None
 ) -> Train[Learner]:
     """Makes DQN as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
@@ -156,7 +154,7 @@ def make_train(
         learner, rows = collect(learner, config.warmup_rows, np.float32(1))
         return dataclasses.replace(learner, buffer=replay.add(replay.init(rows), rows))
 
-    def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
+    def untrained(key: jax.Array, timestep: TimeStep) -> dict[str, Any]:
         params = network.init(key, see(timestep).observation[0])
         state, statistics = clipped_adam(config.max_gradient_norm, eps=1e-5).init(params), view.init(timestep)
         return {"params": params, "target": params, "optimizer": state, "statistics": statistics, "buffer": ()}
@@ -169,8 +167,8 @@ def make_train(
 
     # === 1. Collect: step all lanes, with a random action where a draw is below epsilon ===============================
 
-    def explore(params: Any, epsilon: Any) -> Callable[[jaxenv.TimeStep, random.Stream], jax.Array]:
-        def policy(timestep: jaxenv.TimeStep, stream: random.Stream) -> jax.Array:
+    def explore(params: Any, epsilon: Any) -> Callable[[TimeStep, random.Stream], jax.Array]:
+        def policy(timestep: TimeStep, stream: random.Stream) -> jax.Array:
             observation, mask = see(timestep).observation
             return pi.to_action(_epsilon_greedy(q_values(params, observation), mask, epsilon, stream))
 
@@ -239,7 +237,7 @@ def make_train(
 
 
 def make_policy(
-    config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
+    config: Config, env: Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
     """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
@@ -249,14 +247,14 @@ def make_policy(
     pi, network, see = model(config, env)
     epsilon = jnp.float32(config.epsilon_end if explore else 0)
 
-    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
+    def policy(timestep: TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, _ = carried
         observation, mask = see(timestep).observation
         values: Any = network.apply(weights.value, observation)
         action = _epsilon_greedy(values, mask, epsilon, stream)
         return rollout.PolicyStep(pi.to_action(action), memory=carried)
 
-    def init(timestep: jaxenv.TimeStep) -> Any:
+    def init(timestep: TimeStep) -> Any:
         return network.init(jax.random.key(0), see(timestep).observation[0])
 
     return evaluation.learned_policy(config, env, policy, init, params, statistics)
@@ -308,7 +306,7 @@ class QNetwork(nn.Module):
         return value + q_values - q_values.mean(axis=-1, keepdims=True) + np.float32(self.initial_value)
 
 
-def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
+def model(config: Config, env: Environment) -> tuple[distributions.Categorical, QNetwork, Callable]:
     """Returns the distribution, the network, and a function that makes the observation of rows ``[B]`` a pair.
 
     The pair is the input of the network and the mask of legal actions. In transitions both belong to the row that the
@@ -322,7 +320,7 @@ def model(config: Config, env: jaxenv.Environment) -> tuple[distributions.Catego
         raise ValueError(f"{config.learner}: the action must be one integer, got {spec}: {how}")
     read = Reader.from_spec(config.learner, env.observation_spec(), config.torso)
 
-    def see(timestep: jaxenv.TimeStep) -> jaxenv.TimeStep:
+    def see(timestep: TimeStep) -> TimeStep:
         pair = (read(timestep.observation), distributions.legal_actions(spec, timestep))
         return dataclasses.replace(timestep, observation=pair)
 

@@ -14,12 +14,13 @@ import jax.numpy as jnp
 
 import jaxenv
 from jaxenv import tree
+from jaxenv.core import Environment, TimeStep
 from jaxenv.data import level_scores
 from jaxenv.training import evaluation, ppo
 from jaxenv.training.lanes import DeviceLanes, Train
 
 L = TypeVar("L", bound=ppo.Learner)
-Rows = tuple[jaxenv.TimeStep, jaxenv.TimeStep]  # the rows [T, B] of an update and the row after them
+Rows = tuple[TimeStep, TimeStep]  # the rows [T, B] of an update and the row after them
 
 
 @tree.struct
@@ -56,7 +57,7 @@ class Losses(ppo.Losses):
     adversary_entropy: jax.Array
 
 
-def editor_of(env: jaxenv.Environment, num_steps: int) -> jaxenv.Task:
+def editor_of(env: Environment, num_steps: int) -> jaxenv.Task:
     """Returns the editor of the task in ``env``; raises a ``ValueError`` if it has no editor."""
     task = env.unwrapped
     if not isinstance(task, jaxenv.Task):
@@ -64,9 +65,7 @@ def editor_of(env: jaxenv.Environment, num_steps: int) -> jaxenv.Task:
     return task.editor(num_steps)
 
 
-def make_train(
-    config: ppo.Config, builder: ppo.Config, env: jaxenv.Environment, eval_env: jaxenv.Environment
-) -> Train[Learner]:
+def make_train(config: ppo.Config, builder: ppo.Config, env: Environment, eval_env: Environment) -> Train[Learner]:
     """Makes PAIRED as one function of a key, given the settings of the students and of the adversary.
 
     The ``make_train`` of `ued` makes the second, and has checked the arguments.
@@ -104,7 +103,7 @@ def make_train(
         means = {name: jnp.mean(x) for name, x in means.items()}
         return learner, Losses(**vars(losses), **means, adversary_entropy=its_losses.entropy)
 
-    def study(settings: ppo.Config, learner: L, played: jaxenv.Environment) -> tuple[L, Rows, ppo.Losses]:
+    def study(settings: ppo.Config, learner: L, played: Environment) -> tuple[L, Rows, ppo.Losses]:
         """Plays the levels of an update and learns from them."""
         start = restart(learner, played)
         collected, rows, last_observation = student.collect(start, played)
@@ -127,7 +126,7 @@ def regret_of(protagonist: Rows, antagonist: Rows) -> tuple[jax.Array, jax.Array
     return best, mean, best - mean
 
 
-def restart(learner: L, env: jaxenv.Environment) -> L:
+def restart(learner: L, env: Environment) -> L:
     """Returns the learner at the start of a new episode in every lane."""
     every_lane = jnp.ones(env.num_envs, bool)
     env_state, timestep = jaxenv.reset_where(env, learner.env_state, learner.timestep, every_lane)

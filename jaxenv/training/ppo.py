@@ -22,9 +22,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
-import jaxenv
 from jaxenv import data, random, rollout, tree
+from jaxenv.core import Environment, TimeStep
 from jaxenv.training import distributions, evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
@@ -121,10 +122,7 @@ class Losses:
 
 
 def make_train(
-    config: Config,
-    env: jaxenv.Environment | None = None,
-    eval_env: jaxenv.Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None, mesh: Mesh | None = None
 ) -> Train[Learner]:
     """Makes PPO as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
@@ -157,7 +155,7 @@ class Stages(NamedTuple):
     optimise: Callable[..., Any]
 
 
-def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> Stages:
+def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
     """Makes the stages of an update for a stack; ``lanes`` says which of its lanes this device steps."""
     pi, network, read, legal = model(config, env)
     heads: Callable[..., Any] = network.apply
@@ -167,7 +165,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
         return evaluation.begin(Learner, lanes, env, key, hyperparameters, untrained)
 
-    def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
+    def untrained(key: jax.Array, timestep: TimeStep) -> dict[str, Any]:
         memory = network.start(num_envs)
         params = network.init(key, *_one_row(read(timestep.observation), memory))
         adam = clipped_adam(config.max_gradient_norm, eps=1e-5)
@@ -176,7 +174,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
     def explore(params: Any) -> rollout.Policy:
-        def policy(timestep: jaxenv.TimeStep, stream: random.Stream, memory: Any = ()) -> rollout.PolicyStep:
+        def policy(timestep: TimeStep, stream: random.Stream, memory: Any = ()) -> rollout.PolicyStep:
             observation, mask = read(timestep.observation), legal(timestep)
             inputs, value, memory = _step(heads, params, observation, mask, memory)
             sample = pi.sample(inputs, stream)
@@ -187,7 +185,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
 
         return policy
 
-    def collect(learner: Learner, env: jaxenv.Environment) -> tuple[Learner, rollout.Experience, Any]:
+    def collect(learner: Learner, env: Environment) -> tuple[Learner, rollout.Experience, Any]:
         start = network.start(num_envs)
         policy, start = view.wrap_policy(explore(learner.params), learner.timestep, start, state=learner.statistics)
         fields = ["step_type", "reward", "discount", "env_info", "policy_info"]
@@ -281,7 +279,7 @@ def make_stages(config: Config, env: jaxenv.Environment, lanes: DeviceLanes) -> 
 
 
 def make_policy(
-    config: Config, env: jaxenv.Environment, params: Any, statistics: Any = (), explore: bool = False
+    config: Config, env: Environment, params: Any, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
     """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
@@ -290,7 +288,7 @@ def make_policy(
     evaluation.check_acting(Config, config, env, explore)
     pi, network, read, legal = model(config, env)
 
-    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
+    def policy(timestep: TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, memory = carried
         inputs, _, memory = _step(network.apply, weights.value, read(timestep.observation), legal(timestep), memory)
         action = pi.to_action(pi.sample(inputs, stream) if explore else pi.mode(inputs))
@@ -298,7 +296,7 @@ def make_policy(
 
     start = network.start(env.num_envs)
 
-    def init(timestep: jaxenv.TimeStep) -> Any:
+    def init(timestep: TimeStep) -> Any:
         return network.init(jax.random.key(0), *_one_row(read(timestep.observation), start))
 
     return evaluation.learned_policy(config, env, policy, init, params, statistics, start)
@@ -383,9 +381,7 @@ def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
     return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
 
 
-def model(
-    config: Config, env: jaxenv.Environment
-) -> tuple[distributions.Distribution, ActorCritic, Callable, Callable]:
+def model(config: Config, env: Environment) -> tuple[distributions.Distribution, ActorCritic, Callable, Callable]:
     """Returns the distribution, the network, its reader of observations, and a function that finds legal actions."""
     spec = env.action_spec()
     pi = distributions.of_spec(config.learner, spec, config.squash)

@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
-import jaxenv
 from jaxenv import data, random, rollout, specs, tree
+from jaxenv.core import Environment, TimeStep
 from jaxenv.training import evaluation
 from jaxenv.training.config import RunConfig
 from jaxenv.training.distributions import TanhNormal
@@ -140,10 +141,7 @@ class Losses:
 
 
 def make_train(
-    config: Config,
-    env: jaxenv.Environment | None = None,
-    eval_env: jaxenv.Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None, mesh: Mesh | None = None
 ) -> Train[Learner]:
     """Makes SAC as one function of a key, ``train(key)``. `Train` describes the function and the arguments."""
     env, eval_env = evaluation.environments(Config, config, env, eval_env)
@@ -159,7 +157,7 @@ def make_train(
     adam = optax.flatten(optax.scale_by_adam())  # as one vector: small arrays would be a kernel each
 
     def init(key: jax.Array, hyperparameters: dict[str, jax.Array]) -> Learner:
-        def untrained(key: jax.Array, timestep: jaxenv.TimeStep) -> dict[str, Any]:
+        def untrained(key: jax.Array, timestep: TimeStep) -> dict[str, Any]:
             actor_key, critics_key = jax.random.split(key)
             noise, observation = jnp.zeros((num_envs, pi.num_log_std), jnp.float32), read(timestep.observation)
             params = Weights(
@@ -186,7 +184,7 @@ def make_train(
     # === 1. Collect: step all lanes with the exploring policy =========================================================
 
     def explore(learner: Learner, uniform: bool) -> rollout.Policy:
-        def policy(timestep: jaxenv.TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
+        def policy(timestep: TimeStep, stream: random.Stream, noise: jax.Array) -> rollout.PolicyStep:
             noise = _next_noise(
                 noise, env.episode_starts(timestep), stream, learner.hyperparameters["noise_correlation"]
             )
@@ -278,7 +276,7 @@ def make_train(
 
 
 def make_policy(
-    config: Config, env: jaxenv.Environment, params: Weights, statistics: Any = (), explore: bool = False
+    config: Config, env: Environment, params: Weights, statistics: Any = (), explore: bool = False
 ) -> tuple[Callable, Any]:
     """Returns the policy of a learner and its ``initial_memory``; `evaluation.learned_policy` describes the arguments.
 
@@ -290,14 +288,14 @@ def make_policy(
         raise ValueError(f"{config.learner}: params must be the Weights of one seed, learner.params, got a {kind}")
     pi, actor, _, read = model(config, env)
 
-    def policy(timestep: jaxenv.TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
+    def policy(timestep: TimeStep, stream: random.Stream, carried: Any) -> rollout.PolicyStep:
         weights, noise = carried
         noise = _next_noise(noise, env.episode_starts(timestep), stream, config.noise_correlation)
         inputs: Any = actor.apply(weights.value, read(timestep.observation))
         chosen = pi.displaced(inputs, noise) if explore else pi.mode(inputs)
         return rollout.PolicyStep(pi.to_action(chosen), memory=(weights, noise))
 
-    def init(timestep: jaxenv.TimeStep) -> Any:
+    def init(timestep: TimeStep) -> Any:
         return actor.init(jax.random.key(0), read(timestep.observation))
 
     noise = jnp.zeros((env.num_envs, pi.num_log_std), jnp.float32)
@@ -361,7 +359,7 @@ class Critic(nn.Module):
 Critics: Any = nn.vmap(Critic, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, axis_size=2)
 
 
-def model(config: Config, env: jaxenv.Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
+def model(config: Config, env: Environment) -> tuple[TanhNormal, Actor, Any, Reader]:
     """Returns the distribution, actor, critics, and the reader of observations."""
     spec = env.action_spec()
     continuous = isinstance(spec, specs.Bounded) and not spec.is_discrete

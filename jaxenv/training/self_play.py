@@ -14,11 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv._util.checks import Range, check_array, check_arrays, check_integer
-from jaxenv.core import Environment, Wrapper, layers
+from jaxenv.core import Environment, TimeStep, Wrapper, layers
 from jaxenv.training import distributions, evaluation, ppo
 from jaxenv.training.config import check_config
 from jaxenv.training.evaluation import Curve as Curve
@@ -92,7 +93,7 @@ def opponent(config: Config, game: Environment) -> tuple[Callable[..., Any], Cal
     pi, network, read, legal = ppo.model(config, Opponent(game))
     heads: Callable[..., Any] = network.apply
 
-    def policy(timestep: jaxenv.TimeStep, stream: jaxenv.random.Stream, weights: Any) -> Any:
+    def policy(timestep: TimeStep, stream: random.Stream, weights: Any) -> Any:
         inputs, _, _ = heads(weights, read(timestep.observation))
         return pi.to_action(pi.sample(distributions.masked(inputs, legal(timestep)), stream))
 
@@ -124,10 +125,7 @@ class Learner(ppo.Learner):
 
 
 def make_train(
-    config: Config,
-    env: Environment | None = None,
-    eval_env: Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None, mesh: Mesh | None = None
 ) -> Train[Any]:
     """Makes a run as one function of a key, ``train(key)``. `Train` describes the function and the arguments.
 

@@ -29,9 +29,11 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 import jaxenv
 from jaxenv import data, tree
+from jaxenv.core import Environment, TimeStep
 from jaxenv.core.levels import refuse_given_levels
 from jaxenv.data import level_scores
 from jaxenv.training import evaluation, paired, ppo
@@ -150,10 +152,7 @@ class Losses(ppo.Losses):
 
 
 def make_train(
-    config: Config,
-    env: jaxenv.Environment | None = None,
-    eval_env: jaxenv.Environment | None = None,
-    mesh: jax.sharding.Mesh | None = None,
+    config: Config, env: Environment | None = None, eval_env: Environment | None = None, mesh: Mesh | None = None
 ) -> Train[Any]:
     """Makes a run as one function of a key, ``train(key)``. `Train` describes the function and the arguments.
 
@@ -273,14 +272,14 @@ def make_train(
 
     # === 2. Restart every lane in its level; its next episodes start there, too =======================================
 
-    def restart(learner: Learner) -> tuple[Learner, jaxenv.Environment]:
+    def restart(learner: Learner) -> tuple[Learner, Environment]:
         played = env.with_level(learner.levels)
         return paired.restart(learner, played), played
 
     # === 3. Score the levels ==========================================================================================
 
     def score(
-        learner: Learner, rows: jaxenv.TimeStep, estimates: tuple[jax.Array, jax.Array], place: Any, max_return: Any
+        learner: Learner, rows: TimeStep, estimates: tuple[jax.Array, jax.Array], place: Any, max_return: Any
     ) -> Learner:
         (values, advantages), last = estimates, learner.timestep
         max_return = jnp.maximum(max_return, level_scores.max_return(rows, last))
@@ -315,7 +314,7 @@ def _builder(config: Config) -> Config:
     )
 
 
-def _warn_of_long_episodes(owner: str, config: Config, env: jaxenv.Environment) -> None:
+def _warn_of_long_episodes(owner: str, config: Config, env: Environment) -> None:
     """Warns if the time limit allows an episode that is longer than an update, which scores no level."""
     limit = evaluation.longest_episode(env)
     if limit is None or limit <= config.num_steps:
@@ -327,7 +326,7 @@ def _warn_of_long_episodes(owner: str, config: Config, env: jaxenv.Environment) 
     warnings.warn(f"{owner}: {rule}: {reason}", stacklevel=3)
 
 
-def _check_levels(config: Config, env: jaxenv.Environment) -> None:
+def _check_levels(config: Config, env: Environment) -> None:
     """Raises a ``ValueError`` unless ``env`` has the levels that the curriculum asks for; nothing is computed."""
     owner = f"{config.owner}: curriculum {config.curriculum!r}"
     if env.lanes_per_game > 1:
