@@ -32,6 +32,7 @@ FAMILY_PAGES = {
     "Grid worlds": "grid",
     "MinAtar": "minatar",
     "bsuite": "bsuite",
+    "POPGym": "popgym",
     "Tasks from papers": "misc",
     "Board games": "board",
     "Multi-agent particles": "particle",

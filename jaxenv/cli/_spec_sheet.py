@@ -24,6 +24,7 @@ FAMILIES = {
     "grid": "Grid worlds",
     "minatar": "MinAtar",
     "bsuite": "bsuite",
+    "popgym": "POPGym",
     "misc": "Tasks from papers",
     "board": "Board games",
     "games": "Games",

@@ -9,6 +9,7 @@ from jaxenv.envs import grid as grid
 from jaxenv.envs import minatar as minatar
 from jaxenv.envs import misc as misc
 from jaxenv.envs import particle as particle
+from jaxenv.envs import popgym as popgym
 from jaxenv.envs import probes as probes
 from jaxenv.envs import toy_text as toy_text
 

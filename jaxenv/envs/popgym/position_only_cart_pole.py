@@ -1,0 +1,46 @@
+"""Balance a pole on a cart without observing velocities.
+
+Reference: POPGym 1.0.7 ``PositionOnlyCartPole`` (tests/envs/popgym/test_parity.py).
+Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforcement Learning", arXiv:2303.01859.
+
+Observation   float32[2]   cart position (m), pole angle (rad); with observability="full" the four numbers of CartPole
+Action        see `jaxenv.envs.classic_control.cart_pole`
+Reward        1 / episode_length for every step, the terminating one included
+Starts        see `jaxenv.envs.classic_control.cart_pole`
+Terminates    see `jaxenv.envs.classic_control.cart_pole`
+Time limit    episode_length
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.core import Transition
+from jaxenv.envs.classic_control.cart_pole import CartPole
+from jaxenv.envs.popgym._partly_observed import PartlyObserved
+
+
+class PositionOnlyCartPole(PartlyObserved, CartPole):
+    """CartPole that shows positions; the module docstring is the specification."""
+
+    episode_length: int = tree.static(default=200, low=1, doc="steps of an episode")
+
+    @property
+    def time_limit(self) -> int:
+        return self.episode_length
+
+    def transition(self, state: Any, action: jax.Array, stream: random.Stream) -> Transition:
+        after = super().transition(state, action, stream)
+        return Transition(after.state, after.reward * np.float32(1 / self.episode_length), after.terminated)
+
+    def observe(self, state: Any) -> jax.Array:
+        full = super().observe(state)
+        return full if self.is_full else full[:, ::2]
+
+    def observation_spec(self) -> specs.Bounded:
+        full = super().observation_spec()
+        if self.is_full:
+            return full
+        return specs.Bounded((2,), np.float32, full.minimum[::2], full.maximum[::2], "observation")

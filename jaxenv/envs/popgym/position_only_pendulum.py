@@ -1,0 +1,46 @@
+"""Swing a pendulum up and hold it upright without observing its rate.
+
+Reference: POPGym 1.0.7 ``PositionOnlyPendulum`` (tests/envs/popgym/test_parity.py).
+Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforcement Learning", arXiv:2303.01859.
+
+Observation   float32[2]   cos(angle), sin(angle); with observability="full" the three numbers of Pendulum
+Action        see `jaxenv.envs.classic_control.pendulum`
+Reward        (1 + r / 8.1368022) / episode_length with the reward r of Pendulum, so that returns lie in [-1, 1]
+Starts        see `jaxenv.envs.classic_control.pendulum`
+Terminates    never
+Time limit    episode_length
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenv import random, specs, tree
+from jaxenv.core import Transition
+from jaxenv.envs.classic_control.pendulum import Pendulum
+from jaxenv.envs.popgym._partly_observed import PartlyObserved
+
+_HALF = 16.2736044 / 2  # of the range of Pendulum's reward
+
+
+class PositionOnlyPendulum(PartlyObserved, Pendulum):
+    """Pendulum that shows its angle; the module docstring is the specification."""
+
+    episode_length: int = tree.static(default=200, low=1, doc="steps of an episode")
+
+    @property
+    def time_limit(self) -> int:
+        return self.episode_length
+
+    def transition(self, state: Any, action: jax.Array, stream: random.Stream) -> Transition:
+        after = super().transition(state, action, stream)
+        reward = (after.reward + np.float32(_HALF)) * np.float32(1 / (_HALF * self.episode_length))
+        return Transition(after.state, reward, after.terminated)
+
+    def observe(self, state: Any) -> jax.Array:
+        full = super().observe(state)
+        return full if self.is_full else full[:, :2]
+
+    def observation_spec(self) -> specs.Bounded:
+        return super().observation_spec() if self.is_full else specs.Bounded((2,), np.float32, -1, 1, "observation")
