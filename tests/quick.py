@@ -26,6 +26,7 @@ FILES = {
     "tests/envs/misc": "swimmer",
     "tests/envs/particle": "mpe2",
     "tests/envs/physics2d": "world",
+    "tests/envs/popgym": "rules",
     "tests/envs/probes": "risky_branch masked_cart_pole",
     "tests/envs/toy_text": "blackjack",
     "tests/interop": "arguments gymnasium packing",

@@ -17,7 +17,7 @@ SUIT_NAMES = ("spades", "diamonds", "clubs", "hearts")
 
 
 def deal(stream: random.Stream, dealt: jax.Array, of_each: int) -> jax.Array:
-    """Draws the kind of the next card, int32 ``[B]``, given how many of ``of_each`` were dealt, int32 ``[B, kinds]``."""
+    """Draws the kind of the next card, int32 ``[B]``, from a deck of which ``dealt [B, kinds]`` are gone."""
     return random.categorical(stream, weights=(of_each - dealt).astype(jnp.float32))
 
 

@@ -4,9 +4,9 @@ Reference: POPGym 1.0.7 ``Autoencode`` (tests/envs/popgym/test_parity.py).
 Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforcement Learning", arXiv:2303.01859.
 
 Observation   (int32, int32)   1 while the agent watches, 0 once it has to answer; the suit of the dealt card, 0 from
-                               the first answer on; with observability="full" (int32[52 * num_decks], int32, float32[1]),
-                               the suits of the deck, which is dealt from its end, the mode as above, and the fraction
-                               of the deck that is dealt and not yet answered
+                               the first answer on; with observability="full" (int32[52 * num_decks], int32,
+                               float32[1]), the suits of the deck, which is dealt from its end, the mode as above, and
+                               the fraction of the deck that is dealt and not yet answered
 Action        int32            the suit: 0 spades, 1 diamonds, 2 clubs, 3 hearts
 Reward        1 / (52 * num_decks) for a right answer, the negative for a wrong one; 0 while watching
 Starts        with the first card of a shuffled deck

@@ -3,13 +3,13 @@
 Reference: POPGym 1.0.7 ``Concentration`` (tests/envs/popgym/test_parity.py).
 Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforcement Learning", arXiv:2303.01859.
 
-Observation   int32[N]     N = 52 * num_decks: the values of the found cards and of the cards of the last turn, the number
-                           of values (2 colours or 13 ranks) for other cards; with observability="full" (int32[N],
-                           int32[N], int32, int32), all values, 1 for a found card, the positions of the first and the
-                           second card of the turn, or the number of values
+Observation   int32[N]     the values of the found cards and of the cards of the last turn; the number of values (2
+                           colours or 13 ranks) for other cards. With observability="full" (int32[N], int32[N], int32,
+                           int32), all values, 1 for a found card, the positions of the first and the second card of the
+                           turn, or the number of values. N = 52 * num_decks
 Action        int32        the position of the card to turn over; a policy needs its last action too
-Reward        2 / N for a pair; -1 / N for the second card of another turn; -1 / (2 * N) per card of the turn for turning a
-              found card, which ends the turn; otherwise 0
+Reward        2 / N for a pair; -1 / N for the second card of another turn; -1 / (2 * N) per card of the turn if it
+              turns a found card, which ends the turn; otherwise 0
 Starts        with a shuffled deck, face down
 Terminates    when all pairs are found
 Time limit    2 * N
@@ -17,6 +17,7 @@ Time limit    2 * N
 Turning the same card twice is not a pair.
 """
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -111,15 +112,16 @@ class Concentration(PartlyObserved):
     # --- the picture -------------------------------------------------------------------------------------------------
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """Paints the cards in rows of 8: gold if found, white in the last turn, else blue."""
+        """Paints the cards: gold if found, white in the last turn, else blue."""
         turned = self._at(state.first) | self._at(state.second)
         kinds = 1 + state.deck + jnp.where(state.found, np.int32(self.values), np.int32(0))
         kinds = jnp.where(state.found | turned, kinds, np.int32(0))
-        rows = -(-self.num_cards // 8)
+        columns = math.isqrt(self.num_cards - 1) + 1
+        rows = -(-self.num_cards // columns)
         nothing = np.int32(1 + 2 * self.values)
-        kinds = jnp.pad(kinds, ((0, 0), (0, 8 * rows - self.num_cards)), constant_values=nothing)
+        kinds = jnp.pad(kinds, ((0, 0), (0, columns * rows - self.num_cards)), constant_values=nothing)
         shown = [_card(value, self.values, paper) for paper in (WHITE, GOLD) for value in range(self.values)]
-        return canvas.fill(NIGHT).tiles(kinds.reshape(-1, rows, 8), [_closed, *shown, None])
+        return canvas.fill(NIGHT).tiles(kinds.reshape(-1, rows, columns), [_closed, *shown, None])
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------

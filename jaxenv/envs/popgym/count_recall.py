@@ -101,7 +101,7 @@ class CountRecall(PartlyObserved):
         """Paints the last card, the query, and the number to say."""
         paint = _deck.rank_card if self.deck_type == "ranks" else _deck.suit_card
         canvas = _cards.table(canvas).text("DEALT", 2.7, 8.4, 0.6, WHITE, align=0.5)
-        canvas = canvas.text("HOW MANY?", 7.3, 8.4, 0.6, GOLD, align=0.5)
+        canvas = canvas.text("COUNT?", 7.3, 8.4, 0.6, GOLD, align=0.5)
         canvas = paint(paint(canvas, state.card, 2.7, 5.8), state.query, 7.3, 5.8)
         canvas = canvas.number(_deck.chosen(state.dealt, state.query), 7.3, 2.6, 0.8, WHITE, digits=2, align=0.5)
         passed = jnp.sum(state.dealt, axis=-1).astype(jnp.float32) / np.float32(_deck.SIZE * self.num_decks)
