@@ -56,5 +56,7 @@ class VelocityOnlyCartPole(PositionOnlyCartPole):
     def observation_spec(self) -> specs.Bounded:
         return super().observation_spec() if self.is_full else specs.Bounded((2,), np.float32, -np.inf, np.inf)
 
+    # --- the picture -------------------------------------------------------------------------------------------------
+
     def draw(self, state: Any, canvas: Canvas) -> Canvas:
         return super().draw(state.pole, canvas)
