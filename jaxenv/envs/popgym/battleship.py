@@ -35,7 +35,7 @@ class State:
 class Battleship(PartlyObserved):
     """Battleship; the module docstring is the specification."""
 
-    reset_strategy = {"cpu": "compact", "default": "select"}
+    reset_strategy = {"cpu": "cond", "default": "select"}
     size: int = tree.static(default=10, low=2, doc="rows and columns of the board")
     ship_sizes: tuple[int, ...] = tree.static(default=(2, 3, 3, 4), doc="cells of each ship, in the order of placement")
 
@@ -53,9 +53,13 @@ class Battleship(PartlyObserved):
         return self.size**2
 
     def initial(self, stream: random.Stream) -> State:
+        lengths, longest = jnp.asarray(self.ship_sizes, jnp.int32), max(self.ship_sizes)
+
+        def place(number: jax.Array, ships: jax.Array) -> jax.Array:
+            return ships | _placed(random.fold_in(stream, number), ships, lengths[number], longest)
+
         ships = jnp.zeros((*stream.shape, self.size, self.size), bool)
-        for number, cells in enumerate(self.ship_sizes):
-            ships |= _placed(random.fold_in(stream, number), ships, cells)
+        ships = jax.lax.fori_loop(0, len(self.ship_sizes), place, ships)
         return State(ships, jnp.zeros_like(ships), jnp.zeros(stream.shape, bool))
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -87,20 +91,21 @@ class Battleship(PartlyObserved):
         return canvas.fill(NIGHT).tiles(kinds, [_sea, _ship, _miss, _hit])
 
 
-def _placed(stream: random.Stream, ships: jax.Array, cells: int) -> jax.Array:
-    """Draws a place for a ship of some cells that no other ship covers: bool ``[B, size, size]``."""
+def _placed(stream: random.Stream, ships: jax.Array, cells: jax.Array, longest: int) -> jax.Array:
+    """Draws a place for a ship of some cells, at most ``longest``, that no other ship covers: ``[B, size, size]``."""
     size = ships.shape[-1]
-    starts = size - cells + 1
-    places = []  # free places in columns and in rows, by the first cell
-    for taken in (ships, jnp.swapaxes(ships, 1, 2)):
-        covered = [taken[:, i : i + starts] for i in range(cells)]
-        places.append(~jnp.any(jnp.stack(covered), axis=0).reshape(-1, starts * size))
-    place = random.categorical(stream, weights=jnp.concatenate(places, axis=1))[:, None, None]
-    turned, start = place // (starts * size), place % (starts * size)
+    free = []  # whether a ship fits that goes down, or to the right, from each cell
+    for axis in (1, 2):
+        padding = [(0, longest - 1 if i == axis else 0) for i in range(3)]
+        taken = jnp.pad(ships, padding, constant_values=True)
+        ahead = [(i < cells) & jax.lax.slice_in_dim(taken, i, i + size, axis=axis) for i in range(longest)]
+        free.append(~jnp.any(jnp.stack(ahead), axis=0).reshape(-1, size**2))
+    place = random.categorical(stream, weights=jnp.concatenate(free, axis=1))[:, None, None]
+    turned, start = place // size**2, place % size**2
     row, column = np.indices((size, size), dtype=np.int32)[:, None]
-    along, across = jnp.where(turned == 1, column, row), jnp.where(turned == 1, row, column)
-    ahead = along - start // size
-    return (across == start % size) & (ahead >= 0) & (ahead < cells)
+    down, right = row - start // size, column - start % size
+    along, aside = jnp.where(turned == 1, right, down), jnp.where(turned == 1, down, right)
+    return (aside == 0) & (along >= 0) & (along < cells)
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------

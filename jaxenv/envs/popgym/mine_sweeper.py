@@ -37,7 +37,7 @@ class State:
 class MineSweeper(PartlyObserved):
     """Minesweeper; the module docstring is the specification."""
 
-    reset_strategy = {"cpu": "cond", "default": "select"}
+    reset_strategy = {"cpu": "compact", "default": "select"}
     size: int = tree.static(default=4, low=2, doc="rows and columns of the board")
     mines: int = tree.static(default=2, low=1, doc="number of mines; at least 3 cells have none")
 
@@ -50,7 +50,13 @@ class MineSweeper(PartlyObserved):
         return self.size**2 - self.mines
 
     def initial(self, stream: random.Stream) -> State:
-        mined = random.permutation(stream, self.size**2) < self.mines
+        cells = np.arange(self.size**2, dtype=np.int32)[None]
+
+        def lay(number: jax.Array, mined: jax.Array) -> jax.Array:
+            cell = random.categorical(random.fold_in(stream, number), weights=~mined)
+            return mined | (cell[:, None] == cells)
+
+        mined = jax.lax.fori_loop(0, self.mines, lay, jnp.zeros((*stream.shape, self.size**2), bool))
         mined = mined.reshape(-1, self.size, self.size)
         return State(mined, jnp.zeros_like(mined), jnp.zeros(stream.shape, jnp.int32))
 
