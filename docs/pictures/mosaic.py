@@ -26,9 +26,9 @@ Overcooked-CrampedRoom-v1 Reacher-misc FrozenLake-v1 BipedalWalkerHardcore-v3 He
 MiniGrid-Dynamic-Obstacles-16x16-v0 Acrobot-v1 SpaceInvaders-MinAtar UmbrellaChain-bsuite Othello-v0
 Foraging-10x10-3p-3f-v3 Swimmer-misc CliffWalking-v1 MiniGrid-MultiRoom-N6-v0 CoinGame-v0
 Freeway-MinAtar CardGame-v0 MiniGrid-LavaCrossingS9N1-v0 PointRobot-misc TicTacToe-v0
-CartPoleSwingup-bsuite MiniGrid-FourRooms-v0 DeepSea-bsuite Asterix-MinAtar SimpleSpread-mpe
-PrisonersDilemma-matrix MiniGrid-KeyCorridorS3R3-v0 Catch-bsuite Pong-misc RiskyBranch-v0
-MiniGrid-ObstructedMaze-2Dlh-v0 MNISTBandit-bsuite GaussianBandit-misc MiniGrid-GoToDoor-8x8-v0 BouncingSquares-v0
+CartPoleSwingup-bsuite ConcentrationMedium-popgym DeepSea-bsuite Asterix-MinAtar SimpleSpread-mpe
+PrisonersDilemma-matrix BattleshipEasy-popgym Catch-bsuite Pong-misc RiskyBranch-v0
+MiniGrid-ObstructedMaze-2Dlh-v0 MNISTBandit-bsuite GaussianBandit-misc MiniGrid-GoToDoor-8x8-v0 MineSweeperMedium-popgym
 """
 EIGHT = [
     "CartPole-v1",
