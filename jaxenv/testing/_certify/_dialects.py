@@ -207,7 +207,13 @@ _ALL = (
         truncated="truncated",
         space="env.observation_space",
         limit="env.spec.max_episode_steps if env.spec else None",
-        reasons=_KEPT,
+        reasons={
+            **_KEPT,
+            **dict.fromkeys(
+                ("same_types", "pure", "jit_equals_eager", "vmap_equals_single", "arguments_unchanged"),
+                "an environment of Gymnasium keeps its state and runs outside JAX",
+            ),
+        },
     ),
 )
 DIALECTS = {dialect.api: dialect for dialect in _ALL}

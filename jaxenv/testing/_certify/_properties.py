@@ -26,41 +26,29 @@ def _property(check: Callable[[Trial], str | None]) -> Callable[[Trial], str | N
     return check
 
 
-def _traced(trial: Trial) -> None:
-    if trial.on_host:
-        raise Skip(Status.NOT_APPLICABLE, "an environment of Gymnasium keeps its state and runs outside JAX")
-
-
 def _forbid(wrong: Any, expected: str, seen: Any, show: str, at_reset: bool = False) -> None:
     """Raises a `Failure` at the first true element of ``bool[T, B]``; ``seen`` is a text, or values ``[T, B, ...]``."""
     if np.any(wrong):
         t, lane = map(int, np.argwhere(wrong)[0])
-        raise Failure(
-            expected, seen if isinstance(seen, str) else str(seen[t, lane]), lane, None if at_reset else t, show
-        )
+        seen = seen if isinstance(seen, str) else str(seen[t, lane])
+        raise Failure(expected, seen, lane, None if at_reset else t, show)
 
 
 @_property
 def runs_under_jit(trial: Trial) -> None:
     """Reset and step can be traced and compiled."""
-    d = trial.dialect
-    for step, line in ((None, d.reset.format(key="key")), (0, d.step)):
+    reset = trial.dialect.reset.format(key="key")
+    for step, line, stage in ((None, reset, "starts"), (0, trial.dialect.step, "first_step")):
         try:
-            if step is None:
-                carry = at(trial.starts[0], 0) if not trial.on_host else None
-            else:
-                trial.record if trial.on_host else jax.eval_shape(trial.advance, carry, trial.keys[0])
+            getattr(trial, stage)
         except Exception as error:
             seen = " ".join(described(error).split())[:300]
             raise Failure(f"`{line}` to run{'' if trial.on_host else ' under jax.jit'}", seen, step=step) from None
-    if not trial.on_host:
-        trial.first_step  # noqa: B018
 
 
 @_property
 def same_types(trial: Trial) -> str | None:
     """What the loop carries keeps its tree, shapes and dtypes, as ``lax.scan`` demands."""
-    _traced(trial)
     key = trial.keys[0]
     first = jax.eval_shape(trial.begin, key)[0]
     second = jax.eval_shape(trial.advance, first, key)
@@ -95,7 +83,6 @@ def same_key_same_episode(trial: Trial) -> None:
 @_property
 def pure(trial: Trial) -> None:
     """Another instance, traced later, does the same, and the object stays as it was."""
-    _traced(trial)
     other = trial.source.make() if trial.source.make else copy.copy(trial.env)
     other = other[0] if isinstance(other, tuple) else other
     twin = type(trial)(trial.source, trial.dialect, other, trial.seed, trial.seconds)
@@ -117,14 +104,12 @@ def pure(trial: Trial) -> None:
 @_property
 def jit_equals_eager(trial: Trial) -> None:
     """A lane alone, without jit, does what it does in a compiled batch."""
-    _traced(trial)
     _alone(trial, trial.advance, "without jit", (0, 1))
 
 
 @_property
 def vmap_equals_single(trial: Trial) -> None:
     """A lane alone, compiled, does what it does in a batch: lanes do not leak into each other."""
-    _traced(trial)
     _alone(trial, jax.jit(trial.advance), "alone", (0, LANES - 1))
 
 
@@ -138,7 +123,6 @@ def _alone(trial: Trial, step: Callable[..., Any], how: str, lanes: tuple[int, .
 @_property
 def arguments_unchanged(trial: Trial) -> None:
     """A step leaves the state that it is given as it is."""
-    _traced(trial)
     carry, key = at(trial.record.kept[0], 0)
     given = jax.tree.map(lambda x: x, carry)
     trial.advance(carry, key)

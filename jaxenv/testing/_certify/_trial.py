@@ -159,6 +159,10 @@ class HostTrial(Trial):
     def record(self) -> Record:
         return self.replay(STEPS)
 
+    @property
+    def first_step(self) -> Any:
+        return self.record
+
     def replay(self, steps: int) -> Record:
         """Steps all lanes; all are as long as the shortest one, which had its share of the time."""
         until = time.perf_counter() + self.seconds / 2
