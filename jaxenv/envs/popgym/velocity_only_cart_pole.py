@@ -53,8 +53,8 @@ class VelocityOnlyCartPole(PositionOnlyCartPole):
         positions, velocities = jnp.stack([pole.x, pole.theta], -1), jnp.stack([pole.x_dot, pole.theta_dot], -1)
         return jnp.where(state.fresh[:, None], positions, velocities)
 
-    def observation_spec(self) -> specs.Bounded:
-        return super().observation_spec() if self.is_full else specs.Bounded((2,), np.float32, -np.inf, np.inf)
+    def observation_spec(self) -> Any:
+        return super().observation_spec() if self.is_full else specs.Array((2,), np.float32, "observation")
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
