@@ -58,8 +58,9 @@ class Battleship(PartlyObserved):
         def place(number: jax.Array, ships: jax.Array) -> jax.Array:
             return ships | _placed(random.fold_in(stream, number), ships, lengths[number], longest)
 
-        ships = jnp.zeros((*stream.shape, self.size, self.size), bool)
-        ships = jax.lax.fori_loop(0, len(self.ship_sizes), place, ships)
+        # Under shard_map the carry must vary over the mesh from the start.
+        none = tree.vary_like(stream.k0, jnp.zeros((*stream.shape, self.size, self.size), bool))
+        ships = jax.lax.fori_loop(0, len(self.ship_sizes), place, none)
         return State(ships, jnp.zeros_like(ships), jnp.zeros(stream.shape, bool))
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:

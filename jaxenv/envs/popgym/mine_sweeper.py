@@ -56,7 +56,9 @@ class MineSweeper(PartlyObserved):
             cell = random.categorical(random.fold_in(stream, number), weights=~mined)
             return mined | (cell[:, None] == cells)
 
-        mined = jax.lax.fori_loop(0, self.mines, lay, jnp.zeros((*stream.shape, self.size**2), bool))
+        # Under shard_map the carry must vary over the mesh from the start.
+        none = tree.vary_like(stream.k0, jnp.zeros((*stream.shape, self.size**2), bool))
+        mined = jax.lax.fori_loop(0, self.mines, lay, none)
         mined = mined.reshape(-1, self.size, self.size)
         return State(mined, jnp.zeros_like(mined), jnp.zeros(stream.shape, jnp.int32))
 
