@@ -24,12 +24,14 @@ _QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": Fa
 def quick(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Jits a module-level function whose first argument is an environment, for compilation in little time.
 
-    The environment is an argument, so that environments with equal configuration share the compiled code. In a trace,
-    call ``__wrapped__``: JAX refuses the options there.
+    The environment is an argument, so that environments with equal configuration share the compiled code. Traces call
+    the function itself, since JAX refuses the options there.
     """
 
     @functools.wraps(function)
     def call(env: Environment, *args: Any) -> Any:
+        if any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves((env, args))):
+            return function(env, *args)
         program = programs_of(env).jitted(function, compiler_options=quick_options(), **options)
         return program(jax.tree.leaves(env), *args)
 

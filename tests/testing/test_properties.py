@@ -81,6 +81,11 @@ def test_cart_pole_has_every_property_that_applies():
     assert not_applicable(report) == SPECIAL
 
 
+def test_gradients_of_a_smooth_task_are_compared_with_finite_differences():
+    [result] = check_env(jaxenv.make("Pendulum-v1"), properties=["gradients_sound"], raise_on_failure=True)
+    assert "equal finite differences" in result.evidence
+
+
 def not_applicable(report: Report) -> set[str]:
     return {r.name for r in report if r.status is Status.NOT_APPLICABLE}
 
