@@ -107,7 +107,6 @@ def _page(id: str, listing: dict, parity: dict, conformance: dict, results: dict
     sheet, spec = spec_sheet(id), jaxenv.spec(id)
     up = "../../.."  # from docs/catalogue/family to the repository
     [[_, observation, action, limit, size]] = listing[id]
-    stack = conformance[id][0][0].strip("`")
     known = {argument.name for argument in (*sheet.params, *sheet.options)}
     about = FAMILY_PAGES.get(sheet.family)
     facts = [
@@ -116,7 +115,7 @@ def _page(id: str, listing: dict, parity: dict, conformance: dict, results: dict
         ("Time limit", f"{limit} steps" if limit != "none" else "none: the task ends every episode"),
         ("Solved at", f"a mean return of {spec.reward_threshold:g}" if spec.reward_threshold is not None else ""),
         ("State", f"{size} bytes per lane"),
-        ("Stack", f"`{stack}`"),
+        ("Stack", f"`{jaxenv.make(id)!r}`"),
         ("Class", f"[`{_class(id)}`]({up}/{_source(id)})"),
         ("Family", f"[{sheet.family}](../{about}.md)" if about else sheet.family),
     ]
@@ -131,7 +130,7 @@ def _page(id: str, listing: dict, parity: dict, conformance: dict, results: dict
         *_arguments("Params", sheet.params, "A number, or one number per lane, as a keyword of `jaxenv.make`."),
         *_arguments("Options", sheet.options, "Keywords of `jaxenv.make`."),
         "## Evidence",
-        _evidence(id, parity.get(id, []), conformance[id][0]),
+        _evidence(id, parity.get(id, []), *_checked(id, conformance)),
         "## Training",
         _training(id, results.get(id, [])),
     ]
@@ -229,13 +228,20 @@ def _link(path: str, up: str) -> str:
     return f"[{posixpath.basename(path)}]({up}/{path})" if (ROOT / path).exists() else f"`{path}`"
 
 
-def _evidence(id: str, parity: list[list[str]], conformance: list[str]) -> str:
+def _checked(id: str, conformance: dict[str, list[list[str]]]) -> tuple[str, list[str]]:
+    """The id itself, or else another size of its class that was checked, and its row of the page on conformance."""
+    same = (other for other in (id, *jaxenv.ids()) if _class(other) == _class(id) and _source(other) == _source(id))
+    return next((other, conformance[other][0]) for other in same if other in conformance)
+
+
+def _evidence(id: str, parity: list[list[str]], checked: str, conformance: list[str]) -> str:
     _, passed, failed, absent, opted_out, _ = conformance
     certificate = _table(["compared with", "states, one step each", "whole episodes"], [row[1:] for row in parity])
     none = "No row of the [parity table](../../evidence/parity.md): that page says what is compared instead."
     counts = [0 if cell == "-" else len(cell.split(", ")) for cell in (absent, opted_out)]
+    of = f" of `{checked}`" if checked != id else ""
     properties = (
-        f"[Conformance](../../evidence/conformance.md): {passed} of {int(passed) + sum(counts)} properties hold, "
+        f"[Conformance](../../evidence/conformance.md){of}: {passed} of {int(passed) + sum(counts)} properties hold, "
         f"{counts[0]} do not apply{f', {counts[1]} are opted out of ({opted_out})' if counts[1] else ''}, "
         f"{'none fails' if failed == '-' else failed + ' fail'}."
     )
