@@ -2,8 +2,7 @@
 
 The exit code is 1 if a property failed, and 3 if none failed but some were not run.
 
-example: jaxenv certify gymnax:CartPole-v1
-         jaxenv certify my_module:make_env --api jumanji
+example: jaxenv certify my_module:make_env --api jumanji
 """
 
 import argparse
@@ -21,7 +20,9 @@ from jaxenv.testing._certify._properties import PROPERTIES
 def add(command: Parser) -> None:
     """Adds the arguments."""
     command.add_argument("env", metavar="ENV", help="library:ID, or module:factory of an environment of your own")
-    command.add_argument("--api", choices=DIALECTS, help="the API (default: that of the library)")
+    command.add_argument(
+        "--api", choices=DIALECTS, help="the API; gymnax0 is gymnax before 1.0 (default: that of the library)"
+    )
     command.add_argument("--against", metavar="ENV", help="a reference, given as ENV is, that ENV must match")
     names = "names of properties (default: all)"
     add_options(command, "--properties", metavar="NAME", nargs="+", default=[], help=names)

@@ -39,7 +39,7 @@ def is_authors(frame: types.FrameType) -> bool:
     file, name = frame.f_code.co_filename, frame.f_code.co_name
     if file.startswith(_ENVIRONMENTS):
         return True
-    generated = file.startswith("<frozen") or (file == "<string>" and name.startswith("__"))
+    generated = file.startswith("<frozen") or (file == "<string>" and name.startswith(("__", "<module>")))
     standard = file.startswith(_STANDARD) and "site-packages" not in file
     return not (generated or standard or file.startswith(_LIBRARIES))
 

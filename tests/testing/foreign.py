@@ -36,6 +36,7 @@ FAULTS = {
         "eager_differs": "jit_equals_eager",
         "host_draws": "same_key_same_episode",
         "reward_is_a_vector": "reward_shape",
+        "shape_of_the_space_is_a_number": "observation_in_space",
     },
     "jumanji": {
         "last_is_mid": "step_types",
@@ -105,7 +106,7 @@ class Walk:
         return Discrete(4)
 
     def observation_space(self, params):
-        return Box(-2.0, 2.0, (2,))
+        return Box(-2.0, 2.0, 2 if self.fault == "shape_of_the_space_is_a_number" else (2,))
 
     def reset(self, key, params):
         key = jax.random.PRNGKey(7) if self.fault == "reset_key_constant" else key
@@ -300,6 +301,10 @@ CLASSES = {"gymnax": Walk, "jumanji": Draw, "jaxmarl": Meet}
 
 def nan_walk():
     return Walk("reward_nan")
+
+
+def nan_walk_and_params():
+    return nan_walk(), Walk.default_params
 
 
 class OneWayWalk(Walk):

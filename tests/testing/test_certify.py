@@ -35,12 +35,23 @@ def test_a_planted_fault_is_found(api, fault, name):
     assert "jaxenv" not in finding.reproduction
 
 
-def test_a_reproduction_shows_what_was_found(capsys):
-    (finding,) = certify(foreign.nan_walk, "gymnax", properties=["finite"], seconds=LONG).failed
+@pytest.mark.parametrize(("factory", "pick"), [(foreign.nan_walk, ""), (foreign.nan_walk_and_params, "[0]")])
+def test_a_reproduction_shows_what_was_found(capsys, factory, pick):
+    (finding,) = certify(factory, "gymnax", properties=["finite"], seconds=LONG).failed
     assert finding.seen == "nan"
-    assert finding.reproduction.splitlines()[1:3] == ["from tests.testing.foreign import nan_walk", "env = nan_walk()"]
+    name = factory.__name__
+    assert finding.reproduction.splitlines()[1:3] == [
+        f"from tests.testing.foreign import {name}",
+        f"env = {name}(){pick}",
+    ]
     exec(finding.reproduction, {})
     assert capsys.readouterr().out == "nan\n"
+
+
+def test_restarts_are_not_judged_by_starts_that_no_key_determines():
+    certificate = certify(foreign.Walk("numpy_draws_the_start"), "gymnax", properties=["pure", "restart"], seconds=LONG)
+    [restart] = [r for r in certificate.results if r.name == "restart"]
+    assert (restart.status, restart.reason) == ("not run", "pure failed: starts depend on more than their keys")
 
 
 def test_an_environment_that_never_ends_an_episode_passes_nothing_about_ends():
@@ -69,6 +80,7 @@ def test_a_step_that_does_not_return_is_not_run_and_neither_is_what_follows():
 @pytest.mark.parametrize(
     ("env", "api", "error", "message"),
     [
+        ("gymnx:CartPole-v1", None, ValueError, "got 'gymnx:CartPole-v1', did you mean 'gymnax'"),
         ("CartPole-v1", None, ValueError, "env must be 'library:ID' or 'module:factory', got 'CartPole-v1'"),
         ("no_such_module:make", "brax", ValueError, "no_such_module:make failed to make .* No module named"),
         ("tests.testing.foreign:no_such", "brax", ValueError, "cannot import name 'no_such'"),

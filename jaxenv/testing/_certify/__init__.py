@@ -3,6 +3,7 @@
 ``_dialects`` has the loop of each API, ``_trial`` runs it, ``_properties`` judges its rows, ``_report`` tells.
 """
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -73,7 +74,9 @@ def _trial(env: Any, api: str | None, seed: int, seconds: float, otherwise: str 
         made = env if source.make is None else source.make()
     except Exception as error:
         raise ValueError(f"certify: {source.name} failed to make an environment: {described(error)}") from error
-    made = made[0] if isinstance(made, tuple) else made
+    if isinstance(made, tuple):  # an environment and its params, as gymnax makes them
+        made, last = made[0], f"{source.setup[-1]}[0]"
+        source = dataclasses.replace(source, setup=(*source.setup[:-1], last))
     dialect = dialect_of(made, api, otherwise)
     return (HostTrial if dialect.api == "gymnasium" else Trial)(source, dialect, made, seed, seconds)
 
@@ -88,6 +91,8 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
         return result(Status.NOT_APPLICABLE, reason)
     if before and before[0].status is not Status.PASSED:
         return result(Status.NOT_RUN, f"{before[0].name} did not pass")
+    if name == "restart" and any(r.name == "pure" and r.status is Status.FAILED for r in before):
+        return result(Status.NOT_RUN, "pure failed: starts depend on more than their keys")
     # A thread that is still busy may hold the programs that other properties need; the eager one holds none.
     if late := [r.name for r in before if r.reason.startswith(_LATE) and r.name != "jit_equals_eager"]:
         return result(Status.NOT_RUN, f"{late[0]} did not finish")

@@ -10,6 +10,8 @@ from typing import Any
 
 import jax
 
+from jaxenv._util.names import did_you_mean
+
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
@@ -256,13 +258,18 @@ def source_of(env: Any) -> Source:
         prefix, _, name = env.partition(":")
         if not (prefix and name):
             raise ValueError(f"certify: env must be 'library:ID' or 'module:factory', got {env!r}")
+        if prefix not in _MAKERS and not name.isidentifier():
+            hint = did_you_mean(prefix, _MAKERS, otherwise=f"the libraries are {', '.join(_MAKERS)}")
+            raise ValueError(f"certify: env must be 'library:ID' or 'module:factory', got {env!r}, {hint}")
         _, imports, expression = _MAKERS.get(prefix, ("", f"from {prefix} import {name}", f"{name}()"))
         setup = imports, f"env = {expression.format(name)}"
     elif isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
         name = getattr(env, "__name__", "make_env")
         return Source(name, env, (f"from {env.__module__} import {name}", f"env = {name}()"))
     else:
-        return Source(type(env).__name__, None, (f"env = ...  # this {type(env).__name__}",))
+        name = type(env).__name__
+        made = f"from {type(env).__module__} import {name}", f"env = {name}()  # with the arguments of yours"
+        return Source(name, None, made)
 
     def make() -> Any:
         scope: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -281,7 +282,9 @@ def ends_within_its_limit(trial: Trial) -> None:
     age = np.zeros(done.shape, int)
     for t in range(len(done)):
         age[t] = 1 + (age[t - 1] * ~done[t - 1] if t else 0)
-    _forbid(age > limit, f"an episode to end within its {limit} steps", age, f"t, {trial.dialect.done}")
+    name = re.search(r"time_limit|max_\w+", trial.dialect.limit)[0]  # type: ignore[index]
+    expected = f"an episode to end within {limit} steps, as {name} says"
+    _forbid(age > limit, expected, age, f"t, {trial.dialect.done}")
     if not done.any() and len(done) < limit:
         raise Skip(Status.NOT_RUN, f"the time sufficed for {len(done)} of {limit} steps, and no episode ended")
 

@@ -29,7 +29,11 @@ def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tu
         yield f"{name} to be an array, as its space says", type(values).__name__, everywhere
         return
     # Brax states a number as the shape and Pgx a tuple; neither states a dtype.
-    shape = (space,) if isinstance(space, int) else tuple(getattr(space, "shape", space) or ())
+    stated = getattr(space, "shape", space) or ()
+    if isinstance(stated, int) and stated is not space:
+        yield f"a tuple as the shape of the space of {name}", repr(stated), everywhere
+        return
+    shape = (stated,) if isinstance(stated, int) else tuple(stated)
     if values.shape[2:] != shape:
         yield f"shape {shape} of {name}, as its space says", f"shape {values.shape[2:]}", everywhere
         return
