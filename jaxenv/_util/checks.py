@@ -157,10 +157,12 @@ def check_order(owner: str, low_name: str, low: Any, high_name: str, high: Any, 
 
 
 def check_interval(owner: str, low_name: str, low: Any, high_name: str, high: Any) -> None:
-    """Raises a ``ValueError`` unless both are finite numbers or arrays of them, ``low`` below ``high`` everywhere."""
+    """Raises a ``ValueError`` unless both are finite float32 numbers or arrays, ``low`` below ``high`` everywhere."""
     check_numbers(owner, low_name, low)
     check_numbers(owner, high_name, high)
-    if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(np.less(low, high))):
+    with np.errstate(over="ignore"):
+        least, most = (np.asarray(x, np.float32) for x in (low, high))
+    if not (np.all(np.isfinite(least)) and np.all(np.isfinite(most)) and np.all(least < most)):
         raise ValueError(f"{owner}: {low_name} must be below {high_name}, both finite, got {low!r} and {high!r}")
 
 

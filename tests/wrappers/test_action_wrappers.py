@@ -291,6 +291,8 @@ def test_prev_action_is_zero_on_the_row_that_ignored_the_action():
     ("bounds", "message"),
     [
         ((1, 1), r"minimum .*got 1 and 1"),
+        ((1.0, 1 + 1e-9), r"minimum .*got 1\.0 and 1\.000000001"),  # equal in float32
+        ((0, 1e39), r"minimum .*got 0 and 1e\+39"),
         ((0, np.inf), r"minimum .*got 0 and inf"),
         (((0.0, 0.0), (1.0, 1.0)), "does not broadcast"),
     ],

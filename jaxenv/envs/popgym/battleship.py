@@ -43,6 +43,9 @@ class Battleship(PartlyObserved):
         super().check()
         if not all(1 <= ship <= self.size for ship in self.ship_sizes) or not self.ship_sizes:
             raise ValueError(f"{self}: ship_sizes must be lengths from 1 to size {self.size}, got {self.ship_sizes}")
+        if sum(self.ship_sizes) >= self.size**2:
+            rule = f"must leave a cell of the {self.size**2} free"
+            raise ValueError(f"{self}: ship_sizes {rule}, got {self.ship_sizes}")
         # A ship touches one row and a column per cell, or the reverse.
         if sum(cells + 1 for cells in self.ship_sizes[:-1]) >= 2 * self.size:
             rule = "must leave a row or a column free for the last ship"

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import itertools
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -171,22 +172,27 @@ def _without_multi_steps(env: Environment) -> Environment:
     return inner if env.place == "several_steps" else tree.rebuild(env, env=inner)
 
 
+_recording = threading.Lock()  # `_block` is replaced by one check at a time
+
+
 @contextmanager
 def _record_draws(traced: bool) -> Iterator[list[tuple[str, jax.Array]]]:
     """Records every block of random words: the function that draws it, and its counters, uint32 ``[lanes, 4]``."""
     draws: list[tuple[str, jax.Array]] = []
-    block = random._block
+    thread = threading.get_ident()  # others draw, too, while a check that ran out of time goes on
 
     def recorded(stream: random.Stream, number: int) -> tuple[jax.Array, jax.Array]:
         offset = jnp.asarray(number, jnp.uint32) * np.uint32(random._GOLDEN)
         tweaked = dataclasses.replace(stream, k0=stream.k0 + offset)
         counters = (tweaked.k0, stream.k1, stream.c0, stream.c1)
-        if traced or not any(isinstance(x, jax.core.Tracer) for x in counters):
+        if thread == threading.get_ident() and (traced or not any(isinstance(x, jax.core.Tracer) for x in counters)):
             draws.append((_consumer(), jnp.stack([x.ravel() for x in jnp.broadcast_arrays(*counters)], axis=-1)))
         return block(stream, number)
 
-    with mock.patch.object(random, "_block", recorded):
-        yield draws
+    with _recording:
+        block = random._block
+        with mock.patch.object(random, "_block", recorded):
+            yield draws
 
 
 def _consumer() -> str:

@@ -256,6 +256,7 @@ def test_noise_is_normal_new_in_every_step_and_absent_from_the_twin(id):
         ("ConcentrationEasy-popgym", {"deck_type": "suits"}, r"deck_type .*got 'suits'"),
         ("BattleshipEasy-popgym", {"ship_sizes": (9,)}, r"ship_sizes .*got \(9,\)"),
         ("BattleshipEasy-popgym", {"ship_sizes": ()}, r"ship_sizes .*got \(\)"),
+        ("BattleshipEasy-popgym", {"size": 2, "ship_sizes": (2, 2)}, r"ship_sizes must leave a cell .*got \(2, 2\)"),
         ("BattleshipEasy-popgym", {"size": 5}, r"ship_sizes .*row or a column .*got \(2, 3, 3, 4\)"),
         ("MineSweeperEasy-popgym", {"mines": 14}, r"mines .*got 14"),
         ("NoisyPositionOnlyCartPoleEasy-popgym", {"noise_sigma": -0.1}, r"noise_sigma .*got -0.1"),
