@@ -51,6 +51,10 @@ class Multitask(Environment):
         names: one name per task; by default the names of the environments, or ``"0"``, ``"1"``, ... if some are empty
             or equal.
 
+    Raises:
+        ValueError: if specs or numbers of lanes differ, a task number is out of range, or an environment restarts its
+            lanes or carries state of the whole batch.
+
     >>> from jaxenv.testing import Chain
     >>> env = Multitask((Chain(5), Chain(5)), agent_chooses=True)
     >>> env.action_spec()["task_id"]

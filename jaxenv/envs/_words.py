@@ -1,6 +1,7 @@
 """Sets of cells, one bit per cell; their subclasses lay out boards in words of 32 bits."""
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable
 from typing import Any, Self
@@ -50,4 +51,5 @@ class Words:
         return functools.reduce(operator.add, map(jax.lax.population_count, self.words)).astype(jnp.int32)
 
     def _map(self, fn: Callable[..., Any], *others: Self) -> Self:
-        return type(self)(tuple(map(fn, self.words, *(other.words for other in others))))
+        words = zip(self.words, *(other.words for other in others), strict=True)
+        return type(self)(tuple(itertools.starmap(fn, words)))

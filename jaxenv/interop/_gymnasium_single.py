@@ -66,7 +66,7 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
         """Starts an episode with ``jax.random.key(seed)``. There are no options.
 
-        Without a seed the next episode starts, so that the first seed determines all; the first reset draws it.
+        Without a seed the next episode starts; the first draws a seed, ``np_random_seed``, which determines all.
         """
         self._open()
         if options:

@@ -97,7 +97,7 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         """Starts an episode in every lane, or in the lanes of ``options["reset_mask"]``, bool ``[num_envs]``.
 
         The seed is an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane. Without it the next
-        episodes of the lanes start, so that the first seed determines all; the first reset without one draws it.
+        episodes of the lanes start; the first reset draws a seed, ``np_random_seed``, which determines all.
         """
         self._open()
         mask = self._mask(options)

@@ -150,6 +150,9 @@ def evaluate(
             enough for all episodes of a lane, each up to the time limit, or up to 100,000 steps without one.
         env_id: int32 ``[B]``, the global numbers of the lanes, as in `Environment.reset`; all ``env.num_envs`` lanes by
             default.
+
+    Raises:
+        ValueError: without ``AutoReset``, or if the number of episodes or of keys does not fit the lanes.
     """
     check_environment("evaluate", env)
     if max_steps is not None:

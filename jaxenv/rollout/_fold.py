@@ -82,6 +82,9 @@ def fold(
         memory: as in `jaxenv.unroll`.
         steps_per_iteration: as in `jaxenv.unroll`.
 
+    Raises:
+        ValueError: if ``fn`` changes the structure, a shape or a dtype of the value, or ``until`` returns no bool.
+
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> metrics = jaxenv.rollout.Metrics()

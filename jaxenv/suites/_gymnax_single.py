@@ -32,7 +32,8 @@ class GymnaxSingle(Single):
         check_id(id)
         of_spec = _gymnax_tasks.SPEC_PARAMS.get(id, ())
         spec_params = {name: arguments.pop(name) for name in of_spec if name in arguments}
-        self.env, defaults = gymnax().make(id, **arguments)
+        with reporting(self.owner, arguments):
+            self.env, defaults = gymnax().make(id, **arguments)
         if self.env.supports_transition_gradients:  # otherwise gymnax stops gradients at every step
             self.env = self.env.with_transition_gradients()
         # Its ``EnvParams``, with those options that are params, and what computes params from others.

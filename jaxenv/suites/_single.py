@@ -16,7 +16,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.library import outside_traces
 from jaxenv.core import ResetStrategy, registry
-from jaxenv.suites._options import check_known, reporting, thaw
+from jaxenv.suites._options import check_known, thaw
 from jaxenv.tree import Static, Tree, _typed_keys
 
 # Kinds of dtypes that params may have, and the dtypes that they are stored in.
@@ -133,12 +133,12 @@ class Single(abc.ABC):
         check_known(self.suite, id, _module(self.suite).ids())
         self.owner = f"{self.suite}:{id}"  # the prefix of errors
         self.options, arguments = options, {name: thaw(value) for name, value in options}
-        with outside_traces(), reporting(self.owner, arguments):
+        with outside_traces():
             self.build(id, arguments)
 
     @abc.abstractmethod
     def build(self, id: str, arguments: dict[str, Any]) -> None:
-        """Makes the library's environment, and sets the attributes that depend on it."""
+        """Makes the library's environment, inside `reporting`, and outside sets the attributes that depend on it."""
 
     @abc.abstractmethod
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:

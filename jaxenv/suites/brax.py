@@ -6,7 +6,7 @@ The time limit is 1000 steps. Brax's wrappers would restart every episode of a l
 from typing import Any
 
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import arguments_of, check_known, library
+from jaxenv.suites._options import arguments_of, check_known, library, reporting
 from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 
@@ -46,7 +46,8 @@ class BraxSingle(BraxLike):
     limit = 1000  # the default episode_length of brax.envs.create and of Brax's trainers
 
     def build(self, id: str, arguments: dict[str, Any]) -> None:
-        self.env = _brax().get_environment(id, **arguments)
+        with reporting(self.owner, arguments):
+            self.env = _brax().get_environment(id, **arguments)
         if id == "fast":
             reason = "all episodes of fast start in the same state"
             self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), reason)

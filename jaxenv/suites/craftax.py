@@ -15,7 +15,7 @@ import numpy as np
 from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import check_known, library
+from jaxenv.suites._options import check_known, library, reporting
 from jaxenv.suites._single import Single, Stepped, is_numeric, one_per_arguments, params_struct, spec_of
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
@@ -70,7 +70,8 @@ class CraftaxSingle(Single):
 
     def build(self, id: str, arguments: dict[str, Any]) -> None:
         angles = {name: arguments.pop(name) for name in ("fractal_noise_angles",) if name in arguments}
-        with contextlib.redirect_stdout(sys.stderr):  # Craftax prints that it loads its textures
+        # Craftax prints that it loads its textures.
+        with reporting(self.owner, arguments), contextlib.redirect_stdout(sys.stderr):
             self.env = _craftax().make_craftax_env_from_name(id, auto_reset=False)
             if arguments:
                 self.env = type(self.env)(self.env.static_env_params.replace(**arguments))

@@ -18,7 +18,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX, check_integer
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import arguments_of, check_known, library
+from jaxenv.suites._options import arguments_of, check_known, library, reporting
 from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
@@ -96,7 +96,7 @@ class JaxmarlSingle(Single):
     def build(self, id: str, arguments: dict[str, Any]) -> None:
         if (steps := arguments.get("max_steps")) is not None:
             check_integer(self.owner, "max_steps", steps, 1)
-        with warnings.catch_warnings():
+        with reporting(self.owner, arguments), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # overcooked: that there is overcooked_v2
             self.env = _class(id)(**{name: _named(id, name, value) for name, value in arguments.items()})
         self.timed = copy.copy(self.env) if id == "jaxnav" else self.env

@@ -14,7 +14,7 @@ import numpy as np
 from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import arguments_of, check_known, library
+from jaxenv.suites._options import arguments_of, check_known, library, reporting
 from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
@@ -82,7 +82,8 @@ class JumanjiSingle(Single):
         if id in _DOWNLOADING and arguments.get("generator") is None:
             rule = "its default generator downloads puzzles, pass one that does not, such as ToyGenerator()"
             raise ValueError(f"{self.owner}: {rule}, as generator, got {arguments.get('generator')!r}")
-        self.env = _jumanji().make(id, **arguments)
+        with reporting(self.owner, arguments):
+            self.env = _jumanji().make(id, **arguments)
         if id not in _TERMINAL_HORIZON:
             self.limit = getattr(self.env, "time_limit", None)
             self.env.time_limit = INT32_MAX

@@ -9,7 +9,7 @@ import numpy as np
 from jaxenv import specs
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import library
+from jaxenv.suites._options import library, reporting
 from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
@@ -62,7 +62,8 @@ class NavixSingle(Single):
         if id.startswith(_KEYS_REUSED):
             self.opt_outs["no_word_reused"] = f"several draws of {id}'s starts share one key"
         # NAVIX only knows the spaces of its own observation functions; the spec describes the actual observations.
-        self.env = _navix().make(id, observation_space=(), **arguments)
+        with reporting(self.owner, arguments):
+            self.env = _navix().make(id, observation_space=(), **arguments)
         check_integer(self.owner, "max_steps", self.env.max_steps, 1)
         self.limit = int(self.env.max_steps)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import check_known, library
+from jaxenv.suites._options import check_known, library, reporting
 from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments, own_docstring
 from jaxenv.suites._task import load_task
 
@@ -64,7 +64,8 @@ class PlaygroundSingle(BraxLike):
             raise ValueError(f"{self.owner}: {rule}: {fetch}, to {path}")
         if "impl" in _part(id).get_default_config(id):
             arguments.setdefault("impl", "jax")  # Playground's default, Warp, runs on GPUs of NVIDIA alone
-        self.env = _registry().load(id, config_overrides=arguments)
+        with reporting(self.owner, arguments):
+            self.env = _registry().load(id, config_overrides=arguments)
         self.limit = int(self.env._config.episode_length)
 
 

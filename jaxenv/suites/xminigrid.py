@@ -14,7 +14,7 @@ import numpy as np
 from jaxenv import specs
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
-from jaxenv.suites._options import library
+from jaxenv.suites._options import library, reporting
 from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments, params_struct
 from jaxenv.suites._task import load_task
 from jaxenv.tree import Tree
@@ -61,7 +61,8 @@ class XMiniGridSingle(Single):
         else:
             self.opt_outs = {"sharding_invariant": "positions are drawn by XLA's TopK, which gathers all lanes"}
         sizes = {name: arguments.pop(name) for name in ("num_rules", "num_tiles") if name in arguments}
-        self.env, self.env_params = _xminigrid().make(id, **arguments)
+        with reporting(self.owner, arguments):
+            self.env, self.env_params = _xminigrid().make(id, **arguments)
         check_integer(self.owner, "max_steps", self.env_params.max_steps, 1)
         self.limit = int(self.env_params.max_steps)
         if hasattr(self.env_params, "ruleset"):

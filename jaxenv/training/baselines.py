@@ -46,7 +46,7 @@ def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
 
     Returns:
         A `Baseline`: a `Trained` with its evaluation. Weights were rounded to float16 before they were evaluated; they
-        are returned as float32. An error lists the existing ones.
+        are returned as float32. For an id without a baseline the error lists the ids and learners that have one.
 
     >>> import jax, jaxenv
     >>> best = jaxenv.training.baseline("CartPole-v1")  # doctest: +SKIP

@@ -13,7 +13,8 @@ A learner stores *samples*, and probabilities refer to them. ``to_action`` turns
 clips a `Normal` to the bounds and squashes a `TanhNormal` into them.
 """
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,13 +28,14 @@ _LOG_STD = (-5.0, 2.0)
 _HALF_LOG_TWO_PI = np.float32(0.5 * np.log(2 * np.pi))
 
 
-class Categorical(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Categorical:
     """A choice among ``num_inputs`` consecutive integers, starting at ``first``. It has no scale, so no ``log_std``."""
 
     num_inputs: int
     first: int = 0
     dtype: Any = np.int32
-    num_log_std: int = 0
+    num_log_std: ClassVar[int] = 0
 
     def sample(self, logits: jax.Array, stream: random.Stream) -> jax.Array:
         """Returns indices from 0, int32 ``[B]``, for logits ``[B, n]``."""
@@ -57,14 +59,15 @@ class Categorical(NamedTuple):
         return -jnp.sum(jax.nn.softmax(logits) * jax.nn.log_softmax(logits), axis=-1)
 
 
-class MultiCategorical(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class MultiCategorical:
     """Independent choices: ``num_values[i]`` consecutive integers from ``first[i]``, in the shape of the spec."""
 
     num_values: tuple[int, ...]
     first: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: Any
-    num_log_std: int = 0
+    num_log_std: ClassVar[int] = 0
 
     @property
     def num_inputs(self) -> int:
@@ -95,7 +98,8 @@ class MultiCategorical(NamedTuple):
         return jnp.sum(jnp.stack([Categorical(n).entropy(x) for n, x in self._pairs(logits)]), axis=0)
 
 
-class Normal(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Normal:
     """Independent normal numbers in the shape of the spec. Actions are samples, clipped to the bounds."""
 
     spec: specs.Array

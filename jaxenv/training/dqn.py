@@ -51,7 +51,7 @@ class Config(RunConfig):
         priority_exponent: transitions are drawn in proportion to their error to this power; 0 draws all equally.
         learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         importance_exponent: initial exponent of the weights that correct for priorities; it rises to 1 linearly.
-        target_rate: rate of the moving average of weights that is the target network; 1 copies them at every step.
+        target_rate: rate of the moving average that is the target network, per gradient step; 1 copies the weights.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
         epsilon_start: probability of a random action in the first update.
         epsilon_end: probability of a random action at the end, and of ``eval_explore``.

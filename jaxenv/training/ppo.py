@@ -328,7 +328,7 @@ class ActorCritic(nn.Module):
     ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
     GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. An LSTM
     takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard deviations, which
-    do not depend on the observation. With a ``critic_reader`` the observation is a pair, the second the critic's.
+    do not depend on the observation. With a ``critic_reader`` only the critic reads the second of two observations.
     """
 
     num_outputs: int

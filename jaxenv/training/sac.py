@@ -50,7 +50,7 @@ class Config(RunConfig):
         layer_norm: whether the critics normalise their hidden layers (Ba et al., 2016, arXiv:1607.06450), which keeps
             values from growing without bound where ``gamma`` is close to 1.
         noise_correlation: correlation of the noise of exploration between two steps of an episode. With 0 actions are
-            independent samples of the policy. It applies to the warm-up too. Single actions are distributed alike.
+            independent samples of the policy. It applies to the warm-up too. Each single action keeps its distribution.
     """
 
     env_id: str = "Pendulum-v1"

@@ -39,8 +39,8 @@ class Config(ppo.Config):
 
     Attributes:
         league: number of opponents, the learner itself and its snapshots. Free places hold the weights of the start.
-        snapshot_interval: number of updates between two snapshots. The n-th takes place ``1 + n % (league - 1)``, the
-            oldest's.
+        snapshot_interval: number of updates between two snapshots. The n-th replaces the oldest one, in place
+            ``1 + n % (league - 1)``.
     """
 
     env_id: str = "ConnectFour-v0"
@@ -202,7 +202,8 @@ def ratings(scores: Any) -> np.ndarray:
     """Returns Elo ratings ``[N]`` with mean 0 from mean scores in [-1, 1], ``[N, N]`` as of `cross_play`.
 
     They maximise the likelihood of the Bradley-Terry model, in which a difference of 400 is odds of ten to one (Hunter,
-    2004, "MM algorithms for generalized Bradley-Terry models"). A fiftieth of a drawn game keeps them finite.
+    2004, "MM algorithms for generalized Bradley-Terry models"). A fiftieth of a drawn game against a
+    player of rating 0 keeps them finite.
     """
     check_array("ratings", "scores", scores)
     scores = np.asarray(scores, np.float64)

@@ -5,6 +5,7 @@ import inspect
 import pathlib
 import re
 import sys
+import types
 
 import jax
 import numpy as np
@@ -12,8 +13,8 @@ import pytest
 
 import jaxenv
 from jaxenv.core.registry import SUITES
-from jaxenv.suites import _options
-from jaxenv.suites._single import map_lanes
+from jaxenv.suites import _options, _single
+from jaxenv.suites._single import Single, map_lanes
 
 FOREIGN = sorted(SUITES.keys() - {"bsuite"})  # bsuite's experiments run on this library's own environments
 ROOT = pathlib.Path(__file__).parents[2]
@@ -52,6 +53,23 @@ def test_options_are_frozen_and_thawed_to_equal_values():
     frozen = _options.freeze(value)
     assert hash(frozen) is not None
     assert _options.thaw(frozen) == ((1, 2), (3.5, "text"))
+
+
+def test_an_error_of_this_library_is_not_blamed_on_the_suite(monkeypatch):
+    class Faulty(Single):
+        suite = "faulty"
+        reset = step = declared_action = None
+
+        def build(self, id, arguments):
+            with _options.reporting(self.owner, arguments):
+                self.env = int(arguments["size"])
+            self.limit = self.env.max_steps
+
+    monkeypatch.setattr(_single, "_module", lambda suite: types.SimpleNamespace(ids=lambda: ["Any-v0"]))
+    with pytest.raises(ValueError, match=r"faulty:Any-v0: faulty rejects .*'many'"):
+        Faulty("Any-v0", (("size", "many"),))
+    with pytest.raises(AttributeError, match="'max_steps'"):
+        Faulty("Any-v0", (("size", 3),))
 
 
 def draws_one_number(values, key, again):

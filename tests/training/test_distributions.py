@@ -92,6 +92,12 @@ def test_a_squashed_number_at_the_bound_has_a_finite_probability():
     assert np.isfinite(pi.log_probability(inputs, far)).all()
 
 
+def test_the_number_of_log_standard_deviations_is_a_fact_of_a_class():
+    assert distributions.Categorical(3).num_log_std == 0
+    with pytest.raises(TypeError, match="num_log_std"):
+        distributions.Categorical(3, num_log_std=1)
+
+
 # --- masks -----------------------------------------------------------------------------------------------------------
 
 

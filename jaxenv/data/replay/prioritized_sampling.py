@@ -64,10 +64,13 @@ class PrioritizedSampling(Sampling):
             raise ValueError(f"{owner}: the state was made with UniformSampling, this Replay has PrioritizedSampling")
         found = [value for _, value in state.settings]
         if is_concrete(state.saved_settings):  # a restored state has the static settings of the tree that it replaced
-            found = np.asarray(state.saved_settings).reshape(-1, len(found))[0].tolist()
+            saved = np.asarray(state.saved_settings).reshape(-1, len(found))[0]  # float32, exact up to 2**24
+            found = [a if np.float32(a) == b else b for a, b in zip(found, saved, strict=True)]
         for value, (name, expected) in zip(found, self._settings(ignore_earliest), strict=True):
-            if np.float32(value) != np.float32(expected):
-                raise ValueError(f"{owner}: the state was made with {name}={value:g}, this Replay has {expected}")
+            number = np.float32 if isinstance(expected, float) else int
+            if number(value) != number(expected):
+                made = f"the state was made with {name}={number(value)!s}"
+                raise ValueError(f"{owner}: {made}, this Replay has {expected}")
 
     def init(self, capacity: int, num_envs: int, ignore_earliest: int) -> Any:
         settings = self._settings(ignore_earliest)

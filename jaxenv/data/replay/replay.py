@@ -95,6 +95,9 @@ class Replay:
         Args:
             rows: leaves ``[T, B, ...]`` of arrays or ``ShapeDtypeStruct``, as `jaxenv.unroll` returns them; T does not
                 matter. ``timestep.step_type`` is required.
+
+        Raises:
+            ValueError: if a leaf has no leading axes of time and ``num_envs`` lanes, or ``step_type`` is missing.
         """
         rows = _buffer_checks.without_env_id("Replay.init", rows)
         _buffer_checks.check_template("Replay.init", rows, self.num_envs)

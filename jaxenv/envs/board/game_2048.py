@@ -12,8 +12,8 @@ Reward        float32      the sum of the tiles made by merging; -1 for an illeg
 Starts        with two random tiles
 Terminates    when no tile can move, or on an illegal move
 Time limit    none; a game has at most 131,068 moves, as each adds a tile of at least 2
-env_info      action_mask: bool[4], the legal actions, all when the game is over; invalid_move: bool, whether an illegal
-one ended it
+env_info      action_mask: bool[4], the legal actions, all when the game is over; invalid_move: bool, whether an
+              illegal one ended it
 """
 
 import functools
@@ -96,8 +96,8 @@ def _start(empty: jax.Array, words: tuple[Any, ...], probability: Any) -> tuple[
 
 
 def _move(rows: Rows, action: Any, words: tuple[Any, ...], probability: Any) -> tuple[Rows, Any, Any, Any, Any]:
-    """Returns the board and its legal actions after a move, the sum of the tiles made, whether the move was legal, and
-    an end.
+    """Returns the board and its legal actions after a move, the sum of the tiles made, whether the move was legal and
+    whether it ended the game.
     """
     # A line leads from the side to the opposite one. Its cells have the same byte of the four words.
     is_row, is_reversed = _bytes((action & np.int32(1)) == 0), _bytes(action >= np.int32(2))

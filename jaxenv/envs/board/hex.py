@@ -11,7 +11,7 @@ the last column. Instead of its first stone white may swap: black's stone become
 Observation   bool[11, 11, 4]  own stones; stones of the opponent; whether the player to move is white; whether it may
               swap; the last two planes are equal in all cells
 Action        int32            0 to 120 places a stone, row by row; 121 swaps
-Reward        float32[2]       1 for who connects its edges and -1 for the other, else 0; an illegal move loses
+Reward        float32[2]       1 for the player who connects its edges, -1 for the other, else 0; an illegal move loses
 Starts        with an empty board, black to move
 Terminates    when the edges of a player are connected or on an illegal move; a full board always connects two edges
 Time limit    none; a game has at most 122 moves

@@ -1,7 +1,7 @@
 """Generates race tracks, closed roads of quadrilateral tiles, and finds the tiles that wheels touch.
 
 Reference: ``CarRacing._create_track`` of Gymnasium (tests/envs/box2d/test_car_track.py). A point moves from one of 12
-random checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track.
+random checkpoints to the next for five laps, with a limited rate of turning. The last lap is the track if it closes.
 """
 
 import math

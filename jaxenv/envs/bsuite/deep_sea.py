@@ -14,7 +14,7 @@ Time limit    none
 env_info      total_bad_episodes: int32, episodes in which the diver chose to leave the diagonal; denoised_return:
               float32, treasures found; both accumulate over the episodes of a lane
 
-With deterministic=False going right fails with probability 1 / size: it is paid, but the diver stays in the column.
+With deterministic=False going right fails with probability 1 / size: the cost is paid, the diver stays in the column.
 """
 
 import functools

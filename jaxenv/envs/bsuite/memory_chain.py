@@ -3,8 +3,8 @@
 Reference: bsuite 0.3.6 ``memory_len`` and ``memory_size`` (tests/envs/bsuite/test_memory_chain.py).
 Paper: Osband et al. (2020), "Behaviour Suite for Reinforcement Learning", arXiv:1908.03568.
 
-Observation   float32[1, 2 + num_bits]   remaining time, from 1 to 0; the index of the queried bit, 0 at first; the bits
-              as -1 and 1, later 0
+Observation   float32[1, 2 + num_bits]   remaining time, from 1 to 0; the index of the queried bit, 0 before the query;
+                                         the bits as -1 and 1, later 0
 Action        int32                      0 or 1, the queried bit; only the last action matters
 Reward        1 for the right bit, -1 for the wrong one, 0 before
 Starts        bits and query uniform

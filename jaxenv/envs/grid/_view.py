@@ -106,7 +106,7 @@ def visible(transparent: ViewSet) -> ViewSet:
 
     In each row, sight spreads sideways through transparent cells, first to the right, then to the left. From every
     transparent cell that it spreads from, it also reaches the row ahead: the cell straight ahead and the one diagonally
-    ahead in the direction of the spread. At the end of a row it spreads in one direction. So it goes round corners.
+    ahead in the direction of the spread. The last cell of a row spreads it one way. So the agent sees around corners.
     """
     return in_one_kernel(_visible, transparent)
 

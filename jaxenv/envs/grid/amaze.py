@@ -126,8 +126,8 @@ class AMaze(Task):
         """Edits the level of every lane once at random, as ACCEL does.
 
         With equal probability an edit changes nothing, turns a uniform cell without agent or goal into a wall or
-        back, or moves the goal to another free cell without the agent, if there is one. These are the edits of minimax
-        and of jaxued's ``make_level_mutator_minimax``.
+        back, or moves the goal to another uniform free cell without the agent, if there is one. These are the edits of
+        minimax and of jaxued's ``make_level_mutator_minimax``.
         """
         edit, word = random.separate_bits(stream, 2)
         edit = choice(edit, jnp.full_like(level.agent_dir, 3))

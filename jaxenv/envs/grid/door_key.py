@@ -6,7 +6,7 @@ Observation   see grid_world.py
 Action        see grid_world.py
 Reward        see grid_world.py
 Starts        a wall from top to bottom in a random column, with a locked door in any row except the lowest; agent and
-              key in two random cells to the left of it, the agent facing a random direction; the goal in the corner
+              key in two random cells left of the wall, the agent facing a random direction; the goal at the lower right
 Terminates    on the goal
 Time limit    10 * size**2: 250, 640 and 2560 (registry)
 """

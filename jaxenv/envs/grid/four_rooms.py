@@ -6,7 +6,7 @@ The rooms: Sutton, Precup and Singh (1999), doi:10.1016/S0004-3702(99)00052-1.
 Observation   see grid_world.py
 Action        see grid_world.py; the last four have no effect
 Reward        see grid_world.py
-Starts        four random gaps; agent and goal in two random free cells, gaps included, the agent facing any direction
+Starts        four random gaps; agent and goal in two random free cells, gaps included, the agent facing at random
 Terminates    on the goal
 Time limit    100 (registry)
 """

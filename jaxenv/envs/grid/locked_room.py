@@ -6,8 +6,8 @@ Observation   see object_world.py
 Action        see grid_world.py
 Reward        see grid_world.py
 Starts        three rooms on either side of a hallway, with doors of different random colours; a random one is locked
-              and has the goal in a random cell, another one has the key; the agent in any cell of the hallway, facing
-              any direction
+              and has the goal in a random cell, another one has the key; the agent in a random cell of the hallway,
+              facing a random direction
 Terminates    on the goal
 Time limit    10 * size: 190 (registry)
 """

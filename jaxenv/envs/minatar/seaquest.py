@@ -8,7 +8,7 @@ Observation   bool[10, 10, 10]  channels front and back of the submarine, shot, 
 Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down, 5 fires (at most every fifth step)
 Reward        1 for every fish or submarine shot; on surfacing with six divers, 1 for every 20 steps of oxygen left
 Starts        at the surface, row 0, column 5, facing left, with oxygen for 200 steps; the water is empty
-Terminates    when the submarine meets an enemy or a torpedo, surfaces without divers, or runs out of oxygen
+Terminates    when the submarine meets an enemy, a fish or a torpedo, surfaces without divers, or runs out of oxygen
 Time limit    none
 Ramping       each time the submarine surfaces, enemies enter one step sooner (every 20 at first, every step at last);
               every second time they also move one step sooner (every 6 steps at first, every 3 at last)

@@ -7,7 +7,7 @@ tests/envs/misc/test_point_robot.py compares this task with a plain implementati
 
 Observation   float32[6]   position x, y; last reward; last action x, y; time
 Action        float32[2]   displacement along x and y, clipped to [-max_force, max_force]
-Reward        1 within goal_radius of the goal, else 0; with dense_reward minus the distance; both after the step
+Reward        1 within goal_radius of the goal, else 0; with dense_reward minus the distance to it; both after the step
 Starts        the goal uniform on the half-circle of circle_radius above the origin; the agent at a uniform radius and
               angle within the half-circle, or with center_init at the origin
 Terminates    never

@@ -8,7 +8,8 @@ Reward        of every step of an episode:
               ValueUnittest          1 for any action; the observation is all ones
               PolicyUnittest         1 - |action - observation|; the observation is one number, 0 or 1, redrawn at every
                                      step
-              MixedPolicyUnittest    1 if the discrete action equals (continuous action > 0.5), else 0; it sees noise
+              MixedPolicyUnittest    1 if the discrete action equals (continuous action > 0.5), else 0; the observation
+                                     is standard normal noise
               RNNPolicyUnittest      0 in the first gap steps, then 1 - |action - target|; the target is 1 if the first
                                      entry of the first observation was positive, else 0; that entry is -1 or 1, the
                                      entries after it are 1, and all later observations are 0

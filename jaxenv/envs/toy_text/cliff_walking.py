@@ -11,7 +11,8 @@ Terminates    in the lower right corner; falling off the cliff leads back to the
 Time limit    none
 env_info      prob: float32, the probability of the outcome that led here, 1 at the start
 
-The cliff occupies the bottom row between start and goal. On slippery ground it moves ahead or aside with 1/3 each.
+The cliff occupies the bottom row between start and goal. On slippery ground the agent moves as intended or to either
+side, each with probability 1/3.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ Terminates    on the goal G or in a hole H
 Time limit    100, FrozenLake8x8-v1 200 (registry)
 env_info      prob: float32, the probability of the outcome that led here, 1 at the start
 
-On slippery ice the agent moves as intended with probability success_rate, else to either side alike.
+On slippery ice the agent moves as intended with probability success_rate, else to a uniformly random side.
 """
 
 from collections.abc import Callable
@@ -140,7 +140,7 @@ def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) 
     """Draws a map with a reachable goal for ``FrozenLake(desc=...)``; equals Gymnasium's map for the same seed.
 
     ``size`` is the number of rows and of columns, at least 2; start and goal are the first and the last tile. A tile is
-    frozen with probability ``p``, else a hole. ``seed`` seeds NumPy's generator; ``None`` draws any map.
+    frozen with probability ``p``, else a hole. ``seed`` seeds NumPy's generator; ``None`` draws a new map each time.
     """
     check_integer("generate_random_map", "size", size, 2)
     if not 0 < p <= 1:

@@ -93,7 +93,7 @@ class Tabular(Task):
         """Returns the result of ``action`` in state ``index`` if outcome ``choice`` is drawn, int32 ``[B]`` each."""
 
     def chances(self, of: Callable[[Any], Any] = lambda param: param) -> tuple[Any, ...]:
-        """Returns the probabilities of the K outcomes of an action, given what to compute with in place of params."""
+        """Returns the probabilities of the K outcomes of an action, computed from ``of(param)`` for each param."""
         return (1.0,)
 
     @property

@@ -204,7 +204,7 @@ def wrong_actions_refused(subject: Subject) -> None:
 def scalar_equals_per_lane(subject: Subject) -> str:
     """A value shared by all lanes equals the same value given per lane.
 
-    Lanes with different values equal lanes next to their equals.
+    A lane has the same results next to lanes with other values as next to lanes with the same value.
     """
     rollout = subject.rollout
     spread, names = per_lane(subject.stack, varied=False)

@@ -49,6 +49,9 @@ class AutoReset(Wrapper):
             entry; ``None`` for the strategy that the environment declares, which the field then holds.
         block: number of lanes that ``compact`` starts at a time, at least 1.
 
+    Raises:
+        ValueError: for an ``env`` that already restarts its lanes or carries batch state, or an unknown strategy.
+
     >>> import jaxenv
     >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
     >>> state, timestep = env.reset(jax.random.key(0))

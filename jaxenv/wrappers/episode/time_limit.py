@@ -35,6 +35,9 @@ class TimeLimit(Wrapper):
             to 0.
         follows_params: whether ``with_params`` also sets the limit, to the new ``time_limit`` that the task must have.
 
+    Raises:
+        ValueError: if ``env`` already restarts its lanes, or the task has no ``time_limit`` to follow.
+
     >>> import jax, jaxenv
     >>> env = jaxenv.wrappers.TimeLimit(jaxenv.spec("Pendulum-v1").make(num_envs=2), 1)
     >>> state, timestep = env.reset(jax.random.key(0))

@@ -311,3 +311,12 @@ def test_the_exponent_of_another_buffer_is_found_also_where_this_one_is_an_integ
     data.save(tmp_path / "a.npz", theirs.init(rows))
     with pytest.raises(ValueError, match=r"made with exponent=1\.5, this Replay has 1\.0"):
         ours.size(data.restore(tmp_path / "a.npz", ours.init(rows)))
+
+
+def test_integers_of_another_buffer_are_compared_and_shown_as_integers():
+    sampling = exactly(1)
+    for theirs, ours in ((1234567, 1234568), (2**24 + 1, 2**24)):
+        state = sampling.init(16, 3, theirs)
+        sampling.check_state("Replay.add", state, theirs)
+        with pytest.raises(ValueError, match=f"made with ignore_earliest={theirs}, this Replay has {ours}"):
+            sampling.check_state("Replay.add", state, ours)
