@@ -8,16 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import canvas as palette
-from jaxenv.canvas import BROWN, GOLD, GREEN, GREY, INK, NIGHT, ORANGE, RED, SAND, SILVER, WHITE, Canvas, mix, turn
+from jaxenv.canvas import BLACK, BROWN, GOLD, GREEN, GREY, INK, NIGHT, ORANGE, SAND, SILVER, WHITE, Canvas, mix, turn
 from jaxenv.envs.grid._overcooked_layout import COUNTER, POT, Layout
 from jaxenv.envs.grid._overcooked_view import EMPTY_POT, FULL_POT
 
 _WOOD, _CRUST, _CREAM = mix(BROWN, SAND, 0.3), mix(BROWN, INK, 0.35), mix(SAND, WHITE, 0.35)
 
 
-def draw(state: Any, kitchen: Layout, canvas: Canvas) -> Canvas:
-    """Paints states of `overcooked.Overcooked`."""
+def draw(state: Any, kitchen: Layout, colours: tuple[np.ndarray, np.ndarray], canvas: Canvas) -> Canvas:
+    """Paints states of `overcooked.Overcooked`, the cooks in two colours."""
     shape = kitchen.shape
 
     def at(cells: np.ndarray, kinds: list[jax.Array]) -> jax.Array:
@@ -34,7 +33,7 @@ def draw(state: Any, kitchen: Layout, canvas: Canvas) -> Canvas:
     canvas = canvas.tiles(at(counters, items), [None, _onion, _plate, _soup])
     canvas = canvas.tiles(at(kitchen.where(POT), [EMPTY_POT - pot for pot in state.pots]), _POTS)
     cells = np.arange(kitchen.cells.size, dtype=np.int32).reshape(1, *shape)
-    for cook, colour in zip(state.cooks, (palette.BLUE, RED), strict=True):
+    for cook, colour in zip(state.cooks, colours, strict=True):
         looks = (1 + 4 * cook.item + cook.direction)[:, None, None]
         painters = [_cook(colour, item, direction) for item in range(4) for direction in range(4)]
         canvas = canvas.tiles(jnp.where(cells == cook.cell[:, None, None], looks, 0), [None, *painters])
@@ -73,7 +72,7 @@ def _stove(canvas: Canvas) -> Canvas:
     canvas = _counter(canvas).box(0.5, 0.5, 0.9, 0.84, INK, corner=0.08)
     for x in (0.1, 0.9):
         canvas = canvas.box(x, 0.5, 0.14, 0.16, GREY, corner=0.06)
-    return canvas.disc(0.5, 0.5, 0.38, GREY).disc(0.5, 0.5, 0.31, palette.BLACK)
+    return canvas.disc(0.5, 0.5, 0.38, GREY).disc(0.5, 0.5, 0.31, BLACK)
 
 
 def _delivery(canvas: Canvas) -> Canvas:

@@ -5,7 +5,8 @@ Reference: MiniGrid 3.2.0, ``MiniGrid-Empty-*-v0`` and ``MiniGrid-Empty-Random-*
 Observation   see grid_world.py; the agent sees through walls, which are only at the edge
 Action        see grid_world.py
 Reward        see grid_world.py
-Starts        in the corner opposite the goal, facing right; with random_start in any cell but the goal's, any direction
+Starts        in the corner opposite the goal, facing right; with random_start in any cell except the goal's, facing a
+              random direction
 Terminates    on the goal
 Time limit    4 * size**2: 100 and 256 (registry)
 """

@@ -35,7 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import Canvas
+from jaxenv.canvas import BLUE, RED, Canvas
 from jaxenv.core import Task, Transition, in_one_kernel, in_own_kernels, take_rows
 from jaxenv.envs.grid import _overcooked_picture, _overcooked_view
 from jaxenv.envs.grid._overcooked_layout import COUNTER, DELIVERY, FLOOR, ONIONS, PLATES, POT, parse
@@ -149,7 +149,7 @@ class Overcooked(Task):
         return specs.Array((2,), np.float32, "reward")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        return _overcooked_picture.draw(state, parse(self.layout), canvas)
+        return _overcooked_picture.draw(state, parse(self.layout), (BLUE, RED), canvas)
 
 
 def _offset(direction: jax.Array, width: Any) -> jax.Array:

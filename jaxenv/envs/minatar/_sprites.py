@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import canvas as palette
 from jaxenv import tree
-from jaxenv.canvas import BLACK, BLUE, GOLD, GREEN, INK, NIGHT, ORANGE, PINK, RED, SAND, SILVER, SKY, WHITE, Canvas, mix
+from jaxenv.canvas import BLACK, GOLD, GREEN, INK, NIGHT, ORANGE, RED, SAND, SILVER, SKY, TEAL, WHITE, Canvas, mix
 
 Sprite: TypeAlias = Callable[[Canvas], Canvas]
 
@@ -46,7 +44,7 @@ def streaks(colour: np.ndarray) -> Sprite:
     return paint
 
 
-def _eye(canvas: Canvas, x: float, y: float, radius: float) -> Canvas:
+def eye(canvas: Canvas, x: float, y: float, radius: float) -> Canvas:
     return canvas.disc(x, y, radius, WHITE).disc(x + 0.35 * radius, y, 0.6 * radius, BLACK)
 
 
@@ -92,7 +90,7 @@ def legionary(canvas: Canvas) -> Canvas:
     """Paints a helmet with a crest above a face that looks ahead."""
     canvas = canvas.path([(0.16, 0.5), (0.26, 0.78), (0.5, 0.88), (0.74, 0.78)], 0.16, GOLD)
     canvas = canvas.disc(0.5, 0.48, 0.33, RED).box(0.4, 0.26, 0.34, 0.3, RED, corner=0.08)
-    return _eye(canvas.box(0.72, 0.38, 0.3, 0.3, SAND, corner=0.08), 0.74, 0.42, 0.09)
+    return eye(canvas.box(0.72, 0.38, 0.3, 0.3, SAND, corner=0.08), 0.74, 0.42, 0.09)
 
 
 def coin(canvas: Canvas) -> Canvas:
@@ -157,7 +155,7 @@ def meadow(canvas: Canvas) -> Canvas:
 
 def cannon(canvas: Canvas) -> Canvas:
     for y, width, height in ((0.24, 0.94, 0.34), (0.5, 0.46, 0.3), (0.74, 0.18, 0.42)):
-        canvas = canvas.box(0.5, y, width, height, mix(palette.TEAL, WHITE, 0.2), corner=0.07)
+        canvas = canvas.box(0.5, y, width, height, mix(TEAL, WHITE, 0.2), corner=0.07)
     return canvas
 
 
@@ -168,7 +166,7 @@ def alien(canvas: Canvas) -> Canvas:
         canvas = canvas.line(0.5 + 0.22 * side, 0.34, 0.5 + 0.32 * side, 0.12, 0.1, GREEN)
         canvas = canvas.line(0.5 + 0.08 * side, 0.34, 0.5 + 0.12 * side, 0.12, 0.1, GREEN)
     canvas = canvas.ellipse(0.5, 0.52, 0.84, 0.5, GREEN)
-    return _eye(_eye(canvas, 0.38, 0.55, 0.11), 0.68, 0.55, 0.11)
+    return eye(eye(canvas, 0.38, 0.55, 0.11), 0.68, 0.55, 0.11)
 
 
 def bolt(canvas: Canvas) -> Canvas:
@@ -177,77 +175,3 @@ def bolt(canvas: Canvas) -> Canvas:
 
 def bomb(canvas: Canvas) -> Canvas:
     return canvas.path([(0.5, 0.82), (0.36, 0.62), (0.62, 0.46), (0.5, 0.2)], 0.16, RED)
-
-
-# --- Seaquest --------------------------------------------------------------------------------------------------------
-
-
-def submarine(canvas: Canvas) -> Canvas:
-    """Paints the front of the player's submarine, which is two cells long."""
-    canvas = canvas.box(-0.05, 0.74, 0.44, 0.36, mix(GOLD, INK, 0.2), corner=0.08)
-    canvas = canvas.path([(0.05, 0.86), (0.05, 0.96), (0.18, 0.96)], 0.07, mix(GOLD, INK, 0.2))
-    canvas = canvas.box(-0.9, 0.4, 0.07, 0.46, SILVER, corner=0.03)
-    canvas = canvas.box(0.04, 0.4, 1.76, 0.54, GOLD, corner=0.27)
-    for x in (-0.42, 0.04, 0.5):
-        canvas = canvas.disc(x, 0.42, 0.13, INK).disc(x, 0.42, 0.09, SKY)
-    return canvas
-
-
-def foe(canvas: Canvas) -> Canvas:
-    """Paints an enemy submarine."""
-    dark = mix(palette.PURPLE, WHITE, 0.25)
-    canvas = canvas.box(0.46, 0.66, 0.26, 0.34, dark, corner=0.06).box(0.07, 0.4, 0.07, 0.44, SILVER, corner=0.03)
-    canvas = canvas.box(0.53, 0.4, 0.86, 0.46, palette.PURPLE, corner=0.22)
-    return canvas.disc(0.7, 0.43, 0.1, RED).disc(0.4, 0.43, 0.07, dark)
-
-
-def fish(canvas: Canvas) -> Canvas:
-    canvas = canvas.polygon([(0.3, 0.5), (0.07, 0.78), (0.12, 0.5), (0.07, 0.22)], ORANGE, corner=0.03)
-    canvas = canvas.polygon([(0.4, 0.68), (0.62, 0.72), (0.44, 0.84)], ORANGE, corner=0.03)
-    canvas = canvas.ellipse(0.57, 0.5, 0.76, 0.5, ORANGE)
-    canvas = canvas.polygon([(0.56, 0.48), (0.38, 0.54), (0.4, 0.34)], mix(ORANGE, RED, 0.6), corner=0.03)
-    return _eye(canvas, 0.76, 0.56, 0.09)
-
-
-def diver(canvas: Canvas) -> Canvas:
-    canvas = canvas.line(0.36, 0.44, 0.1, 0.58, 0.1, PINK).line(0.36, 0.4, 0.12, 0.26, 0.1, PINK)
-    canvas = canvas.line(0.34, 0.42, 0.6, 0.5, 0.22, PINK).line(0.56, 0.44, 0.78, 0.26, 0.09, PINK)
-    canvas = canvas.box(0.42, 0.66, 0.3, 0.13, SILVER, angle=0.25, corner=0.06)
-    canvas = canvas.disc(0.76, 0.58, 0.16, SAND)
-    return canvas.box(0.84, 0.62, 0.15, 0.13, INK, corner=0.04)
-
-
-def passenger(canvas: Canvas) -> Canvas:
-    """Paints a diver aboard."""
-    canvas = canvas.disc(0.5, 0.5, 0.36, PINK).disc(0.5, 0.47, 0.24, SAND)
-    return canvas.box(0.5, 0.52, 0.4, 0.18, INK, corner=0.09)
-
-
-def seat(canvas: Canvas) -> Canvas:
-    """Paints a free seat for a diver."""
-    return canvas.disc(0.5, 0.5, 0.36, INK)
-
-
-def shot(canvas: Canvas) -> Canvas:
-    return canvas.line(0.2, 0.42, 0.8, 0.42, 0.14, WHITE)
-
-
-def torpedo(canvas: Canvas) -> Canvas:
-    canvas = canvas.box(0.17, 0.4, 0.12, 0.32, SILVER, corner=0.03)
-    return canvas.line(0.22, 0.4, 0.78, 0.4, 0.18, RED)
-
-
-def bubbles(canvas: Canvas) -> Canvas:
-    for x, y, radius in ((0.8, 0.42, 0.11), (0.5, 0.6, 0.08), (0.28, 0.48, 0.06)):
-        canvas = canvas.disc(x, y, radius, SKY, alpha=0.4)
-    return canvas
-
-
-def water(depth: float) -> Sprite:
-    """Returns water at a depth of 0 to 1."""
-    return lambda canvas: canvas.fill(mix(mix(NIGHT, BLUE, 0.55), mix(NIGHT, BLUE, 0.18), depth))
-
-
-def surface(canvas: Canvas) -> Canvas:
-    """Waves under the sky."""
-    return canvas.fill(SKY).below(lambda x: 0.3 + 0.07 * jnp.cos(2 * np.pi * x), mix(NIGHT, BLUE, 0.6))

@@ -8,7 +8,8 @@ Observation   bool[10, 10, 7]   channels chicken, car, and the cell behind each 
 Action        int32             0 does nothing, 1 up, 2 down; with minimal_actions=False 0 to 5: nothing, left, up,
                                 right, down, fire; after a move the chicken rests for two steps
 Reward        1 for reaching the top; the chicken then returns to the bottom and all cars change their speeds
-Starts        with the chicken at the bottom and a car at the left of each lane of traffic, direction and speed uniform
+Starts        with the chicken at the bottom and a car at the left end of each lane of traffic, every direction and
+              speed with the same probability
 Terminates    with step 2501, when the original's clock falls below zero
 Time limit    none: the clock is part of the task
 Ramping       none: difficulty_ramping has no effect

@@ -4,7 +4,8 @@ Reference: ``minatar`` 1.0.15, game ``seaquest`` (tests/envs/minatar/test_seaque
 Paper: Young and Tian (2019), arXiv:1903.03176.
 
 Observation   bool[10, 10, 10]  channels front and back of the submarine, shot, trail (the cell behind a fish, enemy
-                                submarine or diver), torpedo, fish, enemy submarine, oxygen, divers aboard (bars), diver
+                                submarine or diver), torpedo, fish, enemy submarine, oxygen and divers aboard (bars in
+                                row 9), diver
 Action        int32             0 does nothing, 1 left, 2 up, 3 right, 4 down, 5 fires (at most every fifth step)
 Reward        1 for every fish or submarine shot; on surfacing with six divers, 1 for every 20 steps of oxygen left
 Starts        at the surface, row 0, column 5, facing left, with oxygen for 200 steps; the water is empty

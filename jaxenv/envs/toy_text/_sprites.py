@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from jaxenv import canvas as palette
-from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, INK, NIGHT, ORANGE, PINK, RED, SAND, SILVER, SKY, WHITE, Canvas, mix
+from jaxenv.canvas import BLACK, BLUE, GOLD, GREEN, GREY, INK, NIGHT, ORANGE, PINK, RED, SILVER, SKY, WHITE, Canvas, mix
 from jaxenv.envs._drawing import flag, floor, person
 
 _WATER = mix(BLUE, NIGHT, 0.45)
@@ -38,17 +37,6 @@ def sunk(canvas: Canvas) -> Canvas:
         canvas = canvas.box(0.5, 0.44, 0.56 + 2 * border, 0.24 + 2 * border, paint, corner=0.12)
         canvas = canvas.disc(0.5, 0.68, 0.18 + border, paint)
     return canvas.ellipse(0.5, 0.31, 0.68, 0.22, _WATER)
-
-
-def ground(canvas: Canvas) -> Canvas:
-    return floor(canvas, SAND)
-
-
-def cliff(canvas: Canvas) -> Canvas:
-    """Paints a drop, with its edge at the top."""
-    canvas = canvas.box(0.5, 0.5, 1, 1, mix(RED, NIGHT, 0.5))
-    edge = [(0, 1), (1, 1), (1, 0.7), (0.82, 0.48), (0.6, 0.72), (0.42, 0.36), (0.22, 0.62), (0, 0.7)]
-    return canvas.polygon(edge, palette.BROWN)
 
 
 def road(canvas: Canvas) -> Canvas:
@@ -97,7 +85,7 @@ def taxi(canvas: Canvas) -> Canvas:
         canvas = canvas.box(0.5, 0.38, 0.88 + 2 * border, 0.28 + 2 * border, paint, corner=0.1)
     canvas = canvas.polygon([(0.28, 0.5), (0.36, 0.7), (0.64, 0.7), (0.72, 0.5)], SKY)
     for x in (0.27, 0.73):
-        canvas = canvas.disc(x, 0.24, 0.13, palette.BLACK).disc(x, 0.24, 0.05, SILVER)
+        canvas = canvas.disc(x, 0.24, 0.13, BLACK).disc(x, 0.24, 0.05, SILVER)
     return canvas
 
 

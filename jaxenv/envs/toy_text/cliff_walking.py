@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.canvas import BROWN, NIGHT, RED, SAND, Canvas, mix
 from jaxenv.core import toward
 from jaxenv.envs import _drawing
 from jaxenv.envs.toy_text import _sprites
@@ -68,7 +68,21 @@ class CliffWalking(Tabular):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = np.zeros((1, _ROWS, _COLUMNS), np.int32)
-        canvas = canvas.fill(NIGHT).tiles(kinds, [_sprites.ground])
+        canvas = canvas.fill(NIGHT).tiles(kinds, [_ground])
         kinds[0, -1] = [1, *(_COLUMNS - 2) * [2], 3]
-        canvas = canvas.tiles(kinds, [None, _sprites.start, _sprites.cliff, _drawing.goal])
+        canvas = canvas.tiles(kinds, [None, _sprites.start, _cliff, _drawing.goal])
         return canvas.tiles(_drawing.place(state.index, (_ROWS, _COLUMNS)), [None, _sprites.walker])
+
+
+# --- the picture -----------------------------------------------------------------------------------------------------
+
+
+def _ground(canvas: Canvas) -> Canvas:
+    return _drawing.floor(canvas, SAND)
+
+
+def _cliff(canvas: Canvas) -> Canvas:
+    """Paints a drop, with its edge at the top."""
+    canvas = canvas.box(0.5, 0.5, 1, 1, mix(RED, NIGHT, 0.5))
+    edge = [(0, 1), (1, 1), (1, 0.7), (0.82, 0.48), (0.6, 0.72), (0.42, 0.36), (0.22, 0.62), (0, 0.7)]
+    return canvas.polygon(edge, BROWN)
