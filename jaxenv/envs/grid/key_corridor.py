@@ -8,7 +8,7 @@ Reward        see grid_world.py
 Starts        num_rows rows of three rooms of size by size cells, the middle ones without walls between them; a random
               room on the right has a locked door to the middle and a ball, a random room on the left has the key; then
               closed doors are added in random walls between other rooms until every room can be reached; all colours
-              are random; the agent in a random cell of the middle room, facing any direction but the locked door
+              are random; the agent in a random cell of the middle room, facing at random, but not the locked door
 Terminates    when the agent carries the ball
 Time limit    30 * size**2: 270 to 1080 (registry)
 """
