@@ -49,7 +49,8 @@ def test_rows_are_finite_with_every_float_param_at_zero_or_negative_where_its_ra
                 env = jaxenv.spec(id).make(2, **{name: value})
             except ValueError:  # the order of two params, the start on the road
                 continue
-            state, timestep = env.step(env.reset(key)[0], jnp.ones((2, *env.action_spec().shape)))
+            spec = env.action_spec()
+            state, timestep = env.step(env.reset(key)[0], jnp.ones((2, *spec.shape), spec.dtype))
             for leaf in jax.tree.leaves((state, timestep)):
                 assert np.all(np.isfinite(leaf)), (name, value)
 
