@@ -8,11 +8,13 @@ example: jaxenv certify my_module:make_env --api jumanji
 import argparse
 import os
 import sys
+import threading
 
 from jaxenv.cli._arguments import add_options
 from jaxenv.cli._parser import Parser
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import certify
+from jaxenv.testing._certify import THREADS
 from jaxenv.testing._certify._dialects import DIALECTS
 from jaxenv.testing._certify._properties import PROPERTIES
 
@@ -33,7 +35,21 @@ def add(command: Parser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the certificate and exits with its status."""
-    with progress(len(args.properties) + 1 if args.properties else len(PROPERTIES), "properties") as done:
+    try:
+        status = _certified(args)
+    except TimeoutError as error:  # from the making of the environment
+        print(f"{args.parser.prog}: error: {str(error).removeprefix('certify: ')}", file=sys.stderr)
+        status = 2
+    if any(thread.name == THREADS for thread in threading.enumerate()):
+        sys.stdout.flush()
+        os._exit(status)  # Python's own exit may wait for a compilation, or crash in it
+    if status:
+        raise SystemExit(status)
+
+
+def _certified(args: argparse.Namespace) -> int:
+    names = args.properties or [*PROPERTIES, *(["matches_reference"] if args.against else [])]
+    with progress(len({"runs_under_jit", *names}), "properties") as done:
         certificate = certify(
             args.env,
             args.api,
@@ -44,8 +60,4 @@ def run(args: argparse.Namespace) -> None:
             progress=lambda name: done(1, name),
         )
     print(certificate.as_json() if args.json else certificate)
-    if any(" s, the time for a property" in r.reason for r in certificate.results):
-        sys.stdout.flush()
-        os._exit(certificate.exit_status)  # the thread of a program that did not finish cannot be ended
-    if certificate.exit_status:
-        raise SystemExit(certificate.exit_status)
+    return certificate.exit_status

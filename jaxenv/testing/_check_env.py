@@ -96,7 +96,7 @@ def run_checks(
     key = jax.random.key(0) if key is None else key
     check_one(caller, key)
     if max_seconds is not None:
-        check_real(caller, "max_seconds", max_seconds, 0)
+        check_real(caller, "max_seconds", max_seconds, 0, threading.TIMEOUT_MAX)
     check_bool(caller, "raise_on_failure", raise_on_failure)
     if progress is not None:
         check_callable(caller, "progress", progress, "(result)")

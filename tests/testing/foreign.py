@@ -4,6 +4,7 @@ Each takes the name of a fault to plant; ``FAULTS`` says which property of `cert
 """
 
 import functools
+import threading
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +19,8 @@ FAULTS = {
         "no_restart": "restart",
         "restart_for_all_ends_equal": "restart",
         "reward_nan": "finite",
+        "start_nan": "finite",
+        "final_nan": "finite",
         "observation_beyond_its_bounds": "observation_in_space",
         "observation_float16": "observation_in_space",
         "observation_of_another_shape": "observation_in_space",
@@ -25,9 +28,9 @@ FAULTS = {
         "time_becomes_a_float": "same_types",
         "counts_calls": "pure",
         "changes_an_attribute": "pure",
+        "writes_into_an_attribute": "pure",
         "numpy_draws_the_start": "pure",
         "final_observation_is_the_next_start": "final_observation",
-        "limit_told_as_termination": "truncation",
         "truncated_early": "truncation",
         "one_step_too_long": "ends_within_its_limit",
         "python_branch": "runs_under_jit",
@@ -100,7 +103,7 @@ class Walk:
     default_params = Params()
 
     def __init__(self, fault=""):
-        self.fault, self.calls = fault, 0
+        self.fault, self.calls, self.table = fault, 0, np.zeros(2)
 
     def action_space(self, params):
         return Discrete(4)
@@ -113,6 +116,8 @@ class Walk:
         position = jax.random.uniform(key, (2,), minval=-0.5, maxval=0.5)
         if self.fault == "numpy_draws_the_start":
             position += np.random.default_rng().normal(size=2).astype(np.float32)
+        if self.fault == "start_nan":
+            return jnp.where(position > 0.4, jnp.nan, position), Place(position, position, jnp.zeros((), jnp.int32))
         return self._observe(position), Place(position, position, jnp.zeros((), jnp.int32))
 
     def _observe(self, position):
@@ -143,6 +148,8 @@ class Walk:
             reward += self.calls
         if self.fault == "changes_an_attribute":
             self.calls = 5
+        if self.fault == "writes_into_an_attribute":
+            self.table[1] = 5
         if self.fault == "python_branch" and position[0] > 1:
             reward += 1
         if self.fault == "reward_nan":
@@ -168,6 +175,8 @@ class Walk:
             obs = jnp.where(done, self._observe(fresh.position), obs)
         if self.fault == "final_observation_is_the_next_start":
             final = obs
+        if self.fault == "final_nan":
+            final = jnp.where(done, jnp.nan, final)
         if self.fault == "done_is_a_number":
             terminated = terminated.astype(jnp.int32)
         if self.fault == "reward_is_a_vector":
@@ -305,6 +314,69 @@ def nan_walk():
 
 def nan_walk_and_params():
     return nan_walk(), Walk.default_params
+
+
+def short_walk_and_params():
+    return Walk("one_step_too_long"), Params(3)
+
+
+def no_walk():
+    threading.Event().wait()
+
+
+class KeyedWalk(Walk):
+    """A walk that is seen through a fixed projection and draws with the key in its state, which stays."""
+
+    def observation_space(self, params):
+        return Box(-20.0, 20.0, (2,))
+
+    def _observe(self, position):
+        return position @ jax.random.normal(jax.random.PRNGKey(5), (2, 2))
+
+    def reset(self, key, params):
+        key, key_position = jax.random.split(key)
+        position = jax.random.uniform(key_position, (2,), minval=-0.5, maxval=0.5)
+        return self._observe(position), {"position": position, "key": key, "time": jnp.zeros((), jnp.int32)}
+
+    def step(self, key, state, action, params):
+        drawn = state["key"] if self.fault == "key_stays" else jax.random.fold_in(state["key"], state["time"])
+        position = state["position"] + 0.3 * jax.random.normal(drawn, (2,))
+        terminated, truncated = jnp.any(jnp.abs(position) > 1), state["time"] + 1 >= params.max_steps_in_episode
+        final, (next_obs, fresh) = self._observe(position), self.reset(key, params)
+        choose = functools.partial(jnp.where, terminated | truncated)
+        state = jax.tree.map(choose, fresh, {**state, "position": position, "time": state["time"] + 1})
+        return choose(next_obs, final), state, jnp.float32(1), terminated, truncated, {"final_observation": final}
+
+
+class Picture(Walk):
+    """A walk of three objects in a picture of 16x16 cells."""
+
+    def observation_space(self, params):
+        return Box(0.0, 1.0, (16, 16, 3))
+
+    def reset(self, key, params):
+        cells = jax.random.randint(key, (2, 3), 0, 16)
+        return self._observe(cells), Place(cells, cells, jnp.zeros((), jnp.int32))
+
+    def _observe(self, cells):
+        return jnp.zeros((16, 16, 3)).at[*cells, jnp.arange(3)].set(1.0)
+
+    def step(self, key, state, action, params):
+        cells, done = (state.position + action) % 16, state.time + 1 >= params.max_steps_in_episode
+        fresh = self.reset(key, params)[1]
+        after = jax.tree.map(functools.partial(jnp.where, done), fresh, Place(cells, cells, state.time + 1))
+        final = {"final_observation": self._observe(cells)}
+        return self._observe(after.position), after, jnp.float32(0), jnp.zeros((), bool), done, final
+
+
+class RareStart(Picture):
+    """Starts that mostly look like the last observation of an episode."""
+
+    def observation_space(self, params):
+        return Discrete(2)
+
+    def _observe(self, cells):
+        return jnp.int32((cells[0] == 0).all())
 
 
 class OneWayWalk(Walk):

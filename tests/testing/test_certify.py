@@ -1,19 +1,38 @@
 """`certify` finds planted faults in environments of other forms, and none in sound ones."""
 
+import contextlib
+import functools
 import json
+import re
 import threading
+from types import SimpleNamespace
 
+import jax
+import numpy as np
 import pytest
 
 from jaxenv import cli
-from jaxenv.testing import certify
-from tests.cli.commands import refusal
+from jaxenv.cli import certify as command
+from jaxenv.testing import Chain, certify, check_env
+from jaxenv.testing._certify import THREADS, _trial
+from jaxenv.testing._certify._dialects import DIALECTS
+from jaxenv.testing._certify._properties import PROPERTIES
+from jaxenv.testing._certify._report import Certificate
+from jaxenv.testing._certify._spaces import violations
+from tests.cli.commands import python, refusal
 from tests.packages import imported
 from tests.testing import foreign
 
 LONG = 1000.0  # seconds for a property, which no test may run out of
 MATCHES = {"properties": ["matches_reference"], "seconds": LONG}
 TABLE = [(api, fault, name) for api, faults in foreign.FAULTS.items() for fault, name in faults.items()]
+
+
+def joined():
+    """Waits for the threads that were left; the command would end this process for them."""
+    for thread in threading.enumerate():
+        if thread.name == THREADS:
+            thread.join()
 
 
 @pytest.mark.parametrize("api", foreign.CLASSES)
@@ -35,17 +54,132 @@ def test_a_planted_fault_is_found(api, fault, name):
     assert "jaxenv" not in finding.reproduction
 
 
-@pytest.mark.parametrize(("factory", "pick"), [(foreign.nan_walk, ""), (foreign.nan_walk_and_params, "[0]")])
-def test_a_reproduction_shows_what_was_found(capsys, factory, pick):
+@pytest.mark.parametrize(
+    ("factory", "names"), [(foreign.nan_walk, "env"), (foreign.nan_walk_and_params, "env, params")]
+)
+def test_a_reproduction_shows_what_was_found(capsys, factory, names):
     (finding,) = certify(factory, "gymnax", properties=["finite"], seconds=LONG).failed
     assert finding.seen == "nan"
     name = factory.__name__
     assert finding.reproduction.splitlines()[1:3] == [
         f"from tests.testing.foreign import {name}",
-        f"env = {name}(){pick}",
+        f"{names} = {name}()",
     ]
     exec(finding.reproduction, {})
     assert capsys.readouterr().out == "nan\n"
+
+
+def test_params_that_a_factory_makes_replace_the_defaults(capsys):
+    names = ["ends_within_its_limit", "pure"]
+    (finding,) = certify(foreign.short_walk_and_params, "gymnax", properties=names, seconds=LONG).failed
+    assert finding.expected == "an episode to end within 3 steps, as max_steps_in_episode says"
+    exec(finding.reproduction, {})
+    assert capsys.readouterr().out == f"{finding.step} True\n"
+    given = foreign.short_walk_and_params()
+    (finding,) = certify(given, "gymnax", properties=names, seconds=LONG).failed
+    assert "within 3 steps" in finding.expected
+
+
+@pytest.mark.parametrize("factory", [lambda: foreign.nan_walk(), functools.partial(foreign.nan_walk)])
+def test_a_factory_that_nothing_can_import_is_named_in_a_comment(factory):
+    (finding,) = certify(factory, "gymnax", properties=["finite"], seconds=LONG).failed
+    assert finding.reproduction.splitlines()[1:3] == ["# make_env is the factory that you passed", "env = make_env()"]
+
+
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [
+        (foreign.Picture(), "restart"),
+        (foreign.RareStart(), "final_observation"),
+        (foreign.KeyedWalk(), "draws_from_its_keys"),
+    ],
+)
+def test_a_sound_environment_that_looks_unsound_passes(env, name):
+    certificate = certify(env, "gymnax", properties=[name], seed=1, seconds=LONG)
+    assert [r.status for r in certificate.results] == ["passed", "passed"], str(certificate)
+
+
+def test_a_key_in_the_state_that_an_end_alone_replaces_is_found():
+    certificate = certify(foreign.KeyedWalk("key_stays"), "gymnax", properties=["draws_from_its_keys"], seconds=LONG)
+    assert "state.key stays the same" in certificate.failed[0].seen
+
+
+def test_an_end_at_the_limit_may_be_a_termination():
+    certificate = certify(foreign.Walk("limit_told_as_termination"), "gymnax", properties=["truncation"], seconds=LONG)
+    assert re.match(r"at the limit, step 12, \d+ episodes terminated", certificate.results[1].reason)
+    assert certificate.exit_status == 0
+
+
+def test_attributes_that_equal_nothing_stay_as_they_are():
+    env = foreign.Walk()
+    env.pad, env.key = [1.0, float("nan")], jax.random.key(0)
+    assert certify(env, "gymnax", properties=["pure"], seconds=LONG).exit_status == 0
+
+
+def test_a_timeout_error_of_an_environment_is_an_error_like_others():
+    def make():
+        made.append(0)
+        if len(made) > 1:
+            raise TimeoutError("no answer")
+        return foreign.Walk()
+
+    made: list[int] = []
+    reason = certify(make, "gymnax", properties=["pure"], seconds=LONG).results[1].reason
+    assert reason.startswith("TimeoutError: no answer")
+
+
+def test_more_seconds_than_a_thread_can_wait_are_refused():
+    with pytest.raises(ValueError, match=r"certify: seconds must be in \[0, .*got 1000000000000"):
+        certify(foreign.Walk(), "gymnax", seconds=1e12)
+    with pytest.raises(ValueError, match=r"check_env: max_seconds must be in \[0, .*got 1000000000000"):
+        check_env(Chain(), max_seconds=1e12)
+
+
+def test_spaces_of_gymnasium_without_bounds_or_shapes():
+    gymnasium = imported("gymnasium")
+    binary = gymnasium.spaces.MultiBinary([2, 3])
+    values = np.ones((1, 1, 2, 3), np.int8)
+    assert not list(violations(binary, values, True, "obs"))
+    assert [expected for expected, *_ in violations(binary, 2 * values, True, "obs")] == [
+        "obs[0, 0] at most 1, as its space says"
+    ]
+
+    class Words(gymnasium.Env):
+        action_space = gymnasium.spaces.Discrete(2)
+        observation_space = gymnasium.spaces.Dict(said=gymnasium.spaces.Text(5))
+
+    [result] = certify(Words(), properties=["runs_under_jit"]).results
+    assert (result.status, result.reason) == (
+        "not applicable",
+        "values of the space Text have no fixed shape and dtype",
+    )
+
+
+def test_two_replays_on_the_host_leave_time_for_their_comparison(monkeypatch):
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self):
+            return self.now
+
+    class Slow:
+        spec, observation_space = None, foreign.Box(0.0, 1.0, ())
+        action_space = SimpleNamespace(seed=lambda seed: None, sample=lambda: 0)
+
+        def reset(self, seed=None):
+            return np.float32(0), {}
+
+        def step(self, action):
+            clock.now += 1.0
+            return np.float32(0), 0.0, False, False, {}
+
+    clock = Clock()
+    monkeypatch.setattr(_trial, "time", clock)
+    source = SimpleNamespace(name="Slow", make=Slow, setup=())
+    trial = _trial.HostTrial(source, DIALECTS["gymnasium"], Slow(), 0, 1000.0)
+    rows = [trial.replay(600).done.shape for _ in range(2)]
+    assert min(rows)[0] > 10
+    assert clock.now < 600
 
 
 def test_restarts_are_not_judged_by_starts_that_no_key_determines():
@@ -72,6 +206,7 @@ def test_a_step_that_does_not_return_is_not_run_and_neither_is_what_follows():
         certificate = certify(Waiting(), "gymnax", seconds=3)
     finally:
         goes_on.set()
+        joined()
     assert {r.status for r in certificate.results} <= {"not run", "not applicable"}
     assert certificate.results[0].reason == "did not finish in 3 s, the time for a property"
     assert certificate.results[1].reason == "runs_under_jit did not pass"
@@ -86,6 +221,7 @@ def test_a_step_that_does_not_return_is_not_run_and_neither_is_what_follows():
         ("tests.testing.foreign:no_such", "brax", ValueError, "cannot import name 'no_such'"),
         (lambda: 1 / 0, "brax", ValueError, "failed to make an environment: ZeroDivisionError"),
         (foreign.Walk(), "brax", TypeError, "Walk has no observation_size, action_size, which the API 'brax' demands"),
+        ((foreign.Meet(), 1), "jaxmarl", TypeError, "Meet is a tuple of 2, which the API 'jaxmarl' does not have"),
         (foreign.Walk(), "gym", ValueError, "api must be 'gymnax', .*got 'gym'"),
         (foreign.Walk(), None, ValueError, "api must be one of .*got None for Walk"),
     ],
@@ -102,6 +238,7 @@ def test_a_factory_that_does_not_return_is_left():
             certify(goes_on.wait, "brax", seconds=0.2)
     finally:
         goes_on.set()
+        joined()
 
 
 def test_a_reference_of_gymnasium_is_compared_in_lock_step(capsys):
@@ -148,3 +285,23 @@ def test_the_command_prints_text_or_json_and_ends_with_the_status(capsys):
     assert (found["target"], found["api"], found["exit_status"]) == ("tests.testing.foreign:nan_walk", "gymnax", 1)
     assert found["results"][1]["seen"] == "nan"
     assert "tests.testing.foreign:nan failed to make" in refusal(capsys, "certify", "tests.testing.foreign:nan")
+
+
+def test_the_command_does_not_wait_for_a_factory_that_does_not_return():
+    ended = python("-m", "jaxenv", "certify", "tests.testing.foreign:no_walk", "--api", "gymnax", "--seconds", "0.5")
+    assert ended.returncode == 2
+    assert ended.stderr == "jaxenv certify: error: the environment was not made in 0.5 s\n"
+
+
+def test_the_command_counts_the_properties_that_it_checks(monkeypatch):
+    def counted(*options):
+        assert cli.main(["certify", "gymnax:X", *options]) == 0
+        return totals.pop()
+
+    totals: list[int] = []
+    monkeypatch.setattr(command, "progress", lambda total, unit: contextlib.nullcontext(totals.append(total)))
+    monkeypatch.setattr(command, "certify", lambda *args, **kwargs: Certificate("X", "gymnax", ()))
+    assert counted() == len(PROPERTIES)
+    assert counted("--against", "gymnax:Y") == len(PROPERTIES) + 1
+    assert counted("--properties", "runs_under_jit", "pure") == 2
+    assert counted("--properties", "matches_reference", "--against", "gymnax:Y") == 2

@@ -19,6 +19,11 @@ from jaxenv.testing._certify._trial import HostTrial, Trial
 from jaxenv.testing._source import described
 
 _LATE = "did not finish in"
+THREADS = "certify"  # the name of the threads
+
+
+class _Late(TimeoutError):
+    """Raised for what does not return in time; a ``TimeoutError`` of an environment is an error like others."""
 
 
 def certify(
@@ -52,11 +57,11 @@ def certify(
     if api is not None:
         check_choice("certify", "api", api, tuple(DIALECTS))
     check_integer("certify", "seed", seed, 0)
-    check_real("certify", "seconds", seconds, 0)
-    trial = _bounded(lambda: _trial(env, api, seed, seconds), seconds)
+    check_real("certify", "seconds", seconds, 0, threading.TIMEOUT_MAX)
+    trial = _bounded(lambda: _trial_of(env, api, seed, seconds), seconds)
     checks = dict(PROPERTIES)
     if against is not None:
-        reference = _bounded(lambda: _trial(against, None, seed, seconds, trial.dialect.api), seconds)
+        reference = _bounded(lambda: _trial_of(against, None, seed, seconds, trial.dialect.api), seconds)
         checks["matches_reference"] = lambda trial: matches(trial, reference)
     for name in properties or ():
         check_choice("certify", "properties", name, tuple(checks))
@@ -68,16 +73,22 @@ def certify(
     return Certificate(trial.source.name, trial.dialect.api, tuple(results))
 
 
-def _trial(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None = None) -> Trial:
+def _trial_of(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None = None) -> Trial:
     source = source_of(env)
     try:
         made = env if source.make is None else source.make()
     except Exception as error:
         raise ValueError(f"certify: {source.name} failed to make an environment: {described(error)}") from error
-    if isinstance(made, tuple):  # an environment and its params, as gymnax makes them
-        made, last = made[0], f"{source.setup[-1]}[0]"
+    pair = isinstance(made, tuple)  # an environment and its params, as gymnax makes them
+    dialect = dialect_of(made[0] if pair else made, api, otherwise)
+    if pair and (len(made) != 2 or "default_params" not in dialect.members):
+        raise TypeError(
+            f"certify: {source.name} is a tuple of {len(made)}, which the API {dialect.api!r} does not have"
+        )
+    if pair and source.make is not None:
+        last = source.setup[-1].replace("env = ", "env, params = ", 1)
         source = dataclasses.replace(source, setup=(*source.setup[:-1], last))
-    dialect = dialect_of(made, api, otherwise)
+        dialect = dataclasses.replace(dialect, prepare="")
     return (HostTrial if dialect.api == "gymnasium" else Trial)(source, dialect, made, seed, seconds)
 
 
@@ -98,7 +109,7 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
         return result(Status.NOT_RUN, f"{late[0]} did not finish")
     try:
         return result(Status.PASSED, _bounded(lambda: check(trial), trial.seconds) or "")
-    except TimeoutError:
+    except _Late:
         return result(Status.NOT_RUN, f"{_LATE} {trial.seconds:g} s, the time for a property")
     except Skip as skip:
         return result(*skip.args)
@@ -121,11 +132,11 @@ def _bounded(function: Callable[[], Any], seconds: float) -> Any:
         except BaseException as error:
             raised.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=run, name=THREADS, daemon=True)
     thread.start()
     thread.join(seconds)
     if raised:
         raise raised[0]
     if not returned:
-        raise TimeoutError(f"certify: the environment was not made in {seconds:g} s")
+        raise _Late(f"certify: the environment was not made in {seconds:g} s")
     return returned[0]

@@ -264,9 +264,12 @@ def source_of(env: Any) -> Source:
         _, imports, expression = _MAKERS.get(prefix, ("", f"from {prefix} import {name}", f"{name}()"))
         setup = imports, f"env = {expression.format(name)}"
     elif isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
-        name = getattr(env, "__name__", "make_env")
-        return Source(name, env, (f"from {env.__module__} import {name}", f"env = {name}()"))
+        name, module = getattr(env, "__name__", "make_env").replace("<lambda>", "make_env"), env.__module__
+        importable = getattr(sys.modules.get(module), name, None) is env
+        found = f"from {module} import {name}" if importable else f"# {name} is the factory that you passed"
+        return Source(name, env, (found, f"env = {name}()"))
     else:
+        env = env[0] if isinstance(env, tuple) else env
         name = type(env).__name__
         made = f"from {type(env).__module__} import {name}", f"env = {name}()  # with the arguments of yours"
         return Source(name, None, made)

@@ -1,30 +1,38 @@
-"""Counts the random draws of a traced program."""
+"""Finds the random draws of a traced program, and what they depend on."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from jax.extend.core import Literal
 
 _RANDOM = ("random_bits", "threefry2x32", "rng_bit_generator", "random_gamma")
 
 
-def _inner(eqn: Any) -> list[Any]:
-    values = [x for value in eqn.params.values() for x in (value if isinstance(value, tuple | list) else [value])]
-    return [getattr(x, "jaxpr", x) for x in values if hasattr(x, "eqns")]
+class Value(NamedTuple):
+    """What a value depends on: the numbers of the inputs of the program, and a hash of all that computes it."""
+
+    inputs: frozenset[int]
+    computation: int
 
 
-def draws(jaxpr: Any) -> int:
-    found = sum(eqn.primitive.name in _RANDOM for eqn in jaxpr.eqns)
-    return found + sum(draws(inner) for eqn in jaxpr.eqns for inner in _inner(eqn))
+_NONE: frozenset[int] = frozenset()
+_CONSTANT = Value(_NONE, 0)  # computed outside of the program
 
 
-def constant_draws(jaxpr: Any, fed: list[bool] | None = None) -> int:
-    """Counts the draws that depend on no argument; ``fed`` says which inputs do, by default all."""
-    known, found = dict(zip(jaxpr.invars, fed or [True] * len(jaxpr.invars), strict=True)), 0
+def draws(jaxpr: Any, given: list[Value] | None = None) -> set[Value]:
+    """Returns the draws of a program, and of all programs in it; equal draws of constants have one hash."""
+    values = [Value(frozenset([i]), i) for i in range(len(jaxpr.invars))] if given is None else given
+    known, found = dict(zip(jaxpr.invars, values, strict=True)), set()
     for eqn in jaxpr.eqns:
-        inputs = [not isinstance(v, Literal) and known.get(v, False) for v in eqn.invars]
-        found += eqn.primitive.name in _RANDOM and not any(inputs)
-        for inner in _inner(eqn):
-            called = eqn.primitive.name in ("pjit", "jit") and len(inner.invars) == len(inputs)
-            found += constant_draws(inner, inputs if called else [any(inputs)] * len(inner.invars))
-        known.update(dict.fromkeys(eqn.outvars, any(inputs)))
+        read = [Value(_NONE, hash(str(v))) if isinstance(v, Literal) else known.get(v, _CONSTANT) for v in eqn.invars]
+        params = [x for value in eqn.params.values() for x in (value if isinstance(value, tuple | list) else [value])]
+        inner = [getattr(x, "jaxpr", x) for x in params if hasattr(x, "eqns")]
+        text = str([x for x in params if not (hasattr(x, "eqns") or callable(x))])
+        inputs = _NONE.union(*(x.inputs for x in read))
+        made = Value(inputs, hash((eqn.primitive.name, text, *(x.computation for x in read))))
+        found |= {made} if eqn.primitive.name in _RANDOM else set()
+        for program in inner:
+            first = len(read) - len(program.invars)  # `cond` reads the number of a branch before its inputs
+            same = eqn.primitive.name in ("pjit", "jit", "cond") and first >= 0
+            found |= draws(program, read[first:] if same else [made] * len(program.invars))
+        known.update({v: Value(inputs, hash((made, i))) for i, v in enumerate(eqn.outvars)})
     return found

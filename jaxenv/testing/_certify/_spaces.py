@@ -13,10 +13,8 @@ def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tu
     Unless the environment runs ``on_host``, dtypes of 64 bits mean what JAX makes of them.
     """
     everywhere = np.ones((1, 1), bool)
-    children = space if isinstance(space, Mapping) else getattr(space, "spaces", None) or getattr(space, "_specs", None)
-    if children:
-        items: Any = children.items() if isinstance(children, Mapping) else enumerate(children)
-        for key, child in items:
+    if children := _children(space):
+        for key, child in children.items():
             try:
                 by_name = hasattr(values, "_fields") or not isinstance(values, Mapping | tuple | list)
                 value = getattr(values, key) if by_name else values[key]
@@ -54,7 +52,22 @@ def violations(space: Any, values: Any, on_host: bool, name: str) -> Iterator[tu
             yield expected, str(values[at]), outside.reshape(*values.shape[:2], -1).any(-1)
 
 
+def _children(space: Any) -> dict[Any, Any]:
+    children = space if isinstance(space, Mapping) else getattr(space, "spaces", None) or getattr(space, "_specs", None)
+    return dict(children if isinstance(children, Mapping) else enumerate(children or ()))
+
+
+def ragged(space: Any) -> str:
+    """Returns the class of a space of Gymnasium whose values differ in shape or dtype, or ``""`` without one."""
+    name = type(space).__name__
+    if name in ("Sequence", "Text", "Graph", "OneOf"):
+        return name
+    return next(filter(None, map(ragged, _children(space).values())), "")
+
+
 def _bounds(space: Any) -> tuple[Any, Any]:
+    if type(space).__name__ == "MultiBinary":  # whose n is the shape
+        return 0, 1
     for name in ("num_values", "nvec", "n", "num_categories"):
         if hasattr(space, name):
             low = getattr(space, "start", 0)

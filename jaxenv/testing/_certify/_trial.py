@@ -30,21 +30,24 @@ class Trial:
 
     on_host = False
 
-    def __init__(self, source: Source, dialect: Dialect, env: Any, seed: int, seconds: float) -> None:
-        self.source, self.dialect, self.env, self.seed, self.seconds = source, dialect, env, seed, seconds
+    def __init__(self, source: Source, dialect: Dialect, made: Any, seed: int, seconds: float) -> None:
+        self.made = made if isinstance(made, tuple) else (made,)  # an environment, and its params if they were made
+        self.source, self.dialect, self.seed, self.seconds = source, dialect, seed, seconds
+        self.env = env = self.made[0]
         self._names = {"env": env, "jax": jax, "jnp": jnp}
         self._names |= {"reset": env.init if "init" in dialect.members else env.reset, "step": env.step}
-        if dialect.prepare.startswith("params"):
-            self._names["params"] = env.default_params
+        if "default_params" in dialect.members:
+            self._names["params"] = self.made[1] if self.made[1:] else env.default_params
         limit = self.value(dialect.limit)
         self.limit = None if limit is None or np.ndim(limit) or isinstance(limit, float) else int(limit)
         self.attributes = self.numbers()
 
     def numbers(self) -> dict[str, list[Any]]:
-        """Returns the attributes of the object that hold numbers, arrays, or collections of them."""
+        """Copies the attributes of the object that hold numbers, arrays, or collections of them."""
         kinds = (bool, int, float, np.ndarray, np.generic, jax.Array)
         held = {n: jax.tree.leaves(x) for n, x in getattr(self.env, "__dict__", {}).items() if x is not None}
-        return {n: found for n, found in held.items() if all(isinstance(x, kinds) for x in found)}
+        held = {n: found for n, found in held.items() if all(isinstance(x, kinds) for x in found)}
+        return jax.tree.map(lambda x: x if isinstance(x, jax.core.Tracer) else np.array(words(x)), held)
 
     def value(self, expression: str, **names: Any) -> Any:
         """Evaluates an expression of the dialect."""
@@ -164,8 +167,8 @@ class HostTrial(Trial):
         return self.record
 
     def replay(self, steps: int) -> Record:
-        """Steps all lanes; all are as long as the shortest one, which had its share of the time."""
-        until = time.perf_counter() + self.seconds / 2
+        """Steps all lanes for a quarter of the time; all are as long as the shortest one, which had its share."""
+        until = time.perf_counter() + self.seconds / 4  # a property may replay twice
         lanes: list[list[Any]] = []
         for lane in range(LANES):
             self._reset(self.seed + lane)
@@ -194,7 +197,8 @@ def at(values: Any, index: int) -> Any:
 
 def words(x: Any) -> Any:
     """Returns the words of a typed key, other values as they are."""
-    return jax.random.key_data(x) if jnp.issubdtype(jnp.result_type(x), jax.dtypes.prng_key) else x
+    is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(x) if is_key else x
 
 
 def _ended(row: dict[str, Any]) -> Any:
