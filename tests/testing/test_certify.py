@@ -92,10 +92,11 @@ def test_a_factory_that_nothing_can_import_is_named_in_a_comment(factory):
         (foreign.Picture(), "restart"),
         (foreign.RareStart(), "final_observation"),
         (foreign.KeyedWalk(), "draws_from_its_keys"),
+        (foreign.KeyedWalk("one_start"), "draws_from_its_keys"),
     ],
 )
 def test_a_sound_environment_that_looks_unsound_passes(env, name):
-    certificate = certify(env, "gymnax", properties=[name], seed=1, seconds=LONG)
+    certificate = certify(env, "gymnax", properties=[name], seed=300, seconds=LONG)
     assert [r.status for r in certificate.results] == ["passed", "passed"], str(certificate)
 
 

@@ -147,15 +147,17 @@ def draws_from_its_keys(trial: Trial) -> str | None:
         carry, key = at(trial.record.kept[0], 0)
         of_reset = draws(jax.make_jaxpr(trial.begin)(trial.keys[0]).jaxpr)
         of_step = draws(jax.make_jaxpr(trial.advance)(carry, key).jaxpr)
-        if distinct == 1 and any(not draw.inputs for draw in of_reset):
+        # A step repeats the draws of a reset to restart. What it draws more often, or what a reset draws as well, is
+        # no noise but a constant, such as a fixed projection to observations.
+        restarts = trial.dialect.restarts
+        if distinct == 1 and any(not d.inputs and of_step[d] <= n * restarts for d, n in of_reset.items()):
             seen = f"one start for {STARTS} keys: it draws from a constant key"
             raise Failure("starts that differ with the key, as reset draws random numbers", seen, 1, None, show)
-        # What a reset draws as well, such as a fixed projection to observations, is no noise of a step.
-        if any(not draw.inputs for draw in of_step - of_reset):
+        if any(not draw.inputs for draw in of_step.keys() - of_reset.keys()):
             seen = "a draw from a constant key: it is the same in every step"
             raise Failure("a step to draw from its key, or from one in the state", seen, 0, 0, show)
         done = trial.record.done
-        running = ~done[:-1] & ~(done[1:] & trial.dialect.restarts)  # both rows are of one episode
+        running = ~done[:-1] & ~(done[1:] & restarts)  # both rows are of one episode
         held = {n: x for n, x in trial.record.rows["held"].items() if n.split(".")[-1] in KEYS}
         stuck = [n for n, x in held.items() if (x[1:] == x[:-1]).reshape(*running.shape, -1).all(-1)[running].all()]
         stays = {number for number, name in enumerate(leaves(carry)) if name in stuck}
@@ -314,9 +316,9 @@ def truncation(trial: Trial) -> str | None:
             expected = f"truncated only in step {trial.limit} of an episode, its limit"
             raise Failure(expected, f"{told} in step {length}, its last", lane, t, "terminated, truncated")
         at_limit += [told] if length == trial.limit else []
-    if at_limit and not any(at_limit):  # the rules may end every episode there, as in a game of so many turns
-        return f"at the limit, step {trial.limit}, {len(at_limit)} episodes terminated and none was truncated"
-    return None
+    # The rules may end every episode there, as in a game of so many turns.
+    remark = f"at the limit, step {trial.limit}, {len(at_limit)} episodes terminated and none was truncated"
+    return remark if at_limit and not any(at_limit) else None
 
 
 @_property
@@ -348,10 +350,8 @@ def restart(trial: Trial) -> None:
     _, counts = np.unique(starts, axis=0, return_counts=True)
     alike = float(((counts / STARTS) ** 2).sum())  # the chance that two starts look the same
     first_again = [np.array_equal(x, starts[b]) for x, (b, _, _) in zip(begun, ends, strict=True)]
-    for same, seen in (
-        ((begun == begun[0]).all(), "one start after all ends"),
-        (all(first_again), "the first one again"),
-    ):
+    alikes = ((begun == begun[0]).all(), "one start after all ends"), (all(first_again), "the first one again")
+    for same, seen in alikes:
         if same and alike ** (len(ends) - 1) < _CHANCE:
             raise Failure(f"another start after each of {len(ends)} ends", seen, lane, t, d.observation)
 
