@@ -22,9 +22,8 @@ from jaxenv.testing._certify._properties import PROPERTIES
 def add(command: Parser) -> None:
     """Adds the arguments."""
     command.add_argument("env", metavar="ENV", help="library:ID, or module:factory of an environment of your own")
-    command.add_argument(
-        "--api", choices=DIALECTS, help="the API; gymnax0 is gymnax before 1.0 (default: that of the library)"
-    )
+    api = "the API; gymnax0 is gymnax before 1.0 (default: that of the library)"
+    command.add_argument("--api", choices=DIALECTS, help=api)
     command.add_argument("--against", metavar="ENV", help="a reference, given as ENV is, that ENV must match")
     names = "names of properties (default: all)"
     add_options(command, "--properties", metavar="NAME", nargs="+", default=[], help=names)
@@ -43,8 +42,7 @@ def run(args: argparse.Namespace) -> None:
     if any(thread.name == THREADS for thread in threading.enumerate()):
         sys.stdout.flush()
         os._exit(status)  # Python's own exit may wait for a compilation, or crash in it
-    if status:
-        raise SystemExit(status)
+    raise SystemExit(status)
 
 
 def _certified(args: argparse.Namespace) -> int:

@@ -343,9 +343,13 @@ class KeyedWalk(Walk):
 
     def step(self, key, state, action, params):
         drawn = state["key"] if self.fault == "key_stays" else jax.random.fold_in(state["key"], state["time"])
-        position = state["position"] + 0.3 * jax.random.normal(drawn, (2,))
+        noise = jnp.ones(2) if self.fault == "no_noise" else jax.random.normal(drawn, (2,))
+        position = state["position"] + 0.3 * noise
         terminated, truncated = jnp.any(jnp.abs(position) > 1), state["time"] + 1 >= params.max_steps_in_episode
-        final, (next_obs, fresh) = self._observe(position), self.reset(key, params)
+        final, (next_obs, fresh) = (
+            self._observe(position),
+            self.reset(state["key"] if self.fault == "no_noise" else key, params),
+        )
         choose = functools.partial(jnp.where, terminated | truncated)
         state = jax.tree.map(choose, fresh, {**state, "position": position, "time": state["time"] + 1})
         return choose(next_obs, final), state, jnp.float32(1), terminated, truncated, {"final_observation": final}

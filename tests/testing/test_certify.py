@@ -93,6 +93,7 @@ def test_a_factory_that_nothing_can_import_is_named_in_a_comment(factory):
         (foreign.RareStart(), "final_observation"),
         (foreign.KeyedWalk(), "draws_from_its_keys"),
         (foreign.KeyedWalk("one_start"), "draws_from_its_keys"),
+        (foreign.KeyedWalk("no_noise"), "draws_from_its_keys"),
     ],
 )
 def test_a_sound_environment_that_looks_unsound_passes(env, name):

@@ -7,6 +7,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from jaxenv._util.checks import check_choice, check_integer, check_real
@@ -123,21 +124,18 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
 
 def _bounded(function: Callable[[], Any], seconds: float) -> Any:
     """Runs a function in a thread. One that does not return in time is left behind: nothing stops a compiler."""
-    returned: list[Any] = []
-    raised: list[BaseException] = []
+    outcome: Future[Any] = Future()
 
     def run() -> None:
         try:
             with default_types():
-                returned.append(function())
+                outcome.set_result(function())
         except BaseException as error:
-            raised.append(error)
+            outcome.set_exception(error)
 
     thread = threading.Thread(target=run, name=THREADS, daemon=True)
     thread.start()
     thread.join(seconds)
-    if raised:
-        raise raised[0]
-    if not returned:
+    if thread.is_alive():
         raise _Late(f"certify: the environment was not made in {seconds:g} s")
-    return returned[0]
+    return outcome.result()

@@ -71,9 +71,8 @@ def _lock_step(trial: Trial, reference: Trial, inject: Callable[[np.ndarray], No
             of_lane, x = at((before, row), lane)
             inject(_vector(trial.value(d.observation, **of_lane), of_lane["state"]))
             was = [float(n) for n in env.state]
-            action = (
-                x["action"].item() if hasattr(env.action_space, "n") else x["action"].reshape(env.action_space.shape)
-            )
+            action, space = x["action"], env.action_space
+            action = action.item() if hasattr(space, "n") else action.reshape(space.shape)
             obs, reward, terminated, *_ = env.step(action)
             pairs = {d.reward: (x["reward"], reward)}
             if not x["done"] or not d.restarts or "final" in x:

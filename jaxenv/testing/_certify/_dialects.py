@@ -76,9 +76,8 @@ def _jumanji_action(env: Any) -> dict[str, Any]:
         return {"action": f"action = jax.random.uniform(key_action, {drawn})"}
     mask = getattr(jax.eval_shape(env.reset, jax.random.PRNGKey(0))[1].observation, "action_mask", None)
     if mask is None:
-        return {
-            "action": "action = jax.random.randint(key_action, env.action_spec.shape, 0, env.action_spec.num_values)"
-        }
+        numbers = "env.action_spec.shape, 0, env.action_spec.num_values"
+        return {"action": f"action = jax.random.randint(key_action, {numbers})"}
     draw = f"jax.random.categorical(key_action, jnp.where({_MASK}, 0.0, -jnp.inf))"
     if spec.shape and mask.shape == tuple(numbers):
         flat = draw.replace("-jnp.inf)", "-jnp.inf).ravel()")
@@ -269,9 +268,9 @@ def source_of(env: Any) -> Source:
         found = f"from {module} import {name}" if importable else f"# {name} is the factory that you passed"
         return Source(name, env, (found, f"env = {name}()"))
     else:
-        env = env[0] if isinstance(env, tuple) else env
+        env, yours = (env[0], "arguments and params") if isinstance(env, tuple) else (env, "arguments")
         name = type(env).__name__
-        made = f"from {type(env).__module__} import {name}", f"env = {name}()  # with the arguments of yours"
+        made = f"from {type(env).__module__} import {name}", f"env = {name}()  # with the {yours} of yours"
         return Source(name, None, made)
 
     def make() -> Any:

@@ -14,7 +14,7 @@ from jaxenv import tree
 from jaxenv.testing._certify._draws import draws
 from jaxenv.testing._certify._report import Failure, Skip, Status
 from jaxenv.testing._certify._spaces import ragged, violations
-from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, leaves
+from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, ended, leaves, words
 from jaxenv.testing._source import described
 
 _TOLERANCE = 1e-3  # two programs may round differently, and the physics of a step amplifies that
@@ -74,8 +74,7 @@ def same_key_same_episode(trial: Trial) -> None:
     """A second run from equal keys gives equal rows."""
     if trial.on_host:
         first, again = (trial.replay(100).rows for _ in range(2))  # type: ignore[attr-defined]
-        length = min(len(first["done"]), len(again["done"]))
-        for t in range(length):
+        for t in range(min(len(first["done"]), len(again["done"]))):
             _compare(trial, at(first, t), at(again, t), "equal rows for an equal seed", "in a second run", 0, t)
         return
     _compare(trial, trial.starts[1], trial.begin_lanes(trial.keys)[1], "equal starts for equal keys", "again", 0)
@@ -142,14 +141,13 @@ def arguments_unchanged(trial: Trial) -> None:
 def draws_from_its_keys(trial: Trial) -> str | None:
     """Random numbers come from the keys: other keys give other episodes, and each step draws other numbers."""
     distinct = len({x.tobytes() for x in _flat(trial.starts[1]["observation"])})
-    show = trial.dialect.observation
+    show, restarts = trial.dialect.observation, trial.dialect.restarts
     if not trial.on_host:
         carry, key = at(trial.record.kept[0], 0)
         of_reset = draws(jax.make_jaxpr(trial.begin)(trial.keys[0]).jaxpr)
         of_step = draws(jax.make_jaxpr(trial.advance)(carry, key).jaxpr)
         # A step repeats the draws of a reset to restart. What it draws more often, or what a reset draws as well, is
         # no noise but a constant, such as a fixed projection to observations.
-        restarts = trial.dialect.restarts
         if distinct == 1 and any(not d.inputs and of_step[d] <= n * restarts for d, n in of_reset.items()):
             seen = f"one start for {STARTS} keys: it draws from a constant key"
             raise Failure("starts that differ with the key, as reset draws random numbers", seen, 1, None, show)
@@ -161,11 +159,24 @@ def draws_from_its_keys(trial: Trial) -> str | None:
         held = {n: x for n, x in trial.record.rows["held"].items() if n.split(".")[-1] in KEYS}
         stuck = [n for n, x in held.items() if (x[1:] == x[:-1]).reshape(*running.shape, -1).all(-1)[running].all()]
         stays = {number for number, name in enumerate(leaves(carry)) if name in stuck}
-        if running.any() and len(stuck) == len(held) and any(draw.inputs and draw.inputs <= stays for draw in of_step):
+        alone = any(draw.inputs and draw.inputs <= stays for draw in of_step)
+        if running.any() and alone and len(stuck) == len(held) and _matters(trial, stuck):
             seen = f"{stuck[0]} stays the same through every episode, and so do the draws"
             expected = "a step that draws random numbers to replace the key in the state"
             raise Failure(expected, seen, 0, 0, stuck[0], True)
     return None if distinct > 1 else "all starts look the same, and reset draws nothing that shows"
+
+
+def _matters(trial: Trial, stuck: list[str]) -> bool:
+    """Says whether other keys in the state change a step within an episode, and not only the next start."""
+    for before, key in trial.record.kept.values():
+        swapped = jax.tree_util.tree_map_with_path(lambda p, x: x[::-1] if tree.path_name(p) in stuck else x, before)
+        (mine, row, _), (other, its_row, _) = (trial.advance_lanes(carry, key) for carry in (before, swapped))
+        goes_on = np.flatnonzero(~(ended(row) | ended(its_row)))
+        mine, other = ({n: words(x)[goes_on] for n, x in leaves(c).items() if n not in stuck} for c in (mine, other))
+        if not all(_same(x, other[name]) for name, x in mine.items()):
+            return True
+    return False
 
 
 def _observations(trial: Trial) -> list[tuple[Any, str, bool]]:
@@ -179,9 +190,8 @@ def _observations(trial: Trial) -> list[tuple[Any, str, bool]]:
 @_property
 def observation_in_space(trial: Trial) -> None:
     """Observations have the shape, the dtype and the bounds of the declared space."""
-    space = trial.value(trial.dialect.space)
     for values, show, is_reset in _observations(trial):
-        for expected, seen, where in violations(space, values, trial.on_host, show):
+        for expected, seen, where in violations(trial.value(trial.dialect.space), values, trial.on_host, show):
             _forbid(where, expected, seen, f"repr({show})", is_reset)
 
 
@@ -265,17 +275,12 @@ def agents(trial: Trial) -> None:
         raise Skip(Status.NOT_APPLICABLE, "the API has no dicts by agent")
     rows, names, number = trial.record.rows, list(trial.env.agents), trial.env.num_agents
     if number != len(names):
-        raise Failure(
-            "num_agents to be the number of agents", f"{number} for {names}", show="env.num_agents, env.agents"
-        )
+        seen = f"{number} for {names}"
+        raise Failure("num_agents to be the number of agents", seen, show="env.num_agents, env.agents")
     for field in ("observation", "reward", "dones"):
         missing, text = sorted(set(names) - set(rows[field])), getattr(trial.dialect, field)
-        _forbid(
-            np.full((1, 1), bool(missing)),
-            f"an entry of {text} for every agent",
-            f"none for {missing}",
-            f"{text}.keys()",
-        )
+        wrong, expected = np.full((1, 1), bool(missing)), f"an entry of {text} for every agent"
+        _forbid(wrong, expected, f"none for {missing}", f"{text}.keys()")
     wrong = np.all([rows["dones"][a] for a in names], axis=0) & ~trial.record.done
     _forbid(wrong, "dones['__all__'] when all agents are done", "False", "dones")
 
@@ -306,7 +311,7 @@ def _episodes(trial: Trial, least: int) -> list[tuple[int, int, int]]:
 
 @_property
 def truncation(trial: Trial) -> str | None:
-    """Only a time limit truncates an episode."""
+    """Only a time limit truncates an episode; the rules may end it in the same step."""
     if trial.limit is None:
         raise Skip(Status.NOT_APPLICABLE, "the environment states no limit of steps")
     at_limit = []
@@ -316,7 +321,6 @@ def truncation(trial: Trial) -> str | None:
             expected = f"truncated only in step {trial.limit} of an episode, its limit"
             raise Failure(expected, f"{told} in step {length}, its last", lane, t, "terminated, truncated")
         at_limit += [told] if length == trial.limit else []
-    # The rules may end every episode there, as in a game of so many turns.
     remark = f"at the limit, step {trial.limit}, {len(at_limit)} episodes terminated and none was truncated"
     return remark if at_limit and not any(at_limit) else None
 

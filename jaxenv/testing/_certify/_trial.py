@@ -115,17 +115,17 @@ class Trial:
             rows.append(row)
             # Programs run in the background until a row is read.
             if t % 50 == 0 and (
-                time.perf_counter() > until or (t >= 200 and np.sum(list(map(_ended, rows)), 0).min() >= 3)
+                time.perf_counter() > until or (t >= 200 and np.sum(list(map(ended, rows)), 0).min() >= 3)
             ):
                 break
         return Record(jax.device_get(rows), kept)
 
     def restarted(self, carry: Any, row: dict[str, Any], key: jax.Array) -> Any:
         """Starts new episodes in the lanes that ended, unless the API does so itself."""
-        if self.dialect.restarts or not (ended := _ended(row)).any():
+        if self.dialect.restarts or not (done := ended(row)).any():
             return carry
         resets = jnp.tile(jax.vmap(lambda k: jax.random.split(k, 4)[3])(key), (STARTS // len(key), 1))
-        return _select(ended, jax.tree.map(lambda x: x[: len(key)], self.begin_lanes(resets)[0]), carry)
+        return _select(done, jax.tree.map(lambda x: x[: len(key)], self.begin_lanes(resets)[0]), carry)
 
     @functools.cached_property
     def first_step(self) -> Any:
@@ -139,7 +139,7 @@ class Record:
     def __init__(self, rows: list[dict[str, Any]], kept: dict[int, Any]) -> None:
         self.kept = kept
         self.rows: dict[str, Any] = jax.tree.map(lambda *x: np.stack(x), *rows)
-        self.done = np.stack(list(map(_ended, rows)))
+        self.done = np.stack(list(map(ended, rows)))
         # Complete episodes as `(lane, step of the end, length)`, lane by lane.
         ends = [(lane, [-1, *np.flatnonzero(self.done[:, lane])]) for lane in range(self.done.shape[1])]
         self.episodes = [(b, int(t), int(t - s)) for b, at in ends for s, t in itertools.pairwise(at)]
@@ -178,9 +178,8 @@ class HostTrial(Trial):
             while len(rows) < min([steps, *map(len, lanes)]) and (len(rows) < 10 or time.perf_counter() < stop):
                 if rows and rows[-1]["done"]:
                     self._reset(None)
-                rows.append(
-                    jax.tree.map(np.array, self.row(self.run(self.dialect.action, self.dialect.step), _ON_STEP))
-                )
+                row = self.row(self.run(self.dialect.action, self.dialect.step), _ON_STEP)
+                rows.append(jax.tree.map(np.array, row))
             lanes.append(rows)
         return Record([jax.tree.map(lambda *x: np.stack(x), *rows) for rows in zip(*lanes, strict=False)], {})
 
@@ -201,7 +200,8 @@ def words(x: Any) -> Any:
     return jax.random.key_data(x) if is_key else x
 
 
-def _ended(row: dict[str, Any]) -> Any:
+def ended(row: dict[str, Any]) -> Any:
+    """Returns whether the episodes of lanes ended, of all agents (``bool[B]``)."""
     done = np.asarray(row["done"])
     return done.astype(bool).reshape(len(done), -1).all(-1)
 
