@@ -135,11 +135,10 @@ def _within(seconds: float | None, name: str, subjects: list[Subject]) -> Result
         except BaseException as error:  # such as SystemExit; the caller raises it
             outcome.set_exception(error)
 
-    threading.Thread(target=check, name=f"{THREADS}{name}", daemon=True).start()
-    try:
-        return outcome.result(seconds)
-    except TimeoutError:
-        return None
+    thread = threading.Thread(target=check, name=f"{THREADS}{name}", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return None if thread.is_alive() else outcome.result()
 
 
 # The names of threads start with this.
