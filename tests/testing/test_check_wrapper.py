@@ -117,7 +117,7 @@ def test_a_stack_of_many_wrappers_has_the_properties(id):
 def test_a_wrapper_is_checked_around_all_toy_environments_that_it_accepts():
     properties = ["same_tree", "rows_match_specs", "mask_leaves_an_action"]
     report = check_wrapper(lambda env: wrappers.RescaleAction(env, 0, 1), properties=properties)
-    assert report.target == "RescaleAction around <RandomEnvironment>"
+    assert report.target == "RescaleAction around <RandomEnvironment>, <RandomEnvironment>"  # not discrete actions
     assert [r.status for r in report] == [Status.PASSED, Status.PASSED, Status.NOT_APPLICABLE]
     everywhere = check_wrapper(lambda env: wrappers.TimeLimit(env, 5), properties=["same_tree"])
     assert everywhere.target.count(",") == 3
