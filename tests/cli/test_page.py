@@ -15,7 +15,7 @@ BLOCKS = dict(re.findall(r"```console\n\$ jaxenv (.*)\n([\s\S]*?)```", PAGE.read
 @pytest.mark.parametrize(
     "command",
     [
-        "list pole",
+        "list CartPole-",
         "show Pendulum-v1 --env length=2",
         "check CardGame-v0 --properties same_tree lane_independent",
     ],
