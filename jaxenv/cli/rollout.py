@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> None:
         rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed), devices=args.devices)
     except TypeError as error:
         # An argument of the wrong type may fail only when it is used.
-        args.parser.error(f"{args.id} cannot run with {params}: {error}")
+        parser: Parser = args.parser
+        parser.error(f"{args.id} cannot run with {params}: {error}")
     rows = 0
     with progress(args.num_steps) as advance:
         for chunk in rollout:

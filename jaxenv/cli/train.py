@@ -85,6 +85,7 @@ def add(command: Parser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Trains and prints a line per evaluation."""
     folder = args.out or default_folder(args.id)
+    parser: Parser = args.parser
     started = time.perf_counter()
     curve: list[dict[str, Any]] = []
     simulate_devices(args.devices)
@@ -138,11 +139,11 @@ def run(args: argparse.Namespace) -> None:
     except FloatingPointError as error:
         kept = _checkpoints.newest(folder) is not None
         held = f"the last checkpoint in {folder} is unchanged" if kept else "there is no checkpoint yet"
-        args.parser.error(f"{error}; {held}", status=1)
+        parser.error(f"{error}; {held}", status=1)
     except BrokenPipeError:
         raise
     except OSError as error:
-        args.parser.error(str(error), status=1)
+        parser.error(str(error), status=1)
     seconds = time.perf_counter() - started
     if cut := sum(found["eval_unfinished"] for found in curve):
         total = config.num_eval_episodes * len(curve)
