@@ -6,15 +6,13 @@ example: jaxenv certify my_module:make_env --api jumanji
 """
 
 import argparse
-import os
 import sys
-import threading
 
 from jaxenv.cli._arguments import add_options
 from jaxenv.cli._parser import Parser
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import certify
-from jaxenv.testing._certify import THREADS
+from jaxenv.testing._bounded import exit_with
 from jaxenv.testing._certify._dialects import DIALECTS
 from jaxenv.testing._certify._properties import PROPERTIES
 
@@ -22,7 +20,7 @@ from jaxenv.testing._certify._properties import PROPERTIES
 def add(command: Parser) -> None:
     """Adds the arguments."""
     command.add_argument("env", metavar="ENV", help="library:ID, or module:factory of an environment of your own")
-    api = "the API; gymnax0 is gymnax before 1.0 (default: that of the library)"
+    api = "the API; gymnax0 is gymnax before 1.0 (default: the library's own)"
     command.add_argument("--api", choices=DIALECTS, help=api)
     command.add_argument("--against", metavar="ENV", help="a reference, given as ENV is, that ENV must match")
     names = "names of properties (default: all)"
@@ -39,10 +37,7 @@ def run(args: argparse.Namespace) -> None:
     except TimeoutError as error:  # from the making of the environment
         print(f"{args.parser.prog}: error: {str(error).removeprefix('certify: ')}", file=sys.stderr)
         status = 2
-    if any(thread.name == THREADS for thread in threading.enumerate()):
-        sys.stdout.flush()
-        os._exit(status)  # Python's own exit may wait for a compilation, or crash in it
-    raise SystemExit(status)
+    exit_with(status)
 
 
 def _certified(args: argparse.Namespace) -> int:

@@ -7,9 +7,6 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import os
-import sys
-import threading
 import time
 
 import jax
@@ -20,7 +17,7 @@ from jaxenv.cli._parser import Parser
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import Report, check_env
-from jaxenv.testing._check_env import THREADS
+from jaxenv.testing._bounded import exit_with
 from jaxenv.testing.properties import PROPERTIES, select_properties
 from jaxenv.testing.report import Status
 
@@ -69,11 +66,7 @@ def run(args: argparse.Namespace) -> None:
         print(_as_markdown(reports, seconds, names))
     else:
         print("\n\n".join(map(str, reports)))
-    if any(thread.name.startswith(THREADS) for thread in threading.enumerate()):
-        sys.stdout.flush()
-        os._exit(1)  # Python's own exit may wait for a compilation, or crash in it
-    if not all(report.ok for report in reports):
-        raise SystemExit(1)
+    exit_with(0 if all(report.ok for report in reports) else 1)
 
 
 def _require_libraries(parser: Parser, env: Environment) -> None:

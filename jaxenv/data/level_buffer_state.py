@@ -70,8 +70,8 @@ def insert(state: LevelBufferState, levels: Any, scores: jax.Array, valid: jax.A
     is_stored = valid & jnp.any(is_match, axis=1) & _equal(levels, tree.gather(state.levels, place))
     of_stored = jax.tree.map(jnp.maximum, notes, tree.gather(state.notes, place))
     state = _write(state, place, is_stored, scores=scores, notes=of_stored, last_used=state.time)
-    # The best new level takes the place of the worst stored one, the second best that of the second worst, and so on,
-    # while the new one is better. Empty places are the worst, in order.
+    # The best new level replaces the worst stored one, the second best the second worst, and so on, while the new one
+    # is better. Empty places are the worst, in order.
     number = min(len(scores), capacity)
     best, order = jax.lax.top_k(jnp.where(valid & ~is_stored, scores, -jnp.inf), number)
     negative_worst, place = jax.lax.top_k(-state.scores, number)

@@ -66,7 +66,7 @@ def place_of(owner: str, cells: Any, kind: str, characters: str) -> tuple[int, i
     if len(found) > 1:
         (first_y, first_x), (y, x) = found[:2]
         first = f"line {first_y + 1}, column {first_x + 1}"
-        rule = f"must not be a second {kind} after that of {first}"
+        rule = f"must not be a second {kind} after the first in {first}"
         raise ValueError(f"{owner}, line {y + 1}, column {x + 1} {rule}, got {str(cells[y, x])!r}")
     return found[0][1], found[0][0]
 

@@ -1,10 +1,8 @@
 """Check that an environment has the properties that wrappers, rollouts and learners rely on."""
 
-import contextvars
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 
 import jax
 
@@ -12,6 +10,7 @@ from jaxenv._util.checks import check_bool, check_callable, check_integer, check
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import layers
 from jaxenv.random import check_one
+from jaxenv.testing._bounded import OutOfTime, bounded
 from jaxenv.testing._source import described
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS, HOST_OPT_OUTS, PROPERTIES, TRACED_ONLY, select_properties
@@ -71,7 +70,6 @@ def check_env(
 # The other checks rely on these and would only crash without them.
 _PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
 
-
 # A computation that hangs may be one that most checks share.
 _MAX_OUT_OF_TIME = 3
 
@@ -123,26 +121,13 @@ def run_checks(
 
 
 def _within(seconds: float | None, name: str, subjects: list[Subject]) -> Result | None:
-    """Returns the result of a property, or None if it takes longer; compilation in a thread cannot be stopped."""
+    """Returns the result of a property, or None if it takes longer."""
     if seconds is None:
         return _check_all(name, subjects)
-    outcome: Future[Result] = Future()
-    context = contextvars.copy_context()
-
-    def check() -> None:
-        try:
-            outcome.set_result(context.run(_check_all, name, subjects))
-        except BaseException as error:  # such as SystemExit; the caller raises it
-            outcome.set_exception(error)
-
-    thread = threading.Thread(target=check, name=f"{THREADS}{name}", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return None if thread.is_alive() else outcome.result()
-
-
-# The names of threads start with this.
-THREADS = "check_env "
+    try:
+        return bounded(lambda: _check_all(name, subjects), seconds)
+    except OutOfTime:
+        return None
 
 
 def _check_all(name: str, subjects: list[Subject]) -> Result:

@@ -14,7 +14,8 @@ import pytest
 from jaxenv import cli
 from jaxenv.cli import certify as command
 from jaxenv.testing import Chain, certify, check_env
-from jaxenv.testing._certify import THREADS, _trial
+from jaxenv.testing._bounded import THREADS
+from jaxenv.testing._certify import _trial
 from jaxenv.testing._certify._dialects import DIALECTS
 from jaxenv.testing._certify._properties import PROPERTIES
 from jaxenv.testing._certify._report import Certificate

@@ -18,5 +18,5 @@ MAX_CONDITION = np.float32(1000.0)  # of the 2 x 2 system of two contact points
 TIME_TO_SLEEP = np.float32(0.5)
 LINEAR_SLEEP_TOLERANCE = np.float32(0.01)
 ANGULAR_SLEEP_TOLERANCE = np.float32(2 / 180 * np.pi)
-VELOCITY_ITERATIONS, POSITION_ITERATIONS = 180, 60  # the most of a step, those of Gymnasium's tasks
+VELOCITY_ITERATIONS, POSITION_ITERATIONS = 180, 60  # at most in a step, as in Gymnasium's tasks
 MAX_SUB_STEPS = 8  # events of one contact in continuous collision

@@ -42,7 +42,7 @@ class State:
     deck: jax.Array  # int32[B, N], the value at each position
     found: jax.Array  # bool[B, N]
     first: jax.Array  # int32[B], the position of the first card of the last turn, -1 before the first turn
-    second: jax.Array  # int32[B], that of the second card, -1 without one
+    second: jax.Array  # int32[B], the position of the second card, -1 without one
     turning: jax.Array  # bool[B], whether the turn needs a second card
 
 

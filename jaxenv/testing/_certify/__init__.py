@@ -7,24 +7,21 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxenv._util.checks import check_choice, check_integer, check_real
 from jaxenv._util.library import default_types
+from jaxenv.testing._bounded import OutOfTime, bounded
 from jaxenv.testing._certify._against import matches
 from jaxenv.testing._certify._dialects import DIALECTS, dialect_of, source_of
 from jaxenv.testing._certify._properties import PROPERTIES
-from jaxenv.testing._certify._report import Certificate, Failure, Result, Skip, Status, reproduction
+from jaxenv.testing._certify._report import Certificate, Failure, Result, Skip, reproduction
 from jaxenv.testing._certify._trial import HostTrial, Trial
 from jaxenv.testing._source import described
+from jaxenv.testing.report import Status
 
 _LATE = "did not finish in"
-THREADS = "certify"  # the name of the threads
-
-
-class _Late(TimeoutError):
-    """Raised for what does not return in time; a ``TimeoutError`` of an environment is an error like others."""
+T = TypeVar("T")
 
 
 def certify(
@@ -60,10 +57,10 @@ def certify(
         check_choice("certify", "api", api, tuple(DIALECTS))
     check_integer("certify", "seed", seed, 0)
     check_real("certify", "seconds", seconds, 0, threading.TIMEOUT_MAX)
-    trial = _bounded(lambda: _trial_of(env, api, seed, seconds), seconds)
+    trial = _trial_in_time(env, api, seed, seconds)
     checks = dict(PROPERTIES)
     if against is not None:
-        reference = _bounded(lambda: _trial_of(against, None, seed, seconds, trial.dialect.api), seconds)
+        reference = _trial_in_time(against, None, seed, seconds, trial.dialect.api)
         checks["matches_reference"] = lambda trial: matches(trial, reference)
     for name in properties or ():
         check_choice("certify", "properties", name, tuple(checks))
@@ -75,7 +72,14 @@ def certify(
     return Certificate(trial.source.name, trial.dialect.api, tuple(results))
 
 
-def _trial_of(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None = None) -> Trial:
+def _trial_in_time(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None = None) -> Trial:
+    try:
+        return _in_time(lambda: _trial_of(env, api, seed, seconds, otherwise), seconds)
+    except OutOfTime:
+        raise TimeoutError(f"certify: the environment was not made in {seconds:g} s") from None
+
+
+def _trial_of(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None) -> Trial:
     source = source_of(env)
     try:
         made = env if source.make is None else source.make()
@@ -84,9 +88,8 @@ def _trial_of(env: Any, api: str | None, seed: int, seconds: float, otherwise: s
     pair = isinstance(made, tuple)  # an environment and its params, as gymnax makes them
     dialect = dialect_of(made[0] if pair else made, api, otherwise)
     if pair and (len(made) != 2 or "default_params" not in dialect.members):
-        raise TypeError(
-            f"certify: {source.name} is a tuple of {len(made)}, which the API {dialect.api!r} does not have"
-        )
+        rule = f"a tuple of {len(made)}, which the API {dialect.api!r} does not have"
+        raise TypeError(f"certify: {source.name} is {rule}")
     if pair and source.make is not None:
         last = source.setup[-1].replace("env = ", "env, params = ", 1)
         source = dataclasses.replace(source, setup=(*source.setup[:-1], last))
@@ -110,8 +113,8 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
     if late := [r.name for r in before if r.reason.startswith(_LATE) and r.name != "jit_equals_eager"]:
         return result(Status.NOT_RUN, f"{late[0]} did not finish")
     try:
-        return result(Status.PASSED, _bounded(lambda: check(trial), trial.seconds) or "")
-    except _Late:
+        return result(Status.PASSED, _in_time(lambda: check(trial), trial.seconds) or "")
+    except OutOfTime:
         return result(Status.NOT_RUN, f"{_LATE} {trial.seconds:g} s, the time for a property")
     except Skip as skip:
         return result(*skip.args)
@@ -122,20 +125,11 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
         return result(Status.NOT_RUN, described(error))
 
 
-def _bounded(function: Callable[[], Any], seconds: float) -> Any:
-    """Runs a function in a thread. One that does not return in time is left behind: nothing stops a compiler."""
-    outcome: Future[Any] = Future()
+def _in_time(function: Callable[[], T], seconds: float) -> T:
+    """Returns the result of a function, computed with JAX's default types."""
 
-    def run() -> None:
-        try:
-            with default_types():
-                outcome.set_result(function())
-        except BaseException as error:
-            outcome.set_exception(error)
+    def run() -> T:
+        with default_types():
+            return function()
 
-    thread = threading.Thread(target=run, name=THREADS, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise _Late(f"certify: the environment was not made in {seconds:g} s")
-    return outcome.result()
+    return bounded(run, seconds)

@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv.testing._certify._report import Failure, Skip, Status
+from jaxenv.testing._certify._report import Failure, Skip
 from jaxenv.testing._certify._trial import LANES, STARTS, Trial, at, leaves
+from jaxenv.testing.report import Status
 
 STEPS, EPISODES = 200, 512
 _TOLERANCE = (1e-4, 1e-5)  # relative and absolute, of floats: a reference may compute in float64
-_MARGIN = 0.25  # of the reference's standard deviation: a smaller difference of means is none
+_MARGIN = 0.25  # of the reference's standard deviation: smaller differences of means do not count
 _ALPHA, _ERROR = 0.05, 1e-4  # of the two one-sided tests of equivalence, and of a finding
 
 

@@ -1,20 +1,14 @@
 """The result of `certify`: findings with reproductions, as text, JSON and a badge."""
 
 import dataclasses
-import enum
 import json
 import textwrap
 
 from jaxenv.testing._certify._dialects import Dialect, Source
+from jaxenv.testing.report import Status
 
-
-class Status(enum.StrEnum):
-    """The outcome of one property. What ran out of time, or could not be computed, was not run."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    NOT_APPLICABLE = "not applicable"
-    NOT_RUN = "not run"
+# The outcomes, in the order of the summary. What ran out of time, or could not be computed, was not run.
+_STATUSES = Status.PASSED, Status.FAILED, Status.NOT_APPLICABLE, Status.NOT_RUN
 
 
 class Failure(AssertionError):
@@ -100,7 +94,7 @@ class Certificate:
         return json.dumps(head | {"results": results})
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(self.of(status))} {status}" for status in Status)
+        counts = ", ".join(f"{len(self.of(status))} {status}" for status in _STATUSES)
         lines = [f"{self.target} ({self.api}): {counts}, in {sum(r.seconds for r in self.results):.0f} s"]
         for r in self.failed:
             place = "at reset" if r.step is None else f"step {r.step}"

@@ -10,8 +10,9 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenv import tree
 from jaxenv.testing._certify._dialects import Dialect, Source
-from jaxenv.tree import path_name
+from jaxenv.tree._typed_keys import is_key
 
 LANES, STARTS, STEPS = 8, 64, 600
 _BYTES = 2**27  # of recorded rows
@@ -20,7 +21,8 @@ _ON_STEP = (*_ON_RESET, "reward", "done", "terminated", "truncated", "final", "d
 # Names of leaves of the state: counters of the steps of an episode, and keys.
 CLOCKS, KEYS = ("time", "step", "steps", "step_count", "t"), ("key", "rng", "rng_key")
 
-_code = functools.cache(compile)
+_code = functools.lru_cache(maxsize=256)(compile)
+_where = jax.jit(tree.where)
 
 
 class Trial:
@@ -126,7 +128,7 @@ class Trial:
         if self.dialect.restarts or not (done := ended(row)).any():
             return carry
         resets = jnp.tile(jax.vmap(lambda k: jax.random.split(k, 4)[3])(key), (STARTS // len(key), 1))
-        return _select(done, jax.tree.map(lambda x: x[: len(key)], self.begin_lanes(resets)[0]), carry)
+        return _where(done, jax.tree.map(lambda x: x[: len(key)], self.begin_lanes(resets)[0]), carry)
 
     @functools.cached_property
     def first_step(self) -> Any:
@@ -187,7 +189,7 @@ class HostTrial(Trial):
 
 def leaves(values: Any) -> dict[str, Any]:
     """Returns the leaves of a tree by name."""
-    return {path_name(path): x for path, x in jax.tree_util.tree_leaves_with_path(values)}
+    return {tree.path_name(path): x for path, x in jax.tree_util.tree_leaves_with_path(values)}
 
 
 def at(values: Any, index: int) -> Any:
@@ -197,19 +199,10 @@ def at(values: Any, index: int) -> Any:
 
 def words(x: Any) -> Any:
     """Returns the words of a typed key, other values as they are."""
-    is_key = isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-    return jax.random.key_data(x) if is_key else x
+    return jax.random.key_data(x) if is_key(x) else x
 
 
 def ended(row: dict[str, Any]) -> Any:
     """Returns whether the episodes of lanes ended, of all agents (``bool[B]``)."""
     done = np.asarray(row["done"])
     return done.astype(bool).reshape(len(done), -1).all(-1)
-
-
-@jax.jit
-def _select(flags: jax.Array, a: Any, b: Any) -> Any:
-    def select(x: jax.Array, y: jax.Array) -> jax.Array:
-        return jnp.where(flags.reshape(flags.shape + (1,) * (jnp.ndim(y) - 1)), x, y)
-
-    return jax.tree.map(select, a, b)

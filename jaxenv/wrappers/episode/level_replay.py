@@ -147,7 +147,7 @@ class LevelReplay(Wrapper):
 def _check_own(call: str, state: Any) -> None:
     if not isinstance(state, LevelReplayState):
         rule = "state must be a LevelReplayState"
-        raise ValueError(f"{call}: {rule}, got {type(state).__name__}: pass that of this wrapper")
+        raise ValueError(f"{call}: {rule}, got {type(state).__name__}: pass the state of this wrapper")
 
 
 def _mask(call: str, mask: jax.Array | None, lanes: int) -> jax.Array:

@@ -112,7 +112,7 @@ def test_battleship_counts_a_cell_once_and_rows_before_columns():
 def test_mines_are_distinct_and_uniform():
     mined = draw(jaxenv.spec("MineSweeperMedium-popgym").make().initial).mined
     assert (mined.sum(axis=(1, 2)) == 6).all()
-    # Cells of one board exclude each other, so the statistic is below that of independent draws.
+    # Cells of one board exclude each other, so the statistic is lower than for independent draws.
     assert abs(chi_square(mined.sum(axis=0).ravel())) < 4
 
 
