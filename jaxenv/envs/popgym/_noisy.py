@@ -42,7 +42,5 @@ class Noisy(PartlyObserved):
         noisy = shown + tree.expand(self.params.noise_sigma, 2) * state.noise
         return clip(noisy, spec.minimum[None], spec.maximum[None])
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: Any, canvas: Canvas) -> Canvas:
         return super().draw(state.exact, canvas)

@@ -80,8 +80,6 @@ class Autoencode(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_deck.SUITS, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the dealt card, or the one to name."""
         canvas, watching = _deck.suit_card(_cards.table(canvas), self._card(state), 5, 5.8), state.time < self.last

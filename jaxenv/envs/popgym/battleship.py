@@ -88,8 +88,6 @@ class Battleship(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.int32, 0, self.size - 1, "cell")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = state.ships.astype(jnp.int32) + 2 * state.shots.astype(jnp.int32)
         return canvas.fill(NIGHT).tiles(kinds, [_sea, _ship, _miss, _hit])

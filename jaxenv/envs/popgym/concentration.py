@@ -109,8 +109,6 @@ class Concentration(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_cards, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the cards: gold if found, white in the last turn, else blue."""
         turned = self._at(state.first) | self._at(state.second)

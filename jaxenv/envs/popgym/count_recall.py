@@ -95,8 +95,6 @@ class CountRecall(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.of_each + 1, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the last card, the query, and the number to say."""
         paint = _deck.rank_card if self.deck_type == "ranks" else _deck.suit_card

@@ -67,8 +67,6 @@ class HigherLower(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(2, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the last card, and bars for the cards of each rank that remain."""
         canvas = _deck.rank_card(_cards.table(canvas), state.rank, 5, 7)

@@ -88,8 +88,6 @@ class MineSweeper(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.int32, 0, self.size - 1, "cell")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints closed cells, mines, and the count in every opened cell."""
         padded = jnp.pad(state.mined.astype(jnp.int32), ((0, 0), (1, 1), (1, 1)))

@@ -70,8 +70,6 @@ class MultiarmedBandit(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(self.num_bandits, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         arms = Arms(self.num_bandits, 0.0, 1.0)
         canvas = arms.draw(canvas, state.probabilities)

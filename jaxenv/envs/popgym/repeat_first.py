@@ -66,8 +66,6 @@ class RepeatFirst(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_deck.SUITS, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _cards.table(canvas)
         canvas = canvas.text("FIRST", 2.7, 8.4, 0.6, WHITE, align=0.5).text("LAST", 7.3, 8.4, 0.6, WHITE, align=0.5)

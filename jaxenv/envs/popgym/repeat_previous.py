@@ -76,8 +76,6 @@ class RepeatPrevious(PartlyObserved):
     def action_spec(self) -> specs.Bounded:
         return specs.discrete(_deck.SUITS, name="action")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the card to name, once there is one, and the last card."""
         canvas, number = _cards.table(canvas), jnp.sum(state.dealt, axis=-1)

@@ -56,7 +56,5 @@ class VelocityOnlyCartPole(PositionOnlyCartPole):
     def observation_spec(self) -> Any:
         return super().observation_spec() if self.is_full else specs.Array((2,), np.float32, "observation")
 
-    # --- the picture -------------------------------------------------------------------------------------------------
-
     def draw(self, state: Any, canvas: Canvas) -> Canvas:
         return super().draw(state.pole, canvas)
