@@ -13,7 +13,7 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.data.transformers.transformer import Transformer, with_timestep
 from jaxenv.specs._fields import field_paths, map_marked, select
 from jaxenv.tree import Tree
-from jaxenv.wrappers.observation.frame_stack import filled, pushed, repeated
+from jaxenv.wrappers.observation.memory import filled, pushed, repeated
 
 
 @tree.struct

@@ -15,8 +15,8 @@ from jaxenv.data.transformers.normalizer import Estimate, Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer
 from jaxenv.specs._fields import field_paths, map_marked, select, select_floats
 from jaxenv.tree import Tree
-from jaxenv.wrappers.image.scale_image import scaled, scaled_spec
-from jaxenv.wrappers.observation.normalize_observation import normalized_spec
+from jaxenv.wrappers.image.pixels import scaled, scaled_spec
+from jaxenv.wrappers.observation.values import normalized_spec
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer
 from jaxenv.tree import Tree
-from jaxenv.wrappers.observation.normalize_observation import normalized_spec
+from jaxenv.wrappers.observation.values import normalized_spec
 
 
 class RewardTransformer(RowTransformer):

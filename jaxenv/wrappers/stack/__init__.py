@@ -28,11 +28,11 @@ from jaxenv.core.facts import AutoResetMode, ResetStrategy
 from jaxenv.core.multitask import Multitask
 from jaxenv.core.task import Task
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.wrappers.action.clip_action import ClipAction
+from jaxenv.wrappers.action.continuous import ClipAction
 from jaxenv.wrappers.episode.autoreset import AutoReset
 from jaxenv.wrappers.episode.guard_non_finite import GuardNonFinite
 from jaxenv.wrappers.episode.time_limit import TimeLimit
-from jaxenv.wrappers.observation.previous_action_and_reward import PreviousActionAndReward
+from jaxenv.wrappers.observation.memory import PreviousActionAndReward
 
 
 def add_guards(env: Environment, clip_action: bool = True) -> Environment:
