@@ -17,7 +17,7 @@ import numpy as np
 import jaxenv
 from benchmarks import command, measure
 from jaxenv import rollout
-from jaxenv.canvas._film_files import write_film
+from jaxenv.canvas._films import write_film
 from jaxenv.envs.grid import amaze
 from jaxenv.rollout.plot._curves import interval
 from jaxenv.training import paired, ued

@@ -15,7 +15,7 @@ from jaxenv import ids, load, random, specs, tree
 from jaxenv.cli._arguments import one_line
 from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.wrappers import AutoReset, TimeLimit
 
 # Cost of a reset -> rounds of integer work.

@@ -37,11 +37,11 @@ if TYPE_CHECKING:  # the public names: type checkers read this block, and so doe
     from jaxenv.core.task import Task as Task
     from jaxenv.core.timestep import StepType as StepType
     from jaxenv.core.timestep import TimeStep as TimeStep
+    from jaxenv.core.timestep import Transition as Transition
     from jaxenv.core.timestep import restart as restart
     from jaxenv.core.timestep import termination as termination
     from jaxenv.core.timestep import transition as transition
     from jaxenv.core.timestep import truncation as truncation
-    from jaxenv.core.transition import Transition as Transition
     from jaxenv.core.wrapper import Wrapper as Wrapper
     from jaxenv.rollout import evaluate as evaluate
     from jaxenv.rollout import film as film

@@ -12,8 +12,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.task import Task
-from jaxenv.core.timestep import StepType
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import StepType, Transition
 
 # Actions that are legal, by phase.
 MASKS = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 0, 1], [1, 0, 1, 1], [0, 0, 1, 0]], bool)

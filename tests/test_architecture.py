@@ -108,7 +108,7 @@ def test_no_module_of_a_room_imports_itself_through_others(room):
 
 
 # The lines of the package, comments and docstrings included. Whoever raises it says in the commit what that bought.
-BUDGET = 64_300
+BUDGET = 63_750
 
 
 def test_the_package_stays_within_its_budget_of_lines():
@@ -138,7 +138,7 @@ ALLOWED_PRIVATE = {
     "wrappers/episode/autoreset": "restarts lanes",
     "wrappers/episode/level_replay": "sets where episodes start",
     "wrappers/episode/resample_params": "reads and sets all declared leaves",
-    "wrappers/recording/_statistics": "explains a state of another stack",
+    "wrappers/recording/stats": "explains a state of another stack",
     "wrappers/recording/record_video": "sends frames of merged batches",
 }
 

@@ -9,7 +9,7 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.core import registry
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing import Chain, Counting
 from jaxenv.wrappers import BatchWrapper, LaneWrapper, RewardWrapper

@@ -5,8 +5,8 @@ from jaxenv.canvas._canvas import Colour as Colour
 from jaxenv.canvas._canvas import Number as Number
 from jaxenv.canvas._canvas import check_size as check_size
 from jaxenv.canvas._canvas import turn as turn
-from jaxenv.canvas._caption import text_width as text_width
-from jaxenv.canvas._caption import write as write
+from jaxenv.canvas._grid import text_width as text_width
+from jaxenv.canvas._grid import write as write
 from jaxenv.canvas._palette import BLACK as BLACK
 from jaxenv.canvas._palette import BLUE as BLUE
 from jaxenv.canvas._palette import BROWN as BROWN

@@ -38,7 +38,7 @@ from jaxenv.core._checks.rows import check_reward_spec as check_reward_spec
 from jaxenv.core._checks.rows import checked_observation as checked_observation
 from jaxenv.core._checks.rows import checked_reward as checked_reward
 from jaxenv.core._checks.rows import map_observation as map_observation
-from jaxenv.core._count import Count as Count
+from jaxenv.core._moments import Count as Count
 from jaxenv.core._moments import Sum as Sum
 from jaxenv.core.bases import ActionWrapper as ActionWrapper
 from jaxenv.core.bases import BatchWrapper as BatchWrapper
@@ -69,8 +69,8 @@ from jaxenv.core.starts import next_episodes as next_episodes
 from jaxenv.core.task import Task as Task
 from jaxenv.core.timestep import StepType as StepType
 from jaxenv.core.timestep import TimeStep as TimeStep
+from jaxenv.core.timestep import Transition as Transition
 from jaxenv.core.timestep import end_abnormal as end_abnormal
-from jaxenv.core.transition import Transition as Transition
 from jaxenv.core.wrapper import Wrapper as Wrapper
 from jaxenv.core.wrapper import layers as layers
 

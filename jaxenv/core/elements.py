@@ -21,7 +21,7 @@ from jaxenv.core._checks.actions import clip_discrete, conform
 from jaxenv.core._declared import Declared, check_number
 from jaxenv.core.facts import Facts
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

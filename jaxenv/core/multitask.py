@@ -16,8 +16,7 @@ from jaxenv.core.bases import has_batch_state
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts
 from jaxenv.core.starts import Levels, Starts
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.transition import TaskState
+from jaxenv.core.timestep import TaskState, TimeStep
 from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 

@@ -17,8 +17,7 @@ from jaxenv.core._declared import check_number, map_declared
 from jaxenv.core.environment import Environment
 from jaxenv.core.facts import Facts, ResetStrategy
 from jaxenv.core.starts import Levels, Starts
-from jaxenv.core.timestep import StepType, TimeStep, end_abnormal, restart
-from jaxenv.core.transition import TaskState, Transition
+from jaxenv.core.timestep import StepType, TaskState, TimeStep, Transition, end_abnormal, restart
 from jaxenv.random import Clock, Stream
 from jaxenv.tree import Tree
 

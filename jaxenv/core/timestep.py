@@ -1,14 +1,4 @@
-"""The TimeStep that environments return for a batch of lanes, its step types and its four constructors.
-
-========= ======== ============================== =================== =======================================
-step_type discount bootstraps the previous value   its value is learned meaning
-========= ======== ============================== =================== =======================================
-FIRST     1        no                             yes                 first step of an episode, reward 0
-MID       1        yes                            yes                 inside an episode
-LAST      0        no                             no                  the task ended: terminated
-LAST      1        yes                            no                  the time limit ended it: truncated
-========= ======== ============================== =================== =======================================
-"""
+"""Rows of a rollout, and the results of a task's transition."""
 
 import dataclasses
 import enum
@@ -21,8 +11,37 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import Range, check_array, check_arrays, described, is_integer
 from jaxenv._util.names import explained, missing_attribute
-from jaxenv.canvas import _rows_html
+from jaxenv.canvas import _html
+from jaxenv.random import Clock
 from jaxenv.tree import Tree
+
+
+@tree.struct
+class Transition:
+    """The result of one step of a task: the part of a TimeStep that its author computes.
+
+    Attributes:
+        state: the task's next state, of the same structure, shapes and dtypes as ``initial`` returned.
+        reward: float32 ``[B]``, or ``[B, R]`` of R > 1 for a vector reward; ``[B, A]`` for a task of A agents.
+        terminated: bool ``[B]``, whether the task itself ended. A task does not implement time limits.
+        env_info: dict of arrays ``[B, ...]`` about this transition; zero at FIRST. An entry ``"abnormal"``, bool
+            ``[B]``, reports lanes whose step failed: the row is LAST with discount 1 and reward 0, the lane keeps its
+            state, and learners mask the row out.
+    """
+
+    state: Tree
+    reward: jax.Array
+    terminated: jax.Array
+    env_info: dict[str, Tree] = dataclasses.field(default_factory=dict)
+
+
+@tree.struct
+class TaskState:
+    """State of a task: the lanes' clock and the state that its author returns, every leaf leading with ``[B]``."""
+
+    clock: Clock
+    task: Tree
+
 
 EnvInfo: TypeAlias = dict[str, Tree]  # the entries and their trees depend on the stack
 _UNSET: Any = ()
@@ -105,10 +124,10 @@ class TimeStep:
 
     def __repr__(self) -> str:
         fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
-        lines = (f"{name!r}: {_rows_html.short(value)}" for name, value in fields if not _is_unset(value))
+        lines = (f"{name!r}: {_html.short(value)}" for name, value in fields if not _is_unset(value))
         return "TimeStep(\n{" + ",\n ".join(lines) + "})"
 
-    _repr_html_ = _rows_html.timestep_html  # the display in notebooks
+    _repr_html_ = _html.timestep_html  # the display in notebooks
 
 
 def check_timestep(owner: str, name: str, value: Any) -> None:

@@ -20,7 +20,7 @@ from jaxenv._util.programs import forget, programs_of
 from jaxenv.core import Environment, TimeStep
 from jaxenv.core._checks.given import check_lanes
 from jaxenv.core.lanes import reset_where
-from jaxenv.interop._fixed import Fixed
+from jaxenv.interop._lanes import Fixed
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 

@@ -13,8 +13,7 @@ from jaxenv._util.library import import_library
 from jaxenv.core import Environment, TimeStep
 from jaxenv.interop._adapter import Adapter
 from jaxenv.interop._environment import ON_HOST, check_infos, check_reward, has_action_mask
-from jaxenv.interop._host_actions import HostActions
-from jaxenv.interop._spaces import space_of
+from jaxenv.interop._spaces import HostActions, space_of
 from jaxenv.tree import Tree
 
 

@@ -13,8 +13,8 @@ from jaxenv.core.entries import state_entries
 from jaxenv.core.environment import Environment
 from jaxenv.interop._adapter import RENDERING, Seeds
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._fixed import not_settable
 from jaxenv.interop._gymnasium_rows import RowAdapter, Rows, StepResult, cast_to, spec_of_id
+from jaxenv.interop._lanes import not_settable
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 

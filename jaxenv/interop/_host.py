@@ -8,7 +8,7 @@ from jaxenv._util.checks import check_names
 from jaxenv.core import Environment, TimeStep
 from jaxenv.interop._adapter import Adapter, Seeds
 from jaxenv.interop._environment import environment_of
-from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._spaces import HostActions
 from jaxenv.tree import Tree
 
 _NAMES = tuple(TimeStep.__dataclass_fields__)

@@ -1,13 +1,16 @@
-"""Spaces of other libraries from specs."""
+"""Spaces of other libraries from specs, and checks of actions from outside of JAX."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs
+from jaxenv import specs, tree
 from jaxenv.specs._from_gymnasium import widest
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import mismatch
 
 
 def space_of(spec: Tree, spaces: Any, owner: str) -> Any:
@@ -42,3 +45,94 @@ def space_of(spec: Tree, spaces: Any, owner: str) -> Any:
 def _is_free(spec: specs.Array) -> bool:
     """Returns whether every element of a spec of bools may take both values."""
     return not isinstance(spec, specs.Bounded) or bool(np.all(~spec.minimum & spec.maximum))
+
+
+# Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1 (MultiBinary) or a float (SB3).
+_KINDS = {"b": "biuf", "i": "iu", "u": "iu"}
+_NAMES = {"b": "a bool or 0 or 1", "i": "an integer", "u": "an integer"}
+# The keys that `_Leaf` looks up, without flags, which equal integers.
+_INTEGERS = (int, np.int64, np.int32)
+_MOST_KNOWN = 1024
+
+
+class HostActions:
+    """Checks the actions of a batch or of one lane, of NumPy or JAX, and casts them to the dtypes of the spec.
+
+    A compiled step never sees other dtypes or shapes, so it is compiled once. Discrete actions of NumPy must lie within
+    the spec. Those of JAX are not read for a batch, since that would wait for them: the environment clips them. Without
+    ``num_lanes`` an action is one lane's, without the axis.
+    """
+
+    def __init__(self, spec: Tree, num_lanes: int | None, owner: str):
+        self._spec, self._num_lanes, self._owner = spec, num_lanes, owner
+        leaves, self._structure = tree.flatten_with_path(spec)
+        self._leaves = [_Leaf(s, num_lanes, f"{owner}: action {tree.path_name(path)}".rstrip()) for path, s in leaves]
+
+    def __reduce__(self) -> Any:
+        return HostActions, (self._spec, self._num_lanes, self._owner)  # structures of trees cannot all be pickled
+
+    def __call__(self, action: Tree) -> Tree:
+        """Returns the cast actions, with the axis of the lanes; raises a ``ValueError`` for those that do not fit."""
+        if isinstance(self._spec, specs.Array):
+            return self._leaves[0](action)
+        if (fault := mismatch(self._spec, action, "action")) is not None:
+            raise ValueError(f"{self._owner}: {fault}, as in the action spec")
+        leaves = jax.tree.leaves(action)
+        return self._structure.unflatten([check(x) for check, x in zip(self._leaves, leaves, strict=True)])
+
+
+class _Leaf:
+    def __init__(self, spec: specs.Array, num_lanes: int | None, name: str):
+        self._spec, self._name, self._single = spec, name, num_lanes is None
+        self._shape = spec.shape if num_lanes is None else (num_lanes, *spec.shape)
+        self._range: tuple[Any, Any] | None = None
+        if spec.dtype.kind == "b":
+            self._range = 0, 1
+        elif spec.is_discrete and isinstance(spec, specs.Bounded):
+            self._range = spec.minimum.astype(np.int64), spec.maximum.astype(np.int64)
+        # The arrays of single actions that were given before: making one takes half as long as a small step.
+        self._known: dict[int, jax.Array] = {}
+
+    def __call__(self, action: Any) -> Any:
+        if type(action) in _INTEGERS and (known := self._known.get(action)) is not None:
+            return known
+        checked = self._checked(action)
+        if self._single and type(action) in _INTEGERS and len(self._known) < _MOST_KNOWN:
+            checked = self._known[int(action)] = jnp.asarray(checked)
+        return checked
+
+    def _checked(self, action: Any) -> Any:
+        dtype, is_read = self._spec.dtype, self._single or not isinstance(action, jax.Array)
+        if is_read:
+            try:
+                action = np.asarray(action)
+            except ValueError:  # rows of different lengths
+                raise ValueError(f"{self._name} must have shape {self._shape}, got {action!r}") from None
+        kinds = _KINDS.get(dtype.kind, "f")
+        # A float of JAX between 0 and 1 would become True.
+        self._check_type(action, kinds if is_read or kinds == "f" else kinds.replace("f", ""))
+        if self._range is not None and is_read:
+            self._check_range(action, *self._range)
+        action = action if action.dtype == dtype else action.astype(dtype)
+        return action[None] if self._single else action
+
+    def _check_type(self, action: Any, kinds: str) -> None:
+        if action.shape != self._shape:
+            lanes = "" if self._single else f" (one {self._spec} per lane)"
+            raise ValueError(f"{self._name} must have shape {self._shape}{lanes}, got {action.shape}")
+        is_float = kinds == "f" and jnp.issubdtype(action.dtype, jnp.floating)  # bfloat16 included
+        if action.dtype.kind not in kinds and not is_float:
+            dtype = self._spec.dtype
+            cast = f": cast it, as in action.astype(np.{dtype})" if action.dtype.kind in "biuf" else ""
+            raise ValueError(f"{self._name} must be {_NAMES.get(dtype.kind, 'a float')}, got {action.dtype}{cast}")
+
+    def _check_range(self, action: np.ndarray, low: Any, high: Any) -> None:
+        fits = (action >= low) & (action <= high)  # NaN does not fit
+        if action.dtype.kind == "f":
+            fits &= action == np.floor(action)
+        if not fits.all():
+            at = tuple(np.argwhere(~fits)[0].tolist())
+            element, lane = (at, "") if self._single else (at[1:], f" in lane {at[0]}")
+            name = f"{self._name}{list(element)}" if element else self._name
+            low, high = (np.broadcast_to(bound, self._spec.shape)[element] for bound in (low, high))
+            raise ValueError(f"{name} must be in {low} .. {high}, got {action[at]}{lane}")

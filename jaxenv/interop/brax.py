@@ -18,8 +18,7 @@ from jaxenv.core import Environment, Starts, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core._restart import start_episodes
 from jaxenv.interop._environment import check_infos, check_reward
-from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._lanes import kind, lane_words, one_lane, params_of, typed
+from jaxenv.interop._lanes import Fixed, kind, lane_words, one_lane, params_of, typed
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key

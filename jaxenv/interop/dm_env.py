@@ -15,7 +15,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.interop._adapter import Adapter, check_seed
 from jaxenv.interop._environment import check_one_agent, environment_of, refuse_num_envs
-from jaxenv.interop._host_actions import HostActions
+from jaxenv.interop._spaces import HostActions
 from jaxenv.tree import Tree
 from jaxenv.wrappers import AutoReset
 

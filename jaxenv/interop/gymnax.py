@@ -26,8 +26,7 @@ from jaxenv.core._declared import Declared, check_number, declared_leaves
 from jaxenv.core.registry import ids
 from jaxenv.interop import _lanes
 from jaxenv.interop._environment import check_infos, check_reward
-from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._lanes import check_action, lane_words, not_one_number, one_lane, params_of
+from jaxenv.interop._lanes import Fixed, check_action, lane_words, not_one_number, one_lane, params_of
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree

@@ -17,8 +17,7 @@ from jaxenv.core import Environment, TimeStep, marks_of_agents
 from jaxenv.core._merging import for_one_lane
 from jaxenv.interop import _lanes
 from jaxenv.interop._environment import check_infos, has_action_mask, specs_of_agents
-from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._lanes import check_action, lane_words, one_lane
+from jaxenv.interop._lanes import Fixed, check_action, lane_words, one_lane
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 

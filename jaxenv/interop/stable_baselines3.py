@@ -13,8 +13,8 @@ from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.interop._adapter import RENDERING, joined
 from jaxenv.interop._environment import environment_of, refuse_outside_jax
-from jaxenv.interop._fixed import Fixed, not_settable
 from jaxenv.interop._gymnasium_rows import RowAdapter, cast_to, leaf_spaces
+from jaxenv.interop._lanes import Fixed, not_settable
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 

@@ -16,8 +16,7 @@ from jaxenv._util.programs import jitted
 from jaxenv.core import Environment, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.interop._environment import check_infos, check_reward
-from jaxenv.interop._fixed import Fixed
-from jaxenv.interop._lanes import begin, check_action, lane_words, one_lane, params_of, typed
+from jaxenv.interop._lanes import Fixed, begin, check_action, lane_words, one_lane, params_of, typed
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key

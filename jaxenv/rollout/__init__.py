@@ -3,7 +3,7 @@
 import typing as _typing
 
 from jaxenv._util.names import explained as _explained
-from jaxenv.core._count import Count as Count
+from jaxenv.core._moments import Count as Count
 from jaxenv.rollout._evaluate import Evaluation as Evaluation
 from jaxenv.rollout._evaluate import evaluate as evaluate
 from jaxenv.rollout._film import Film as Film

@@ -16,7 +16,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_bool, check_integer
 from jaxenv.canvas import check_size
-from jaxenv.canvas._film_files import check_path, write_film, write_gif
+from jaxenv.canvas._films import check_path, write_film, write_gif
 from jaxenv.canvas._grid import Grid, Moment, Part
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.timestep import TimeStep

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv._util.checks import check_arrays, check_callable, check_integer
-from jaxenv.core._count import Count
+from jaxenv.core._moments import Count
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
 from jaxenv.rollout._iteration import chosen, while_loop

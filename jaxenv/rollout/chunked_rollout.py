@@ -16,7 +16,7 @@ from jaxenv import tree
 from jaxenv._util import xla
 from jaxenv._util.checks import check_integer, check_kind
 from jaxenv.core._checks.given import check_devices
-from jaxenv.core.bases.batch_wrapper import summed_over
+from jaxenv.core.bases.stateful import summed_over
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.lanes import partition_specs
 from jaxenv.core.timestep import TimeStep

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxenv import tree
 from jaxenv._util.names import missing_attribute
-from jaxenv.canvas import _rows_html
+from jaxenv.canvas import _html
 from jaxenv.core.timestep import TimeStep
 from jaxenv.tree import Tree
 
@@ -36,9 +36,9 @@ class Experience:
             return missing_attribute(self, name, r"\btimestep\b")
 
     def __repr__(self) -> str:
-        fields = ((name, _rows_html.short(getattr(self, name))) for name in self.__dataclass_fields__)
+        fields = ((name, _html.short(getattr(self, name))) for name in self.__dataclass_fields__)
         indented = ((name, text.replace("\n", "\n        ")) for name, text in fields if text != "()")
         kept = (f"\n    {name}={text}" for name, text in indented)
         return f"Experience({','.join(kept)})"
 
-    _repr_html_ = _rows_html.experience_html  # shown by notebooks
+    _repr_html_ = _html.experience_html  # shown by notebooks

@@ -20,8 +20,7 @@ from jaxenv._util import xla
 from jaxenv._util.checks import check_kind
 from jaxenv.core import _moments
 from jaxenv.core._compiled import compiled_once
-from jaxenv.core._count import Count
-from jaxenv.core._moments import Moments, sum_axis0
+from jaxenv.core._moments import Count, Moments, sum_axis0
 from jaxenv.core.timestep import TimeStep, check_timestep
 from jaxenv.rollout._episode import Episode, check_names, selected
 from jaxenv.rollout.statistic import LARGEST, Statistic

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import is_known_array
-from jaxenv.core._count import Count
+from jaxenv.core._moments import Count
 
 # The largest float32, in place of infinity, which ``jax_debug_infs`` reports.
 LARGEST = np.finfo(np.float32).max

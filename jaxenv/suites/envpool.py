@@ -17,7 +17,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.specs._from_gymnasium import spec_of
 from jaxenv.suites._engine import Engine, EngineSpecs
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
-from jaxenv.suites._host_stack import split_keywords, stack_around
+from jaxenv.suites._host import split_keywords, stack_around
 from jaxenv.suites._options import check_known, library
 from jaxenv.tree import Tree
 

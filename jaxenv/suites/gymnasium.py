@@ -13,7 +13,7 @@ from jaxenv._util.names import unknown_keyword
 from jaxenv.core.environment import Environment
 from jaxenv.suites._engine import HostEnvironmentError as HostEnvironmentError
 from jaxenv.suites._gymnasium_engine import Maker, gymnasium
-from jaxenv.suites._host_stack import PROCESSES, Options, action_of, process_engine, split_keywords, stack_around
+from jaxenv.suites._host import PROCESSES, Options, action_of, process_engine, split_keywords, stack_around
 from jaxenv.suites._options import check_known, library, reporting
 from jaxenv.tree import Tree
 

@@ -17,7 +17,7 @@ from jaxenv import tree
 from jaxenv._util.checks import INT32_MAX, is_concrete
 from jaxenv.core import Environment, EnvSpec, StepType, TimeStep
 from jaxenv.core._declared import Declared, check_number
-from jaxenv.core.transition import TaskState
+from jaxenv.core.timestep import TaskState
 from jaxenv.suites import _gymnax_picture, _gymnax_single, _gymnax_tasks
 from jaxenv.suites._gymnax_single import check_settable, single, split_keywords
 from jaxenv.suites._single import action_and_limit_of, docstring_of

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jaxenv._util.checks import check_choice
 from jaxenv.core.environment import Environment
 from jaxenv.suites._gymnasium_engine import Maker
-from jaxenv.suites._host_stack import action_of, process_engine, split_keywords, stack_around
+from jaxenv.suites._host import action_of, process_engine, split_keywords, stack_around
 from jaxenv.suites._options import check_known, library, reporting
 from jaxenv.tree import Tree
 

@@ -11,7 +11,7 @@ from jaxenv import random, specs, tree
 from jaxenv._util.checks import is_concrete
 from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.random import Stream
 from jaxenv.testing.chain import Chain
 from jaxenv.testing.counting import Counting

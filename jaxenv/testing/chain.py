@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from jaxenv import specs, tree
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

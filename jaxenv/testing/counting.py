@@ -9,7 +9,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv._util.checks import check_choice
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv.canvas._film_files import write_film
+from jaxenv.canvas._films import write_film
 from jaxenv.canvas._grid import Grid
 from jaxenv.rollout._film import Reel
 from jaxenv.training import _algorithms

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 from jaxenv import random, tree
 from jaxenv._util.checks import check_kind
 from jaxenv.core._checks.given import check_devices
-from jaxenv.core.bases.batch_wrapper import summed_over
+from jaxenv.core.bases.stateful import summed_over
 from jaxenv.core.environment import Environment
 from jaxenv.core.lanes import partition_specs
 from jaxenv.data.replay.replay_state import ReplayState

@@ -74,11 +74,11 @@ from jaxenv.wrappers.observation.values import StandardizeObservation as Standar
 from jaxenv.wrappers.observation.values import TransformObservation as TransformObservation
 from jaxenv.wrappers.recording.record_video import RecordVideo as RecordVideo
 from jaxenv.wrappers.recording.state_in_info import StateInInfo as StateInInfo
-from jaxenv.wrappers.recording.statistics import EpisodeStatistics as EpisodeStatistics
-from jaxenv.wrappers.recording.statistics import EvalReturn as EvalReturn
-from jaxenv.wrappers.recording.statistics import RunStats as RunStats
-from jaxenv.wrappers.recording.statistics import statistics as statistics
-from jaxenv.wrappers.recording.statistics import with_statistics as with_statistics
+from jaxenv.wrappers.recording.stats import EpisodeStatistics as EpisodeStatistics
+from jaxenv.wrappers.recording.stats import EvalReturn as EvalReturn
+from jaxenv.wrappers.recording.stats import RunStats as RunStats
+from jaxenv.wrappers.recording.stats import statistics as statistics
+from jaxenv.wrappers.recording.stats import with_statistics as with_statistics
 from jaxenv.wrappers.reward.components import RewardFromInfo as RewardFromInfo
 from jaxenv.wrappers.reward.components import ScalarizeReward as ScalarizeReward
 from jaxenv.wrappers.reward.components import ShapedReward as ShapedReward

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxenv.canvas._film_files import write_gif
+from jaxenv.canvas._films import write_gif
 from tests.packages import lazy
 
 Image, ImageSequence = lazy("PIL.Image"), lazy("PIL.ImageSequence")

@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import TimeStep
-from jaxenv.canvas._rows_html import short
+from jaxenv.canvas._html import short
 from jaxenv.rollout import Experience
 
 

@@ -13,7 +13,7 @@ from jaxenv import random, specs, tree
 from jaxenv.core.elements import Composed
 from jaxenv.core.registry import EnvSpec
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import Counting, check_env
 from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled

@@ -13,7 +13,7 @@ import jaxenv
 from jaxenv import specs, tree
 from jaxenv.core._declared import declared_leaves
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.core.wrapper import layers
 from jaxenv.testing import Chain, Counting
 from tests.rows import assert_equal, unrolled

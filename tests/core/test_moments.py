@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxenv.core import _moments
-from jaxenv.core._count import Count
+from jaxenv.core._moments import Count
 
 merge, update = jax.jit(_moments.merge), jax.jit(_moments.update)
 

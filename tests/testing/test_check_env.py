@@ -13,7 +13,7 @@ import pytest
 
 from jaxenv import random, specs, tree
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, check_env
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk

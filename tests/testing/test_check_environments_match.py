@@ -7,7 +7,7 @@ import pytest
 
 from jaxenv import specs
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import Chain, Counting, check_environments_match, count_to_two
 from jaxenv.wrappers import AutoReset, RewardWrapper
 

@@ -12,7 +12,7 @@ from jax.experimental import checkify
 import jaxenv
 from jaxenv import specs, tree
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._checked import checked
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, LevelReplay, TimeLimit

@@ -14,7 +14,7 @@ import jaxenv
 from jaxenv import specs, tree, wrappers
 from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import PROPERTIES, Chain, Counting, Report, check_env, random_environment
 from jaxenv.testing._properties.transformations import _with_other_params
 from jaxenv.testing.report import Status

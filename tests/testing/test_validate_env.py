@@ -12,7 +12,7 @@ import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.core.starts import next_episodes
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import Chain, Counting, count_to_two, random_environment
 from jaxenv.testing._validate_env import validate_env
 from jaxenv.wrappers import AutoReset, BatchWrapper, ObservationWrapper, TimeLimit

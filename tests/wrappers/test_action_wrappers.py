@@ -13,7 +13,7 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import random_environment
 from jaxenv.wrappers import (
     ActionOffset,

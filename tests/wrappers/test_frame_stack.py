@@ -10,7 +10,7 @@ import pytest
 
 from jaxenv import specs, tree
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset, FrameStack, History
 from tests.rows import assert_equal, random_actions, unrolled

@@ -7,7 +7,7 @@ import pytest
 import jaxenv
 from jaxenv import Multitask, specs, tree
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.wrappers import AutoReset, ClipAction, GuardNonFinite, TimeAwareObservation
 from tests.rows import unrolled
 

@@ -11,7 +11,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs, tree
-from jaxenv.canvas import _film_files, _films
+from jaxenv.canvas import _films
 from jaxenv.core.registry import EnvSpec
 from jaxenv.interop import to_gymnax
 from jaxenv.wrappers import RecordVideo
@@ -229,14 +229,14 @@ def test_films_that_two_processes_write_at_the_same_time_are_both_kept(tmp_path,
     for film, last in ((first, 1), (second, 3)):
         for step in range(last + 1):
             film.add(frame(step, step + 1, last=step == last))
-    write = _film_files.write_gif
+    write = _films.write_gif
 
     def meanwhile(*arguments):
         monkeypatch.undo()
         _films._write(second)
         write(*arguments)
 
-    monkeypatch.setattr(_film_files, "write_gif", meanwhile)
+    monkeypatch.setattr(_films, "write_gif", meanwhile)
     _films._write(first)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["film-2.gif", "film.gif"]
     assert (tmp_path / "film-2.gif").stat().st_size < (tmp_path / "film.gif").stat().st_size

@@ -7,7 +7,7 @@ import pytest
 import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.wrappers import AutoReset, ClipReward, ResampleParams, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled
 from tests.testing.twins import Walk

@@ -7,8 +7,7 @@ import pytest
 
 import jaxenv
 from jaxenv import tree
-from jaxenv.core._count import Count
-from jaxenv.core._moments import Sum
+from jaxenv.core._moments import Count, Sum
 from jaxenv.rollout import Metrics, evaluate, to_host
 from jaxenv.specs import Bounded, discrete
 from jaxenv.testing import Counting, random_environment

@@ -12,8 +12,7 @@ from jaxenv import tree
 from jaxenv._util.checks import check_choice, check_integer, check_real, check_text, is_real
 from jaxenv._util.numeric import clip
 from jaxenv.core import _moments
-from jaxenv.core._count import Count
-from jaxenv.core._moments import Moments, summable
+from jaxenv.core._moments import Count, Moments, summable
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.transformer import Transformer, flatten_windows, map_windows, vary_like_rows
 from jaxenv.tree import Tree

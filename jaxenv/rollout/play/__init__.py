@@ -8,8 +8,8 @@ import jax
 from jaxenv._util import source
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
-from jaxenv.rollout.play._controls import action_names as action_names
 from jaxenv.rollout.play._game import Game
+from jaxenv.rollout.play._game import action_names as action_names
 
 
 def play(

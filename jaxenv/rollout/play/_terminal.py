@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jaxenv.canvas._terminal import Screen, half_blocks, side
-from jaxenv.rollout.play._controls import WAIT, Control
-from jaxenv.rollout.play._game import Game
+from jaxenv.rollout.play._game import WAIT, Control, Game
 
 _SIGNS = {"left": "←", "right": "→", "up": "↑", "down": "↓", ".": ""}  # "." is an alias of the space bar
 _LARGEST = 96  # pixels of a picture: more would only slow the terminal down

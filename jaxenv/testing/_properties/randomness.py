@@ -19,8 +19,7 @@ from jaxenv import random, tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts, next_episodes
 from jaxenv.core.task import Task
-from jaxenv.core.timestep import TimeStep
-from jaxenv.core.transition import TaskState
+from jaxenv.core.timestep import TaskState, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults

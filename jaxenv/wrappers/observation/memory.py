@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core import Facts, LaneWrapper, TimeStep, clip_discrete
-from jaxenv.core.bases.lane_wrapper import LaneState
+from jaxenv.core.bases.stateful import LaneState
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 

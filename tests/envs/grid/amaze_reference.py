@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.core.transition import TaskState
+from jaxenv.core.timestep import TaskState
 from jaxenv.envs.grid.amaze import AMaze
 from jaxenv.random import Clock
 from tests.draws import lanes

@@ -11,7 +11,7 @@ import pathlib
 import jax
 import numpy as np
 
-from jaxenv.core.transition import TaskState
+from jaxenv.core.timestep import TaskState
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.grid_world import CARRIED, Lock, State

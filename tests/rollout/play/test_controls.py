@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.rollout.play._controls import action_names, controls
+from jaxenv.rollout.play._game import action_names, controls
 from jaxenv.specs import Bounded
 
 

@@ -18,8 +18,7 @@ from rich.console import Console
 import jaxenv
 from jaxenv.interop import batch
 from jaxenv.rollout.play import _terminal
-from jaxenv.rollout.play._controls import controls
-from jaxenv.rollout.play._game import Game
+from jaxenv.rollout.play._game import Game, controls
 
 fcntl = pytest.importorskip("fcntl")
 

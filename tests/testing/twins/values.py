@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.core.wrapper import Wrapper
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Glide, Place, Walk, glide, walk

@@ -9,7 +9,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, TimeLimit
 

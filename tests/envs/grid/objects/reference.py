@@ -10,7 +10,7 @@ import pathlib
 import jax
 import numpy as np
 
-from jaxenv.core.transition import TaskState
+from jaxenv.core.timestep import TaskState
 from jaxenv.envs.grid._mission import encode
 from jaxenv.envs.grid._objects import GONE, Objects
 from jaxenv.envs.grid._view import Pose
