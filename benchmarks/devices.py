@@ -23,6 +23,7 @@ from jax.sharding import Mesh
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.ours import default_num_steps
+from jaxenv.cli.rollout import compiled
 from jaxenv.training import ppo
 
 DEVICES = (1, 2, 4, 8)
@@ -111,13 +112,13 @@ def _one_process(id: str, num_envs: int, repeats: int, count: int, number: int, 
 def _rollout(id: str, num_envs: int, num_steps: int, devices: int) -> measure.Contestant:
     """Runs random actions with metrics. Every run plays the same episodes."""
     env = jaxenv.make(id, num_envs=num_envs)
-    rollout = jaxenv.rollout.ChunkedRollout(env, num_steps, jax.random.key(0), devices=devices)
+    compile_seconds, play = compiled(env, num_steps, jax.random.key(0), devices)
 
     def run(seed: int) -> dict[str, Any]:
-        *_, last = rollout
-        return last.cumulative
+        *_, (_, _, metrics) = play()
+        return metrics
 
-    return measure.Contestant(str(devices), run, compile=lambda: rollout.compile_seconds)
+    return measure.Contestant(str(devices), run, compile=lambda: compile_seconds)
 
 
 def ppo_contestant(id: str, num_envs: int, devices: int) -> measure.Contestant:

@@ -11,6 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import jaxenv
 from jaxenv import data, partition_specs, rollout
+from jaxenv.cli.rollout import compiled
 from tests.rows import assert_equal
 
 LANES = 8
@@ -106,13 +107,13 @@ def check_evaluate():
         assert_equal(jax.device_get(jax.jit(play)(sharded)), many, rtol=1e-4)
 
 
-def check_chunked_rollout():
+def check_rollout_command():
     for env in (
         jaxenv.make("Pendulum-v1", LANES, max_episode_steps=LIMITS, wrappers=["NormalizeReward"]),
         jaxenv.make("CartPole-v1", LANES, length=np.linspace(0.3, 1, LANES)),
     ):
-        runs = (rollout.ChunkedRollout(env, 40, jax.random.key(0), chunk_steps=25, devices=n) for n in (1, 8))
-        one, eight = ([*run][-1].cumulative for run in runs)
+        plays = (compiled(env, 40, jax.random.key(0), devices)[1]() for devices in (1, 8))
+        one, eight = ([*play][-1][-1] for play in plays)
         assert one["episodes"] > LANES
         a, b = (np.array(list(metrics.values()), np.float64) for metrics in (one, eight))  # None becomes NaN
         np.testing.assert_allclose(a, b, rtol=1e-4)
@@ -162,7 +163,14 @@ def check_replay():
     assert observation.shape[0] == 2 * LANES
 
 
-CHECKS = (check_trajectories, check_evaluate, check_chunked_rollout, check_pictures, check_explicit_axes, check_replay)
+CHECKS = (
+    check_trajectories,
+    check_evaluate,
+    check_rollout_command,
+    check_pictures,
+    check_explicit_axes,
+    check_replay,
+)
 
 if __name__ == "__main__":
     assert len(jax.devices()) == 8

@@ -13,7 +13,7 @@ import pytest
 
 import jaxenv
 from jaxenv import data, rollout, specs
-from jaxenv.rollout import ChunkedRollout, Evaluation, Metrics
+from jaxenv.rollout import Evaluation, Metrics
 from jaxenv.wrappers import AutoReset, ClipObservation, ClipReward, EpisodeStatistics, NormalizeObservation, RunStats
 from tests.wrappers.paying import Paying
 
@@ -45,8 +45,14 @@ def test_single_operations_of_a_stack_with_infinite_bounds_make_no_nan_and_no_in
 @with_checked_values
 def test_metrics_of_a_rollout_without_a_finished_episode_make_no_nan_and_no_infinity():
     metrics = Metrics(gamma=0.9, env_info=("cost", "cost@max"))
-    *_, chunk = ChunkedRollout(lasting(), 4, jax.random.key(0), metrics=metrics, chunk_steps=2)
-    found = chunk.cumulative
+
+    def play(key):
+        env = lasting()
+        state, timestep = env.reset(key)
+        _, rows = jaxenv.unroll(env, rollout.random_policy(env), state, timestep, 4)
+        return metrics.compute(metrics.totals(metrics.update_rows(metrics.init(timestep), rows.timestep)))
+
+    found = rollout.to_host(jax.jit(play)(jax.random.key(0)))
     assert (found["episodes"], found["return_mean"], found["return_max"], found["cost@max"]) == (0, None, None, None)
     assert np.isnan(float(metrics.compute(metrics.totals(metrics.init(lasting().reset(jax.random.key(0))[1])))["cost"]))
 

@@ -4,20 +4,35 @@ example: jaxenv rollout CartPole-v1 --num-envs 4096 --num-steps 1000 --env gravi
 """
 
 import argparse
+import functools
 import json
 import math
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, cast, get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import jaxenv
+from jaxenv._util import xla
+from jaxenv._util.checks import check_integer
 from jaxenv.cli._arguments import add_options, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
+from jaxenv.core._checks.given import check_devices
+from jaxenv.core.bases.stateful import summed_over
+from jaxenv.core.environment import Environment
 from jaxenv.core.facts import ResetStrategy
+from jaxenv.core.lanes import partition_specs
 from jaxenv.core.registry import suite_of
-from jaxenv.rollout import ChunkedRollout
+from jaxenv.rollout import Metrics, random_policy, to_host
 from jaxenv.rollout._progress import progress
+
+_BLOCK = 50  # rows measured together
+_AXIS = "lanes"  # the mesh axis over which the lanes are spread
 
 
 def add(command: Parser) -> None:
@@ -41,7 +56,7 @@ def add(command: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs a `ChunkedRollout` of random actions and prints its metrics."""
+    """Plays random actions in chunks and prints the metrics."""
     settings = settings_of(args)
     params = {name: value for name, value in settings.items() if name != "max_episode_steps"}
     simulate_devices(args.devices)
@@ -51,22 +66,16 @@ def run(args: argparse.Namespace) -> None:
         # Left out unless given, since the suites outside JAX have none.
         strategy = {} if args.reset_strategy is None else {"reset_strategy": args.reset_strategy}
         env = jaxenv.make(args.id, args.num_envs, autoreset=args.autoreset, **strategy, **settings)
-        rollout = ChunkedRollout(env, args.num_steps, jax.random.key(args.seed), devices=args.devices)
+        compile_seconds, play = compiled(env, args.num_steps, jax.random.key(args.seed), args.devices)
     except TypeError as error:
         # An argument of the wrong type may fail only when it is used.
         parser: Parser = args.parser
         parser.error(f"{args.id} cannot run with {params}: {error}")
-    rows = 0
     with progress(args.num_steps) as advance:
-        for chunk in rollout:
-            advance(chunk.rows - rows)
-            rows = chunk.rows
-    metrics = {
-        "compile_seconds": rollout.compile_seconds,
-        "run_seconds": chunk.seconds,
-        "steps_per_second": chunk.cumulative["steps"] / chunk.seconds,
-        **chunk.cumulative,
-    }
+        for length, seconds, found in play():  # noqa: B007
+            advance(length)
+    speed = {"run_seconds": seconds, "steps_per_second": found["steps"] / seconds}
+    metrics = {"compile_seconds": compile_seconds, **speed, **found}
 
     device = jax.devices()[0]
     name = device.platform if device.device_kind == device.platform else f"{device.platform} ({device.device_kind})"
@@ -84,6 +93,92 @@ def run(args: argparse.Namespace) -> None:
     lanes = f"{args.num_envs} lanes x {args.num_steps} steps"
     print(f"{args.id}, {lanes} on {count}{name}, random actions, seed {args.seed}")
     print(format_metrics(metrics, args.num_envs * args.num_steps))
+
+
+def compiled(
+    env: Environment, num_steps: int, key: jax.Array, devices: int = 1
+) -> tuple[float, Callable[[], Iterator[tuple[int, float, dict[str, Any]]]]]:
+    """Compiles a rollout of random actions whose lanes are spread over devices.
+
+    Returns the seconds that it took, and a function that plays from the start. It yields after each chunk its number of
+    rows per lane, and the seconds and the metrics since the start.
+    """
+    check_devices("rollout", env, devices)
+    check_integer("rollout", "devices", devices, 1, len(jax.devices()))
+    if env.num_envs % devices:
+        raise ValueError(f"rollout: devices must divide num_envs = {env.num_envs}, got {devices}")
+    began = time.perf_counter()
+    env_id = jnp.arange(env.num_envs, dtype=jnp.int32)
+    first, advance, inputs = _over_devices(env, key, env_id, devices)
+    start = jax.jit(first).lower(*inputs).compile()
+    carry = start(*inputs)
+    chunks, programs = chunk_lengths(num_steps, env.num_envs), {}
+    for length in set(chunks):
+        chunk = jax.jit(functools.partial(advance, length=length), donate_argnums=1).lower(inputs[0], carry)
+        programs[length] = chunk.compile(xla.loop_options())
+    seconds = time.perf_counter() - began
+
+    def play() -> Iterator[tuple[int, float, dict[str, Any]]]:
+        carry = jax.block_until_ready(start(*inputs))
+        began = time.perf_counter()
+        for length in chunks:
+            carry, metrics = programs[length](inputs[0], carry)
+            metrics = to_host(metrics)
+            yield length, time.perf_counter() - began, metrics
+
+    return seconds, play
+
+
+def _over_devices(env: Environment, key: jax.Array, env_id: jax.Array, devices: int) -> tuple[Any, Any, Any]:
+    """Returns `_start` and `_advance` with lanes sharded over devices, and the arguments of `_start` there."""
+    if devices == 1:
+        return _start, _advance, (env, key, env_id)
+    env = summed_over(env, _AXIS)
+    mesh = Mesh(np.array(jax.devices()[:devices]), (_AXIS,))
+    of_env, carry = partition_specs(env, _AXIS), (*partition_specs(env.start_shapes(), _AXIS), P(_AXIS))
+
+    def advance(env: Environment, rows: Any, length: int) -> Any:
+        function = functools.partial(_advance, length=length, axis_name=_AXIS)
+        return jax.shard_map(function, mesh=mesh, in_specs=(of_env, carry), out_specs=(carry, P()))(env, rows)
+
+    specs = of_env, P(), P(_AXIS)
+    start = jax.shard_map(_start, mesh=mesh, in_specs=specs, out_specs=carry)
+    at = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs)
+    return start, advance, jax.device_put((env, key, env_id), at)
+
+
+def _start(env: Environment, key: jax.Array, env_id: jax.Array) -> Any:
+    state, timestep = env.reset(key, env_id)
+    return state, timestep, _metrics(env).init(timestep)
+
+
+def _metrics(env: Environment) -> Metrics:
+    # In same_step mode a LAST row shows the entries of the next episode.
+    return Metrics(env_info=() if env.autoreset == "same_step" else None)
+
+
+def _advance(env: Environment, carry: Any, length: int, axis_name: str | None = None) -> tuple[Any, dict[str, Any]]:
+    """Takes ``length`` steps; returns the next carry, and the metrics since the start."""
+    policy, metrics = random_policy(env), _metrics(env)
+
+    def block(carry: Any, size: int) -> Any:
+        state, timestep, measured = carry
+        (state, timestep, _), rows = jaxenv.unroll(env, policy, state, timestep, size)
+        return state, timestep, metrics.update_rows(measured, rows.timestep)
+
+    blocks, rest = divmod(length, _BLOCK)
+    carry = jax.lax.scan(lambda carry, _: (block(carry, _BLOCK), None), carry, length=blocks)[0] if blocks else carry
+    carry = block(carry, rest) if rest else carry
+    _, timestep, measured = carry
+    totals = metrics.totals(metrics.update(measured, timestep))  # the newest row is not in a block yet
+    return carry, metrics.compute(totals if axis_name is None else totals.psum(axis_name))
+
+
+def chunk_lengths(num_steps: int, num_envs: int) -> list[int]:
+    """Splits ``num_steps`` into equal chunks and a shorter last one, for which the step compiles a second time."""
+    length = min(10_000, max(200, 2**20 // num_envs // _BLOCK * _BLOCK))
+    rest = num_steps % length
+    return [length] * (num_steps // length) + [rest] * (rest > 0)
 
 
 def format_metrics(metrics: dict[str, Any], rows: int) -> str:

@@ -17,8 +17,6 @@ from jaxenv.rollout._policy import PolicyStep as PolicyStep
 from jaxenv.rollout._policy import policy_stream as policy_stream
 from jaxenv.rollout._policy import random_policy as random_policy
 from jaxenv.rollout._unroll import unroll as unroll
-from jaxenv.rollout.chunked_rollout import Chunk as Chunk
-from jaxenv.rollout.chunked_rollout import ChunkedRollout as ChunkedRollout
 from jaxenv.rollout.experience import Experience as Experience
 from jaxenv.rollout.metrics import Metrics as Metrics
 from jaxenv.rollout.metrics import MetricsState as MetricsState

@@ -84,8 +84,7 @@ class Metrics:
 
     In ``same_step`` mode an entry that comes from `Task.state_info` describes the next episode on a LAST row, as
     the observation does, so its metric would miss the last state and include the next episode's first. Measure such
-    entries in ``next_step`` mode. In ``same_step`` mode only named entries are measured; by default `ChunkedRollout`
-    names the entries that do not come from `Task.state_info`.
+    entries in ``next_step`` mode, and name the others in ``env_info``.
 
     Attributes:
         gamma: the learner's discount rate in [0, 1]; without one there are no discounted metrics.

@@ -7,8 +7,8 @@ import pytest
 import jaxenv
 from jaxenv import cli
 from jaxenv.cli import _arguments, rollout
-from jaxenv.rollout import chunked_rollout, random_policy, unroll
-from jaxenv.rollout.chunked_rollout import chunk_lengths
+from jaxenv.cli.rollout import chunk_lengths, compiled
+from jaxenv.rollout import random_policy, unroll
 from tests.cli.commands import printed_json, refusal
 
 CARDS = ["rollout", "CardGame-v0", "--num-envs", "3", "--num-steps", "20", "--seed", "5"]
@@ -37,7 +37,7 @@ def test_rollout_prints_the_metrics_of_the_stored_rows_of_the_same_rollout(capsy
 
 def test_metrics_do_not_depend_on_how_the_rollout_is_cut_into_chunks(capsys, monkeypatch):
     whole = printed_json(capsys, *CARDS)
-    monkeypatch.setattr(chunked_rollout, "chunk_lengths", lambda num_steps, num_envs, chunk_steps: [7, 7, 6])
+    monkeypatch.setattr(rollout, "chunk_lengths", lambda num_steps, num_envs: [7, 7, 6])
     parts = printed_json(capsys, *CARDS)
     timing = {name for name in whole if "second" in name}
     assert timing == {"compile_seconds", "run_seconds", "steps_per_second"}
@@ -53,6 +53,33 @@ def test_chunks_add_up_and_have_at_most_two_lengths(steps, lanes):
     assert len(set(chunks[:-1])) <= 1
     assert len(set(chunks)) == 1 or steps in (997, 10_007)
     assert len(chunks) <= 1 + steps // 50
+
+
+def test_a_rollout_can_be_repeated_and_reuses_the_buffers_of_its_chunks(monkeypatch):
+    monkeypatch.setattr(rollout, "chunk_lengths", lambda num_steps, num_envs: [60, 60, 59])
+    _, play = compiled(jaxenv.make("CardGame-v0", 3), 179, jax.random.key(3))
+    first = [(length, metrics) for length, _, metrics in play()]
+    alive = []
+    for number, (length, seconds, metrics) in enumerate(play()):
+        assert (length, metrics) == first[number]
+        assert seconds > 0
+        alive.append(len(jax.live_arrays()))
+    assert alive == sorted(alive, reverse=True)
+
+
+def test_on_a_gpu_short_loops_run_as_graphs(monkeypatch):
+    given, compile = [], jax.stages.Lowered.compile
+
+    def recorded(lowered, options=None):
+        given.append(options)
+        return compile(lowered)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", recorded)
+    env = jaxenv.make("CardGame-v0", 3)
+    compiled(env, 7, jax.random.key(0))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    compiled(env, 7, jax.random.key(0))
+    assert given == [None, {}, None, {"xla_gpu_graph_min_graph_size": 1}]
 
 
 def test_json_includes_the_arguments_of_the_run(capsys):

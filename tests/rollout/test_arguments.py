@@ -75,10 +75,6 @@ CALLS = {
         lambda: jaxenv.unroll(env, lambda t, s, m: 0, state, timestep, 2, initial_memory={"hidden": "x"}),
         "unroll: initial_memory.hidden ...got 'x'",
     ),
-    "key of a chunked rollout": (
-        lambda: rollout.ChunkedRollout(env, 3, "key"),
-        "ChunkedRollout: key ...got 'key'",
-    ),
     "captions": (
         lambda: jaxenv.film(jaxenv.make("CartPole-v1"), captions="no"),
         "film: captions ...got 'no'",

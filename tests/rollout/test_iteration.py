@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv.rollout import Metrics, policy_stream, random_policy, steps_per_iteration
-from jaxenv.rollout.chunked_rollout import _Program
+from jaxenv.rollout import policy_stream, random_policy, steps_per_iteration
 from jaxenv.testing import Counting
 from jaxenv.wrappers import AutoReset
 
@@ -76,11 +75,6 @@ def evaluate(env, policy, start):
     return jaxenv.evaluate(env, policy, jax.random.key(0), max_steps=13)
 
 
-def chunks(env, policy, start):
-    program = _Program(policy, Metrics(), None)
-    return program.advance(env, (), program.start(env, (), jax.random.key(0), None), num_steps=13)
-
-
 @pytest.mark.parametrize(
     ("loop", "platform", "options", "expected"),
     [
@@ -95,8 +89,6 @@ def chunks(env, policy, start):
         (fold_until, "gpu", {"steps_per_iteration": 3}, 3),
         (evaluate, "gpu", {}, 4),
         (evaluate, "cpu", {}, 1),
-        (chunks, "gpu", {}, 4),
-        (chunks, "cpu", {}, 1),
     ],
 )
 def test_loops_take_the_steps_that_are_chosen_unless_the_user_gives_them(
@@ -106,8 +98,7 @@ def test_loops_take_the_steps_that_are_chosen_unless_the_user_gives_them(
     policy, start = random_policy(env), env.reset(jax.random.key(0))
     monkeypatch.setattr(jax, "default_backend", lambda: platform)
     jaxpr = jax.make_jaxpr(lambda start: loop(env, policy, start, **options))(start)
-    found = set(unrolls(jaxpr.jaxpr)) - {8}  # of metrics over the rows of a chunk
-    assert max(found, default=1) == expected
+    assert max(unrolls(jaxpr.jaxpr), default=1) == expected
 
 
 @pytest.mark.parametrize("max_steps", [1, 13, 14, 16])  # 13 and 14 end inside an iteration of four steps

@@ -13,6 +13,7 @@ import pytest
 
 import jaxenv
 from jaxenv import interop
+from jaxenv.cli.rollout import compiled
 from jaxenv.suites import envpool as suite
 from jaxenv.suites.envpool import HostEnvironmentError
 from jaxenv.testing import check_env
@@ -198,7 +199,7 @@ def test_programs_that_step_from_python_reset_all_lanes_again():
 
 def test_devices_cannot_share_the_lanes(load):
     with pytest.raises(ValueError, match=r"devices .*got 2"):
-        jaxenv.rollout.ChunkedRollout(load("CartPole-v1"), 4, jax.random.key(0), devices=2)
+        compiled(load("CartPole-v1"), 4, jax.random.key(0), devices=2)
 
 
 def test_adapters_that_restart_episodes_themselves_say_who_takes_the_id():
