@@ -137,6 +137,7 @@ ALLOWED_PRIVATE = {
     "envs/toy_text/tabular": "solves a task, compiled for its structure",
     "wrappers/episode/autoreset": "restarts lanes",
     "wrappers/episode/level_replay": "sets where episodes start",
+    "wrappers/episode/trials": "restarts lanes",
     "wrappers/episode/resample_params": "reads and sets all declared leaves",
     "wrappers/recording/stats": "explains a state of another stack",
     "wrappers/recording/record_video": "sends frames of merged batches",

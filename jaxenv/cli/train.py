@@ -332,6 +332,9 @@ def _summary(evaluations: list[dict[str, Any]], threshold: float | None) -> dict
         "worst_seed": min(returns, default=None),
         "best_seed": max(returns, default=None),
     }
-    if "buffer_fill" in evaluations[0]:  # a curriculum that replays levels learns nothing from an empty buffer
-        summary["buffer_fill"] = statistics.fmean(found["buffer_fill"] for found in evaluations)
+    # A curriculum that replays levels learns nothing from an empty buffer, and a trial in which nothing is gained.
+    for name in ("buffer_fill", "train_gain"):
+        if name in evaluations[0]:
+            found = [one[name] for one in evaluations if one[name] is not None]
+            summary[name] = statistics.fmean(found) if found else None
     return summary if threshold is None else {**summary, "solved": sum(x >= threshold for x in returns)}

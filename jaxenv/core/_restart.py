@@ -84,6 +84,29 @@ def start_episodes(
     return fresh
 
 
+def restart_in_row(
+    env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep, strategy: ResetStrategy | Any, block: int
+) -> tuple[Tree, TimeStep]:
+    """Starts the next episode in the lanes of ``mask``, on the row of the step that ended the last one.
+
+    The row keeps that step's transition, and shows the observation and the ``env_info`` of the state of the next
+    episode. The arguments are as for `start_episodes`.
+    """
+    fresh, first = start_episodes(env, mask, state, timestep, strategy, block)
+    names = env.env_info_of(state).keys()
+    shown = tree.where(mask, *({name: row.env_info[name] for name in names} for row in (first, timestep)))
+    inner = tree.where(mask, fresh, state)
+    observation = observation_where(env, mask, inner, first, timestep)
+    return inner, dataclasses.replace(timestep, observation=observation, env_info={**timestep.env_info, **shown})
+
+
+def observation_where(env: Environment, mask: jax.Array, inner: Tree, first: TimeStep, timestep: TimeStep) -> Tree:
+    """Returns the observation of ``first`` under the mask, else of ``timestep``; ``inner`` is the selected state."""
+    if env.observes_state:  # Observing the selected state once is cheaper than selecting between observations.
+        return env.observation_of(inner)
+    return tree.where(mask, first.observation, timestep.observation)
+
+
 def _select(env: Environment, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Any, TimeStep]:
     return tree.vary_like(mask, env.begin(next_episodes(env.clock(state)), state))
 

@@ -146,6 +146,9 @@ ALLOWED_OPT_OUTS: dict[str, str] = {
     "episodes_differ": "third-party code that starts all episodes alike",
     "no_word_reused": "environments computed on the host, or third-party code that uses a key twice",
     "within_specs": "third-party code whose bounds do not hold",
+    **dict.fromkeys(
+        ("time_limit_exact", "both_ends_on_one_step", "one_step_episodes"), "wrappers that go on after an episode"
+    ),
     "discount_zero_only_at_last": "discounts that mark more than the end of an episode",
     **dict.fromkeys(HOST_OPT_OUTS, "environments computed on the host"),
 }

@@ -363,7 +363,9 @@ def rows(run: Run) -> list[dict[str, Any]]:
     ``train_return`` is the mean return of the exploring episodes that ended since the previous evaluation, in the
     rewards of the training stack (``None`` where none ended). ``eval_return`` is the mean return of whole episodes
     without exploration, in the environment's own rewards, followed by its standard error. Episodes that were cut off
-    count in ``eval_unfinished`` alone. The losses are the fields of the learner's ``Losses``.
+    count in ``eval_unfinished`` alone. With `jaxenv.wrappers.Trials` these are trials, ``train_first_return`` is the
+    mean return of their first episodes, and ``train_gain`` how much more their last ones return. The losses are the
+    fields of the learner's ``Losses``.
     """
     checks.check_kind("rows", "run", run, Run)
     curve = jax.device_get(run.curve)
@@ -381,11 +383,14 @@ def _row(evaluation: Curve, seed: int) -> dict[str, Any]:
         for x in (evaluation.returns, evaluation.lengths, evaluation.terminated)
     )
     some, several = returns.size > 0, returns.size > 1
-    train_return = float(evaluation.train["return_mean"])
+    trained = {"train_return": float(evaluation.train["return_mean"])}
+    if "trial.first_return" in evaluation.train:
+        first, last = (float(evaluation.train[f"trial.{which}_return"]) for which in ("first", "last"))
+        trained |= {"train_first_return": first, "train_gain": last - first}
     return {
         "steps": int(evaluation.steps),
         "seed": seed,
-        "train_return": train_return if np.isfinite(train_return) else None,
+        **{name: x if np.isfinite(x) else None for name, x in trained.items()},
         "eval_return": float(returns.mean()) if some else None,
         "eval_standard_error": float(returns.std(ddof=1) / np.sqrt(returns.size)) if several else None,
         "eval_length": float(lengths.mean()) if some else None,

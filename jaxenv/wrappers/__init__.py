@@ -45,6 +45,7 @@ from jaxenv.wrappers.episode.resample_params import ResampleParams as ResamplePa
 from jaxenv.wrappers.episode.terminal_on_info import TerminalOnInfo as TerminalOnInfo
 from jaxenv.wrappers.episode.terminate_on import TerminateOn as TerminateOn
 from jaxenv.wrappers.episode.time_limit import TimeLimit as TimeLimit
+from jaxenv.wrappers.episode.trials import Trials as Trials
 from jaxenv.wrappers.image.geometry import ChannelFirst as ChannelFirst
 from jaxenv.wrappers.image.geometry import CropObservation as CropObservation
 from jaxenv.wrappers.image.geometry import FlipObservation as FlipObservation

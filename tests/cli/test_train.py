@@ -1,6 +1,7 @@
 """`jaxenv train`: learner, settings and preset, what is reported, signals, and that wrong input is one line."""
 
 import contextlib
+import csv
 import errno
 import pathlib
 import re
@@ -8,11 +9,15 @@ import signal
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxenv
-from jaxenv import cli, rollout
+from jaxenv import cli, rollout, tree
 from jaxenv.cli import train
+from jaxenv.testing import Counting
 from jaxenv.training import ppo, presets, seeds
 from tests.cli.commands import printed_json, refusal
 from tests.rollout.test_writers import points
@@ -160,6 +165,40 @@ def test_the_table_of_a_curriculum_shows_how_far_its_buffer_is_filled(capsys, tm
     header, *lines = capsys.readouterr().out.splitlines()[1:6]
     assert header.split()[-1] == "buffer_fill"
     assert [line.split()[-1] for line in lines] == ["0.3", "0.55", "0.8", "1.05"]
+
+
+def test_a_run_on_trials_reports_the_gain_from_the_first_to_the_last_episode(capsys, tmp_path):
+    """Each episode of a trial has one more step than the one before, and every step pays 1."""
+    jaxenv.register("Longer-v0", longer, max_episode_steps=9)
+    settings = ("num_envs=2", "num_steps=12", "num_minibatches=1", "num_eval_episodes=2", "hidden=4", "recurrent=4")
+    wrappers = "wrappers=Trials(num_episodes=3),PreviousActionAndReward"
+    argv = ["train", "Longer-v0", "--algo", "ppo", "--out", str(tmp_path), "--total-steps", "48"]
+    try:
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as networks need
+            assert cli.main([*argv, "--set", wrappers, *settings, "num_evaluations=2"]) == 0
+    finally:
+        jaxenv.core.registry._registry.pop("Longer-v0")
+    header, *lines = capsys.readouterr().out.splitlines()[1:4]
+    assert header.split()[-1] == "train_gain"
+    assert [line.split()[-1] for line in lines] == ["2", "2"]
+    with (tmp_path / "curve.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["train_return"], row["train_first_return"], row["train_gain"]) for row in rows] == [
+        ("9.0", "2.0", "2.0")
+    ] * 2
+    assert [row["eval_return"] for row in rows] == ["9.0"] * 2
+
+
+class Longer(Counting):
+    """Pays 1 a step."""
+
+    def transition(self, state, action, stream):
+        out = super().transition(state, action, stream)
+        return tree.rebuild(out, reward=jnp.ones_like(out.reward))
+
+
+def longer(num_envs=1):
+    return Longer(np.array([2, 3, 4]), num_envs=num_envs)
 
 
 def test_a_resumed_run_says_where_it_starts(capsys, tmp_path):

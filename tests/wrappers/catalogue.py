@@ -15,6 +15,7 @@ from jaxenv import random, specs, wrappers
 from jaxenv.core.environment import Environment
 from jaxenv.testing import Counting, check_wrapper, random_environment
 from jaxenv.testing.report import Status
+from jaxenv.wrappers import TimeLimit
 from tests.games import Nim, best_move
 from tests.testing.twins import Walk
 from tests.wrappers.paying import paying
@@ -140,6 +141,7 @@ WRAPPERS: dict[str, Entry] = {
     "TerminalOnInfo": Entry(bound("TerminalOnInfo", "life_lost"), paying),
     "NoopReset": Entry(bound("NoopReset", 3)),
     "ResampleParams": Entry(bound("ResampleParams", {"stride": (0.1, 0.6)})),
+    "Trials": Entry(bound("Trials", 3), lambda: TimeLimit(Walk(), 9)),
     "LevelReplay": Entry(bound("LevelReplay")),
     "GoalConditioned": Entry(bound("GoalConditioned", *goal_of_walk)),
     "Multitask": Entry(lambda env: jaxenv.Multitask((env, wrappers.TransformReward(env, lambda reward: -reward)))),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv.core import AutoResetMode, BatchWrapper, Facts, Starts, TimeStep, Wrapper, check_choice, layers, unshare
-from jaxenv.core._restart import PerPlatform, check_strategy, start_episodes
+from jaxenv.core._restart import PerPlatform, check_strategy, observation_where, restart_in_row, start_episodes
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 
@@ -115,39 +115,18 @@ class AutoReset(Wrapper):
 
     def _next_step(self, state: AutoResetState, stepped: Any, timestep: TimeStep) -> tuple[AutoResetState, TimeStep]:
         # Values carried across episodes come from the state before this step: the ignored action must not change them.
-        fresh, first = self._start_episodes(state.ended, state.inner, timestep)
+        options = self.reset_strategy, self.block
+        fresh, first = start_episodes(self.env, state.ended, state.inner, timestep, *options)
         inner = tree.where(state.ended, fresh, stepped)
-        observation = self._observation_where(state.ended, inner, first, timestep)
+        observation = observation_where(self.env, state.ended, inner, first, timestep)
         row = tree.where(state.ended, _without_observation(first), _without_observation(timestep))
         return AutoResetState(inner, row.is_last()), dataclasses.replace(row, observation=observation)
 
     def _same_step(self, _: AutoResetState, stepped: Any, timestep: TimeStep) -> tuple[AutoResetState, TimeStep]:
-        ended = timestep.is_last()
-        fresh, first = self._start_episodes(ended, stepped, timestep)
-        env_info = {
-            **timestep.env_info,
-            **self._env_info_where(ended, stepped, first, timestep),
-            "final_observation": timestep.observation,
-        }
-        inner = tree.where(ended, fresh, stepped)
-        observation = self._observation_where(ended, inner, first, timestep)
-        return AutoResetState(inner, ()), dataclasses.replace(timestep, observation=observation, env_info=env_info)
-
-    def _start_episodes(self, mask: jax.Array, state: Tree, timestep: TimeStep) -> tuple[Any, TimeStep]:
-        return start_episodes(self.env, mask, state, timestep, self.reset_strategy, self.block)
-
-    def _observation_where(self, mask: jax.Array, inner: Any, first: TimeStep, timestep: TimeStep) -> Any:
-        """Returns the observation of ``first`` under the mask, else of ``timestep``."""
-        if self.env.observes_state:  # Observing the selected state once is cheaper than selecting between observations.
-            return self.env.observation_of(inner)
-        return tree.where(mask, first.observation, timestep.observation)
-
-    def _env_info_where(
-        self, mask: jax.Array, state: Tree, first: TimeStep, timestep: TimeStep
-    ) -> dict[str, jax.Array]:
-        """Selects ``env_info`` entries that describe the state: of ``first`` under the mask, else of ``timestep``."""
-        names = self.env.env_info_of(state).keys()
-        return tree.where(mask, *({name: row.env_info[name] for name in names} for row in (first, timestep)))
+        options = self.reset_strategy, self.block
+        inner, row = restart_in_row(self.env, timestep.is_last(), stepped, timestep, *options)
+        env_info = {**row.env_info, "final_observation": timestep.observation}
+        return AutoResetState(inner, ()), dataclasses.replace(row, env_info=env_info)
 
 
 def _without_observation(timestep: TimeStep) -> TimeStep:

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv.core import Facts, LaneWrapper, TimeStep, clip_discrete
+from jaxenv.core import Facts, LaneWrapper, TimeStep, clip_discrete, layers
 from jaxenv.core.bases.stateful import LaneState
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
+from jaxenv.wrappers.episode.trials import Trials
 
 
 class FrameStack(LaneWrapper):
@@ -132,7 +133,9 @@ class PreviousActionAndReward(LaneWrapper):
 
     Row t holds o_t, a_{t-1} and r_t (float32 ``()``, or ``(R,)`` for a vector reward), zeros at FIRST. It shows the
     action that this wrapper receives, so it goes outside wrappers that change actions. Discrete actions are clipped to
-    their bounds; continuous ones are shown as given, so their spec has no bounds. Owns ``observation``.
+    their bounds; continuous ones are shown as given, so their spec has no bounds. Around `Trials` it also shows
+    ``"episode_end"``, whether an episode of the trial ended with the row: what RL2 (Duan et al., 2016) reads. Owns
+    ``observation``.
 
     Args:
         env: any environment without a ``same_step`` ``AutoReset``.
@@ -157,22 +160,29 @@ class PreviousActionAndReward(LaneWrapper):
         if not (self.action or self.reward):
             raise ValueError("PreviousActionAndReward: action or reward must be True, got neither")
 
-    def _joined(self, observation: Tree, action: Tree, reward: Tree) -> dict[str, Tree]:
-        shown = {"observation": observation}
-        return (
-            shown | ({"prev_action": action} if self.action else {}) | ({"prev_reward": reward} if self.reward else {})
-        )
+    def _joined(self, observation: Tree, action: Tree, reward: Tree, end: Tree) -> dict[str, Tree]:
+        entries = {"prev_action": (self.action, action), "prev_reward": (self.reward, reward)}
+        entries["episode_end"] = (any(isinstance(layer, Trials) for layer in layers(self.env)), end)
+        return {"observation": observation} | {name: x for name, (is_shown, x) in entries.items() if is_shown}
+
+    @property
+    def _of_agents(self) -> tuple[int, ...]:
+        """The axis of agents that act at once, in the shape of an observation; none for one agent."""
+        return (self.num_agents,) if self.num_agents > 1 and not self.turns else ()
 
     def observation_spec(self) -> Tree:
         action = shown_action_spec(self.env.action_spec())
         reward = with_zero(self.env.reward_spec()).replace(name="prev_reward")
-        return self._joined(self.env.observation_spec(), action, reward)
+        end = specs.Bounded(self._of_agents, np.bool_, False, True, "episode_end")
+        return self._joined(self.env.observation_spec(), action, reward, end)
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
         action = shown_action(self.env.action_spec(), timestep.prev_action)
+        end = timestep.env_info.get("trial", {}).get("episode_end", np.zeros(timestep.step_type.shape, bool))
+        end = jnp.broadcast_to(tree.expand(end, 1 + len(self._of_agents)), end.shape + self._of_agents)
         # The copies serve eager callers who donate the state. Compiled code has none.
-        action, reward = jax.tree.map(jnp.copy, (action, timestep.reward))
-        observation = self._joined(timestep.observation, action, reward)
+        action, reward, end = jax.tree.map(jnp.copy, (action, timestep.reward, end))
+        observation = self._joined(timestep.observation, action, reward, end)
         return own, dataclasses.replace(timestep, observation=observation)
 
 

@@ -32,6 +32,7 @@ from jaxenv.wrappers.action.continuous import ClipAction
 from jaxenv.wrappers.episode.autoreset import AutoReset
 from jaxenv.wrappers.episode.guard_non_finite import GuardNonFinite
 from jaxenv.wrappers.episode.time_limit import TimeLimit
+from jaxenv.wrappers.episode.trials import Trials
 from jaxenv.wrappers.observation.memory import PreviousActionAndReward
 
 
@@ -154,7 +155,7 @@ def assemble(
         follows_params: whether the limit moves with the params of the task.
 
     Raises:
-        ValueError: for wrappers out of order, naming the two to swap, or an invalid limit.
+        ValueError: for wrappers out of order, naming the two to swap, an invalid limit, or `Trials` without a limit.
     """
     below_limit, below_restarts = limit_place(added), restart_place(added)
     _check_order(added, autoreset)
@@ -165,6 +166,9 @@ def assemble(
             env = AutoReset(env, autoreset, reset_strategy)
         if place < len(added):
             env = _moved(added[place], env)
+    for layer in layers(env):
+        if isinstance(layer, Trials):
+            layer.check_ends()
     return env
 
 
