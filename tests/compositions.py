@@ -188,6 +188,7 @@ INSIDE: dict[str, Any] = {
     "EpisodeStatistics": "EpisodeStatistics",
     "RunStats": ("RunStats", {"num_recent": 2}),
     "FixedResetKey": "FixedResetKey",
+    "Trials": ("Trials", {"num_episodes": 2}),
     "RandomFirstEpisodeLength": ("RandomFirstEpisodeLength", {"maximum": 3}),
     "PixelObservation": ("PixelObservation", {"size": 8}),
     "VectorReward": ("VectorReward", {"names": ("bonus",)}),
@@ -531,15 +532,17 @@ def _check_returns(choice: Choice, env: Any, rows: Any) -> None:
     """Compares rewards, bonuses, ends and lengths of all complete episodes with what their levels say."""
     pays = not set(choice.wrappers) & {"NormalizeReward", "VectorReward", "ShapedReward"}
     for lane in range(env.num_envs):
-        first, total, bonus, length = None, 0.0, 0.0, 0
+        firsts, total, bonus, length = [], 0.0, 0.0, 0  # rows with which the episode, or each one of a trial, begins
         for t in range(STEPS + 1):
             row = jax.tree.map(lambda x, t=t, lane=lane: x[t, lane], rows)
             kind = int(row.step_type)
-            if first is not None and kind != 0:
+            if firsts and kind != 0:
                 total, bonus = total + np.asarray(row.reward, np.float64), bonus + row.env_info["bonus"]
                 length += 1
-            if kind == 2 and first is not None:
-                model, where = _model(choice, first, lane), f"lane {lane}, row {t}"
+            if kind == 2 and firsts:
+                models, where = [_model(choice, first, lane) for first in firsts], f"lane {lane}, row {t}"
+                _require(f"{where}: episodes {len(firsts)}", len(firsts) == (2 if "Trials" in choice.wrappers else 1))
+                model = Expected(*(sum(x) for x in list(zip(*models, strict=True))[:3]), models[-1].terminated)
                 if pays:
                     _require(
                         f"{where}: return {total}, a model has {model}", np.allclose(total, model.total, rtol=1e-4)
@@ -547,9 +550,11 @@ def _check_returns(choice: Choice, env: Any, rows: Any) -> None:
                 _require(f"{where}: bonus {bonus}, a model has {model}", np.array_equal(bonus, model.bonus))
                 _require(f"{where}: {length} rows, a model has {model}", length == model.length)
                 _require(f"{where}: discount {row.discount}, {model}", bool(row.discount == 0) == model.terminated)
-                first = None
+                firsts = []
             if kind == 0 or (kind == 2 and choice.mode == "same_step"):
-                first, total, bonus, length = row, 0.0, 0.0, 0
+                firsts, total, bonus, length = [row], 0.0, 0.0, 0
+            elif firsts and "trial" in row.env_info and row.env_info["trial"]["episode_end"]:
+                firsts.append(row)
 
 
 class Expected(NamedTuple):
