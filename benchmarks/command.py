@@ -48,10 +48,10 @@ class Parser(argparse.ArgumentParser):
         default = None if ids is None else list(ids)
         self.add_argument("--ids", nargs="+", type=type or id, default=default, metavar="ID", help=help)
 
-    def add_peers(self, peers: Sequence[str]) -> None:
-        """Adds ``--peers``."""
+    def add_peers(self, peers: Sequence[str], default: Sequence[str] | None = None) -> None:
+        """Adds ``--peers``, by default all."""
         help = "peers, or nothing for jaxenv alone"
-        self.add_argument("--peers", nargs="*", choices=peers, default=peers, help=help)
+        self.add_argument("--peers", nargs="*", choices=peers, default=default or peers, help=help)
 
     def add_sizes(
         self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5, steps: str = "steps of each lane"

@@ -109,8 +109,9 @@ def row_of(what: str, id: str, makers: dict[str, Callable[[], Callable]], repeat
 
 def rollouts_of(id: str) -> dict[str, Callable[[], Callable]]:
     """Returns the makers of a rollout of an id, by side."""
-    peer = {"jaxmarl": agents.jaxmarl} if id in agents.JAXMARL else {"gymnax": peers.gymnax}
-    sides = {"jaxenv": rollout_of_id, **peer}
+    peer: Callable = peers.popjaxrl if id.endswith("-popgym") else peers.gymnax
+    peer = agents.jaxmarl if id in agents.JAXMARL else peer
+    sides = {"jaxenv": rollout_of_id, peer.__name__: peer}
     return {name: lambda side=side: side(id, LANES, STEPS, "sums").program for name, side in sides.items()}
 
 

@@ -28,7 +28,7 @@ _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has start
 DOUBLE_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
-PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas", "pgx", "jaxmarl")
+PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas", "pgx", "jaxmarl", "popgym")
 PACKAGES += ("jax-cuda13-plugin", "libtpu")  # compilers
 
 

@@ -45,12 +45,46 @@ def gymnax(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contes
         Unavailable: If gymnax cannot be imported, lacks the id, or differs in a constant that both sides name.
     """
     env, params = gymnax_env(id)
-    sample = jax.vmap(env.action_space(params).sample)
-    reset = jax.vmap(env.reset, in_axes=(0, None))
-    advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
-
     if loop == "linear":
-        return _gymnax_linear(id, num_envs, num_steps, reset, advance, params)
+        return _gymnax_linear(id, num_envs, num_steps, env, params)
+    return _like_gymnax("gymnax", env, params, num_envs, num_steps, loop)
+
+
+def popjaxrl(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
+    """Runs popjaxrl like `gymnax`, the library of its base class. A clone stands in a folder of ``PYTHONPATH``.
+
+    Raises:
+        Unavailable: If popjaxrl cannot be imported or lacks the id.
+    """
+    return _like_gymnax("popjaxrl", *popjaxrl_env(id), num_envs, num_steps, loop)
+
+
+def popjaxrl_env(id: str) -> tuple[Any, Any]:
+    """Returns popjaxrl's environment of an id and its params.
+
+    Raises:
+        Unavailable: If popjaxrl cannot be imported or lacks the id.
+    """
+    name = id.removesuffix("-popgym").replace("PositionOnly", "Stateless")
+    name = name.replace("MineSweeper", "Minesweeper").replace("Multiarmed", "MultiArmed")
+    if name == id or "VelocityOnly" in id:
+        raise Unavailable(f"popjaxrl has no {id}")
+    try:
+        from popjaxrl.envs import registration
+    except ImportError as error:
+        raise Unavailable(f"popjaxrl cannot be imported: {error}") from None
+    env, params = registration.make(name)
+    # popjaxrl applies time limits in its step. gymnax, since popjaxrl was written, applies them to the state after it.
+    methods = {
+        "is_truncated": lambda self, state, params: jnp.zeros((), bool),
+        "is_terminated": lambda self, state, params: self.is_terminal(state, params),
+    }
+    env.__class__ = type(name, (type(env),), methods)
+    return env, params
+
+
+def _like_gymnax(name: str, env: Any, params: Any, num_envs: int, num_steps: int, loop: str) -> Contestant:
+    sample = jax.vmap(env.action_space(params).sample)
 
     def act(key):
         key, key_action = jax.random.split(key)
@@ -58,7 +92,7 @@ def gymnax(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contes
 
     def start(key):
         key, key_reset = jax.random.split(key)
-        _, state = reset(jax.random.split(key_reset, num_envs), params)
+        _, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(key_reset, num_envs), params)
         return state, *act(key)
 
     def step(carry):
@@ -66,23 +100,22 @@ def gymnax(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contes
         state, key, action = carry
         key, key_step = jax.random.split(key)
         keys = jax.random.split(key_step, num_envs)
+        advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
         observation, state, reward, terminated, truncated, _ = advance(keys, state, action, params)
         # gymnax restarts lanes within the step, so every row is a step.
         row = Row(observation, action, reward, terminated, truncated, jnp.ones(num_envs, bool))
         return (state, *act(key)), row
 
-    return jax_contestant("gymnax", start, step, num_envs, num_steps, loop == "stored")
+    return jax_contestant(name, start, step, num_envs, num_steps, loop == "stored")
 
 
-def _gymnax_linear(
-    id: str, num_envs: int, num_steps: int, reset: Callable, advance: Callable, params: Any
-) -> Contestant:
+def _gymnax_linear(id: str, num_envs: int, num_steps: int, env: Any, params: Any) -> Contestant:
     spec = jaxenv.spec(id).make().action_spec()
 
     def start(key):
         weights_key = key
         key, key_reset = jax.random.split(key)
-        observation, state = reset(jax.random.split(key_reset, num_envs), params)
+        observation, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(key_reset, num_envs), params)
         return linear.weights(weights_key, observation, spec), state, observation, key
 
     def step(carry):
@@ -90,6 +123,7 @@ def _gymnax_linear(
         key, key_action, key_step = jax.random.split(key, 3)
         action = linear.act(spec, weights, observation, lambda n: jax.random.uniform(key_action, (num_envs, n)))
         keys = jax.random.split(key_step, num_envs)
+        advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
         observation, state, reward, terminated, truncated, _ = advance(keys, state, action, params)
         # The next product reads the observation.
         row = Row((), action, reward, terminated, truncated, jnp.ones(num_envs, bool))
@@ -244,7 +278,39 @@ def in_python(
     return Contestant(name, run, close=close)
 
 
-PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool}
+def popgym(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
+    """Runs a Python loop over one environment of POPGym, which has no batches, for the steps of 8 lanes.
+
+    Python computes every output, so none is summed or stored.
+
+    Raises:
+        Unavailable: If POPGym cannot be imported or lacks the id.
+    """
+    if not id.endswith("-popgym"):
+        raise Unavailable(f"popgym has no {id}")
+    try:
+        import popgym
+    except ImportError as error:
+        raise Unavailable(f"popgym cannot be imported: {error}") from None
+    env, steps = getattr(popgym.envs, id.removesuffix("-popgym"))(), 8 * num_steps
+
+    def run(seed: int) -> dict[str, Any]:
+        env.reset(seed=seed)
+        env.action_space.seed(seed)
+        terminations = truncations = 0
+        for _ in range(steps):
+            _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                terminations += terminated
+                truncations += truncated
+                env.reset()
+        return {"steps": steps, "terminated": terminations, "truncated": truncations}
+
+    return Contestant("popgym", run, close=env.close)
+
+
+PEERS = {"gymnax": gymnax, "gymnasium": gymnasium, "envpool": envpool, "popgym": popgym, "popjaxrl": popjaxrl}
+DEFAULT = ("gymnax", "gymnasium", "envpool")  # the others have the ids of POPGym alone
 
 
 # --- comparison of the tasks -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import jax
 import jaxenv
 from benchmarks import command, measure, throughput
 from benchmarks.ours import default_num_steps
-from benchmarks.peers import PEERS
+from benchmarks.peers import DEFAULT
 
 LANES = tuple(2**n for n in range(6, 21, 2))
 
@@ -97,7 +97,7 @@ def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
     ids = list(dict.fromkeys(row["id"] for row in rows))
     figure = Figure(figsize=(5 * len(ids), 4), layout="constrained")
     for axes, id in zip(figure.subplots(1, len(ids), squeeze=False, sharey=True)[0], ids, strict=True):
-        for name in ("jaxenv", *PEERS):
+        for name in ("jaxenv", *DEFAULT):
             points = [
                 (row["num_envs"], row["contestants"][name]["steps_per_second"])
                 for row in rows
@@ -117,7 +117,7 @@ def options(parser: command.Parser) -> None:
     """Adds the options."""
     parser.add_ids(["CartPole-v1"])
     parser.add_sizes(num_envs=LANES, num_steps=None, repeats=3)
-    parser.add_peers(list(PEERS))
+    parser.add_peers(list(DEFAULT))
     parser.add_argument(
         "--plot", type=command.png_file, metavar="PATH", help="plot steps per second over lanes to this PNG file"
     )

@@ -1,4 +1,4 @@
-"""Environment steps per second under a random or a linear policy, compared with gymnax, Gymnasium and EnvPool.
+"""Environment steps per second under a random or a linear policy, compared with other libraries.
 
 ``python -m benchmarks throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``. See README.md.
 """
@@ -13,13 +13,13 @@ from typing import Any
 import jaxenv
 from benchmarks import command, measure
 from benchmarks.ours import LOOPS, broadcast, default_num_steps, observation_bytes, product, rollout_of_id
-from benchmarks.peers import PEERS
+from benchmarks.peers import DEFAULT, PEERS
 
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 
 
 def compare(
-    id: str, num_envs: int, num_steps: int, repeats: int, loop: str = "sums", peers: Sequence[str] = tuple(PEERS)
+    id: str, num_envs: int, num_steps: int, repeats: int, loop: str = "sums", peers: Sequence[str] = DEFAULT
 ) -> dict[str, Any]:
     """Runs one id at one number of lanes on all sides, interleaved, and returns a row of the result file."""
     row = timed(id, num_envs, num_steps, repeats, *rollouts(id, num_envs, num_steps, loop, peers))
@@ -27,7 +27,7 @@ def compare(
 
 
 def rollouts(
-    id: str, num_envs: int, num_steps: int, loop: str = "sums", peers: Sequence[str] = tuple(PEERS)
+    id: str, num_envs: int, num_steps: int, loop: str = "sums", peers: Sequence[str] = DEFAULT
 ) -> tuple[list[measure.Contestant], list[str]]:
     """Returns the rollouts of all sides and a note on each missing peer.
 
@@ -90,12 +90,12 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         )
         found.append(("GB/s", lambda row: f"{row['observation_bytes_per_second'] / 1e9:.3g}"))
         found.append(("of broadcast", lambda row: f"{row['of_broadcast']:.0%}"))
-    sides = [side for side in ("jaxenv", "gymnax") if side in ("jaxenv", *peers)]
+    sides = [side for side in ("jaxenv", "gymnax", "popjaxrl") if side in ("jaxenv", *peers)]
     if "product_share" in rows[0]:
         title += ";\nproduct: what the matrix product of the policy alone takes, in percent of the time of either side"
         for name, side in zip(("product", "gymnax"), sides, strict=False):
             found.append((name, lambda row, side=side: f"{row['product_share'][side]:.0%}"))
-    for name, side in zip(("compile s", "gymnax"), sides, strict=False):
+    for name, side in zip(("compile s", *sides[1:]), sides, strict=True):
         found.append((name, measure.side(side, "compile_seconds", "{:.1f}".format)))
     text = [f"{title}.", measure.columns(rows, ("id", "id"), ("lanes", "num_envs"), ("steps", "num_steps"), *found)]
     for peer, mean in itertools.product(peers, measure.means(rows)):
@@ -111,7 +111,7 @@ def options(parser: command.Parser) -> None:
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
     help = "; ".join(f"{name} {what}" for name, what in LOOPS.items())
     parser.add_argument("--loop", choices=list(LOOPS), default="sums", help=f"what becomes of the observations: {help}")
-    parser.add_peers(list(PEERS))
+    parser.add_peers(list(PEERS), list(DEFAULT))
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -128,7 +128,7 @@ def test_the_contract_fits_on_two_screens():
 
 
 # Files of the contract, with the lines that they may have.
-CONTRACT = {"environment": 300, "task": 282, "wrapper": 158}
+CONTRACT = {"environment": 300, "task": 283, "wrapper": 158}
 
 
 # Files of environments and wrappers that import private modules of other rooms, which no author needs.

@@ -138,11 +138,12 @@ class Task(Environment):
     Declare a larger one for a step that amplifies rounding errors. Bytes of an image may differ by its share of 255.
     """
 
-    time_limit: ClassVar[Any] = None
-    """Steps of an episode, one or int32 ``[B]``, which ids registered with ``limit_follows_params`` have as limit."""
-
     smooth: ClassVar[bool] = False
     """Whether a step is smooth in params, state and action, so that gradients equal finite differences."""
+
+    @property
+    def time_limit(self) -> Any:
+        """Steps of an episode, one or int32 ``[B]``: the limit of ids registered with ``limit_follows_params``."""
 
     def initial_bounds(self) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
         """Returns lower and upper bounds between which ``initial`` draws uniformly, in the order of the state's leaves.

@@ -4,6 +4,7 @@ import sys
 import types
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxenv
@@ -136,6 +137,57 @@ def test_envpool_receives_the_time_limit_and_one_action_per_lane(run, monkeypatc
     theirs = row["contestants"]["envpool"]
     assert 0 < theirs["episodes"][0] - LANES <= LANES * STEPS - theirs["steps"][0] <= theirs["episodes"][0]
     assert other["notes"] == ["envpool has no CardGame-v0"]
+
+
+def test_popgym_plays_one_lane_and_restarts_it_after_each_end(run, monkeypatch):
+    gymnasium = pytest.importorskip("gymnasium")
+
+    class Game(gymnasium.Env):
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, seed=None):
+            self.time = 0
+            return 0, {}
+
+        def step(self, action):
+            assert self.time is not None
+            time, self.time = self.time + 1, self.time + 1 if self.time < 4 else None
+            return 0, 0.0, time == 5, False, {}
+
+    envs = types.SimpleNamespace(RepeatFirstEasy=Game)
+    monkeypatch.setitem(sys.modules, "popgym", types.SimpleNamespace(envs=envs))
+    row, other = run("throughput", "--ids", "RepeatFirstEasy-popgym", "CardGame-v0", "--peers", "popgym")["rows"]
+    theirs = row["contestants"]["popgym"]
+    assert (theirs["steps"], theirs["episodes"]) == ([8 * STEPS], [8 * STEPS // 5])
+    assert other["notes"] == ["popgym has no CardGame-v0"]
+
+
+def test_popjaxrl_restarts_lanes_at_its_own_time_limit(run, monkeypatch):
+    environment = pytest.importorskip("gymnax").environments.environment
+
+    class Game(environment.Environment):  # as written for gymnax 0.0.6: without params, ends in the step
+        def step_env(self, key, time, action, params):
+            return jnp.zeros(1), time + 1, jnp.zeros(()), time + 1 == 5, {"discount": self.discount(time, params)}
+
+        def reset_env(self, key, params):
+            return jnp.zeros(1), jnp.zeros((), jnp.int32)
+
+        def is_terminal(self, time, params):
+            return time == 5
+
+        def action_space(self, params):
+            return pytest.importorskip("gymnax").environments.spaces.Discrete(2)
+
+    made = []
+    registration = types.SimpleNamespace(make=lambda name: made.append(name) or (Game(), ()))
+    monkeypatch.setitem(sys.modules, "popjaxrl", types.ModuleType("popjaxrl"))
+    monkeypatch.setitem(sys.modules, "popjaxrl.envs", types.SimpleNamespace(registration=registration))
+    ids = ["NoisyPositionOnlyCartPoleEasy-popgym", "VelocityOnlyCartPoleEasy-popgym"]
+    row, other = run("throughput", "--ids", *ids, "--peers", "popjaxrl")["rows"]
+    assert made == ["NoisyStatelessCartPoleEasy"]
+    theirs = row["contestants"]["popjaxrl"]
+    assert (theirs["steps"], theirs["episodes"]) == ([LANES * STEPS], [LANES * STEPS // 5])
+    assert other["notes"] == [f"popjaxrl has no {ids[1]}"]
 
 
 def test_suite_writes_one_file_per_run_with_the_given_prefix(tmp_path, monkeypatch):

@@ -17,11 +17,11 @@ _GAMES: dict[str, tuple[dict[str, tuple], tuple]] = {
         (104, 208, 104),
     ),
     "mine_sweeper:MineSweeper": ({"size": (4, 6, 8), "mines": (2, 6, 10)}, (14, 30, 54)),
-    "multiarmed_bandit:MultiarmedBandit": ({"num_bandits": (10, 20, 30), "episode_length": _LONG}, _LONG),
-    "position_only_cart_pole:PositionOnlyCartPole": ({"episode_length": _LONG}, _LONG),
-    "velocity_only_cart_pole:VelocityOnlyCartPole": ({"episode_length": _LONG}, _LONG),
+    "multiarmed_bandit:MultiarmedBandit": ({"num_bandits": (10, 20, 30), "time_limit": _LONG}, _LONG),
+    "position_only_cart_pole:PositionOnlyCartPole": ({"time_limit": _LONG}, _LONG),
+    "velocity_only_cart_pole:VelocityOnlyCartPole": ({"time_limit": _LONG}, _LONG),
     "noisy_position_only_cart_pole:NoisyPositionOnlyCartPole": ({"noise_sigma": _NOISE}, (200, 200, 200)),
-    "position_only_pendulum:PositionOnlyPendulum": ({"episode_length": (200, 150, 100)}, (200, 150, 100)),
+    "position_only_pendulum:PositionOnlyPendulum": ({"time_limit": (200, 150, 100)}, (200, 150, 100)),
     "noisy_position_only_pendulum:NoisyPositionOnlyPendulum": ({"noise_sigma": _NOISE}, (200, 200, 200)),
 }
 

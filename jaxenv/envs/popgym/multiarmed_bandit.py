@@ -6,10 +6,10 @@ Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforce
 Observation   int32        1 if the last arm paid, else 0; with observability="full" float32[num_bandits], the
                            probability with which each arm pays
 Action        int32        the arm to pull; a policy needs its last action too
-Reward        1 / episode_length if the arm pays, otherwise the negative
+Reward        1 / time_limit if the arm pays, otherwise the negative
 Starts        with probabilities uniform in [0, 1)
 Terminates    never
-Time limit    episode_length
+Time limit    the option time_limit
 """
 
 import jax
@@ -40,11 +40,7 @@ class MultiarmedBandit(PartlyObserved):
 
     reset_strategy = {"cpu": "cond", "default": "select"}
     num_bandits: int = tree.static(default=10, low=1, doc="number of arms")
-    episode_length: int = tree.static(default=200, low=1, doc="steps of an episode")
-
-    @property
-    def time_limit(self) -> int:
-        return self.episode_length
+    time_limit: int = tree.static(default=200, low=1, doc="steps of an episode")
 
     def initial(self, stream: random.Stream) -> State:
         none = jnp.zeros(stream.shape, jnp.int32)
@@ -57,7 +53,7 @@ class MultiarmedBandit(PartlyObserved):
         """Pulls an arm, which pays if ``noise``, float32 ``[B]`` in [0, 1), is below its probability."""
         pays = noise < _deck.chosen(state.probabilities, action)
         state = State(state.probabilities, action, pays.astype(jnp.int32), state.time + 1)
-        return Transition(state, _deck.right_or_wrong(pays, 1 / self.episode_length), jnp.zeros_like(pays))
+        return Transition(state, _deck.right_or_wrong(pays, 1 / self.time_limit), jnp.zeros_like(pays))
 
     def observe(self, state: State) -> jax.Array:
         return state.probabilities if self.is_full else state.paid
@@ -74,4 +70,4 @@ class MultiarmedBandit(PartlyObserved):
         arms = Arms(self.num_bandits, 0.0, 1.0)
         canvas = arms.draw(canvas, state.probabilities)
         canvas = arms.draw_pull(canvas, state.arm, state.paid.astype(jnp.float32), state.time > 0)
-        return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / np.float32(self.episode_length))
+        return timeline(canvas, 0.7, 9.3, 0.5, state.time.astype(jnp.float32) / np.float32(self.time_limit))

@@ -6,10 +6,10 @@ Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforce
 Observation   float32[2]   cart position (m), pole angle (rad), each with normal noise, clipped to the bounds; with
                            observability="full" the four numbers of CartPole without noise
 Action        see `jaxenv.envs.classic_control.cart_pole`
-Reward        1 / episode_length for every step, the terminating one included
+Reward        1 / time_limit for every step, the terminating one included
 Starts        see `jaxenv.envs.classic_control.cart_pole`
 Terminates    see `jaxenv.envs.classic_control.cart_pole`
-Time limit    episode_length
+Time limit    the option time_limit
 """
 
 from jaxenv import tree

@@ -6,10 +6,10 @@ Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforce
 Observation   float32[2]   cos(angle), sin(angle), each with normal noise, clipped to [-1, 1]; with observability="full"
                            the three numbers of Pendulum without noise
 Action        see `jaxenv.envs.classic_control.pendulum`
-Reward        (1 + r / 8.1368022) / episode_length with the reward r of Pendulum, so that returns lie in [-1, 1]
+Reward        (1 + r / 8.1368022) / time_limit with the reward r of Pendulum, so that returns lie in [-1, 1]
 Starts        see `jaxenv.envs.classic_control.pendulum`
 Terminates    never
-Time limit    episode_length
+Time limit    the option time_limit
 """
 
 from jaxenv import tree

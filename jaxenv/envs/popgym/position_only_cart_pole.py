@@ -5,10 +5,10 @@ Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforce
 
 Observation   float32[2]   cart position (m), pole angle (rad); with observability="full" the four numbers of CartPole
 Action        see `jaxenv.envs.classic_control.cart_pole`
-Reward        1 / episode_length for every step, the terminating one included
+Reward        1 / time_limit for every step, the terminating one included
 Starts        see `jaxenv.envs.classic_control.cart_pole`
 Terminates    see `jaxenv.envs.classic_control.cart_pole`
-Time limit    episode_length
+Time limit    the option time_limit
 """
 
 from typing import Any
@@ -25,15 +25,11 @@ from jaxenv.envs.popgym._partly_observed import PartlyObserved
 class PositionOnlyCartPole(PartlyObserved, CartPole):
     """CartPole that shows positions; the module docstring is the specification."""
 
-    episode_length: int = tree.static(default=200, low=1, doc="steps of an episode")
-
-    @property
-    def time_limit(self) -> int:
-        return self.episode_length
+    time_limit: int = tree.static(default=200, low=1, doc="steps of an episode")
 
     def transition(self, state: Any, action: jax.Array, stream: random.Stream) -> Transition:
         after = super().transition(state, action, stream)
-        return Transition(after.state, after.reward * np.float32(1 / self.episode_length), after.terminated)
+        return Transition(after.state, after.reward * np.float32(1 / self.time_limit), after.terminated)
 
     def observe(self, state: Any) -> jax.Array:
         full = super().observe(state)

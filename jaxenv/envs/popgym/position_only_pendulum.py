@@ -5,10 +5,10 @@ Paper: Morad et al. (2023), "POPGym: Benchmarking Partially Observable Reinforce
 
 Observation   float32[2]   cos(angle), sin(angle); with observability="full" the three numbers of Pendulum
 Action        see `jaxenv.envs.classic_control.pendulum`
-Reward        (1 + r / 8.1368022) / episode_length with the reward r of Pendulum, so that returns lie in [-1, 1]
+Reward        (1 + r / 8.1368022) / time_limit with the reward r of Pendulum, so that returns lie in [-1, 1]
 Starts        see `jaxenv.envs.classic_control.pendulum`
 Terminates    never
-Time limit    episode_length
+Time limit    the option time_limit
 """
 
 from typing import Any
@@ -27,15 +27,11 @@ _HALF = 16.2736044 / 2  # of the range of Pendulum's reward
 class PositionOnlyPendulum(PartlyObserved, Pendulum):
     """Pendulum that shows its angle; the module docstring is the specification."""
 
-    episode_length: int = tree.static(default=200, low=1, doc="steps of an episode")
-
-    @property
-    def time_limit(self) -> int:
-        return self.episode_length
+    time_limit: int = tree.static(default=200, low=1, doc="steps of an episode")
 
     def transition(self, state: Any, action: jax.Array, stream: random.Stream) -> Transition:
         after = super().transition(state, action, stream)
-        reward = (after.reward + np.float32(_HALF)) * np.float32(1 / (_HALF * self.episode_length))
+        reward = (after.reward + np.float32(_HALF)) * np.float32(1 / (_HALF * self.time_limit))
         return Transition(after.state, reward, after.terminated)
 
     def observe(self, state: Any) -> jax.Array:
