@@ -22,6 +22,7 @@ ALLOWED = {
     "tests/clients/test_stable_baselines3.py": "torch, moviepy",
     "tests/clients/test_stoa.py": "stoa",
     "tests/clients/test_torchrl.py": "torch",
+    "tests/data/test_minari.py": "minari",
     "tests/envs/board/test_games_of_pgx.py": "pgx",
     "tests/site/": "mkdocs build, needs node",
     "tests/suites/test_brax.py": "brax",

@@ -39,6 +39,7 @@ FILES = {
 SHOWN_ONLY = {
     "quickstart.md": (1, "it loads a run that takes a minute; howto/save-and-load.md runs the same calls"),
     "howto/devices.md": (1, "it starts jax.distributed; tests/training/test_processes.py trains like this"),
+    "howto/export-episodes.md": (1, "Minari is not in the extra `test`: tests/data/test_minari.py runs it"),
     "howto/tensorboard-wandb.md": (1, "wandb needs an account"),
     "migrate/brax.md": (1, "Brax is not in the extra `test`: tests/clients/test_migrate.py runs it"),
     "suites/brax.md": (1, "Brax is not in the extra `test`: tests/suites/test_pages.py runs it"),

@@ -11,6 +11,8 @@ from jaxenv.data.level_buffer import LevelBuffer as LevelBuffer
 from jaxenv.data.level_buffer_state import LevelBufferState as LevelBufferState
 from jaxenv.data.level_buffer_state import LevelSample as LevelSample
 from jaxenv.data.level_scores import LevelScores as LevelScores
+from jaxenv.data.minari import from_minari as from_minari
+from jaxenv.data.minari import to_minari as to_minari
 from jaxenv.data.replay import Batch as Batch
 from jaxenv.data.replay import PrioritizedSampling as PrioritizedSampling
 from jaxenv.data.replay import Replay as Replay

@@ -145,7 +145,7 @@ def from_episode(
     for name, x in parts.items():
         if name != "policy_info" and not jax.tree.leaves(x):
             raise ValueError(f"from_episode: {name} must hold at least one array, got {x!r}")
-        _check_numbers(name, x)
+        check_numbers("from_episode", name, x)
     reward = jnp.asarray(reward, jnp.float32)
     if reward.ndim < 2 or reward.shape[0] < 1:
         raise ValueError(f"from_episode: reward must be [T, B] or [T, B, R] of at least 1 step, got {reward.shape}")
@@ -170,13 +170,13 @@ def from_episode(
     return Experience(timestep, action, policy_info)
 
 
-def _check_numbers(name: str, x: Any) -> None:
+def check_numbers(owner: str, name: str, x: Any) -> None:
     """Raises a ``ValueError`` for a leaf that holds no numbers, and for NaN, which a learner would spread."""
-    check_arrays("from_episode", name, x)
+    check_arrays(owner, name, x)
     for path, leaf in tree.flatten_with_path(x)[0]:
         if is_concrete(leaf) and np.any(np.isnan(np.asarray(leaf, np.float64))):
             first = tuple(np.argwhere(np.isnan(np.asarray(leaf, np.float64)))[0].tolist())
-            raise ValueError(f"from_episode: {tree.path_name(path, name)} must not be NaN, got nan at {first}")
+            raise ValueError(f"{owner}: {tree.path_name(path, name)} must not be NaN, got nan at {first}")
 
 
 def _check_leads(name: str, x: Any, axes: tuple[int, int]) -> None:
