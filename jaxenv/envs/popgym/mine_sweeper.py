@@ -13,6 +13,7 @@ Terminates    on a mine, or when all other cells are open
 Time limit    n
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -22,6 +23,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import INK, NIGHT, RED, SILVER, TEAL, WHITE, Canvas, mix
 from jaxenv.core import Range, Transition
+from jaxenv.envs.popgym import _deck
 from jaxenv.envs.popgym._partly_observed import PartlyObserved
 
 
@@ -37,7 +39,6 @@ class State:
 class MineSweeper(PartlyObserved):
     """Minesweeper; the module docstring is the specification."""
 
-    reset_strategy = {"cpu": "compact", "default": "select"}
     size: int = tree.static(default=4, low=2, doc="rows and columns of the board")
     mines: int = tree.static(default=2, low=1, doc="number of mines; at least 3 cells have none")
 
@@ -50,15 +51,13 @@ class MineSweeper(PartlyObserved):
         return self.size**2 - self.mines
 
     def initial(self, stream: random.Stream) -> State:
+        numbers = np.arange(self.mines, dtype=np.int32)[:, None]
+        each = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.mines, *x.shape)), stream)
+        each = random.fold_in(each, jnp.broadcast_to(numbers, each.shape))
+        places = jnp.floor(random.uniform(each) * (self.size**2 - numbers).astype(np.float32)).astype(jnp.int32)
+        mines = _mines(*places)
         cells = np.arange(self.size**2, dtype=np.int32)[None]
-
-        def lay(number: jax.Array, mined: jax.Array) -> jax.Array:
-            cell = random.categorical(random.fold_in(stream, number), weights=~mined)
-            return mined | (cell[:, None] == cells)
-
-        # Under shard_map the carry must vary over the mesh from the start.
-        none = tree.vary_like(stream.k0, jnp.zeros((*stream.shape, self.size**2), bool))
-        mined = jax.lax.fori_loop(0, self.mines, lay, none)
+        mined = functools.reduce(jnp.logical_or, (mine[:, None] == cells for mine in mines))
         mined = mined.reshape(-1, self.size, self.size)
         return State(mined, jnp.zeros_like(mined), jnp.zeros(stream.shape, jnp.int32))
 
@@ -67,8 +66,8 @@ class MineSweeper(PartlyObserved):
         down, across = jnp.abs(cells - action[:, :1])[:, :, None], jnp.abs(cells - action[:, 1:])[:, None, :]
         target = (down == 0) & (across == 0)
         near = (down <= 1) & (across <= 1)
-        exploded = jnp.any(target & state.mined, axis=(1, 2))
-        again = jnp.any(target & state.opened, axis=(1, 2))
+        index = action[:, 0] * np.int32(self.size) + action[:, 1]
+        exploded, again = (_deck.chosen(x.reshape(-1, self.size**2), index) for x in (state.mined, state.opened))
         closed = self.size**2 - self.mines
         reward = jnp.where(again, np.float32(-0.5 / (closed - 2)), np.float32(1 / closed))
         reward = jnp.where(exploded, np.float32(-0.5 - 1 / closed), reward)
@@ -96,6 +95,18 @@ class MineSweeper(PartlyObserved):
         kinds = _kinds(state)
         painters = [_closed, _mine, *(_open(number) for number in range(9))]
         return canvas.fill(NIGHT).tiles(jnp.where(kinds == 2, 2 + counts, kinds), painters)
+
+
+def _mines(*places: jax.Array) -> tuple[jax.Array, ...]:
+    """Returns the cells of mines that were laid one after another, each in one of the cells left, counted from 0."""
+    mines: list[jax.Array] = []  # in increasing order
+    for cell in places:
+        for mine in mines:
+            cell = cell + (cell >= mine).astype(jnp.int32)
+        for number, mine in enumerate(mines):
+            mines[number], cell = jnp.minimum(mine, cell), jnp.maximum(mine, cell)
+        mines.append(cell)
+    return tuple(mines)
 
 
 def _kinds(state: State) -> jax.Array:
