@@ -52,6 +52,7 @@ class MineSweeper(PartlyObserved):
 
     def initial(self, stream: random.Stream) -> State:
         numbers = np.arange(self.mines, dtype=np.int32)[:, None]
+        # A stream for each mine. A draw counts the free cells, so it does not need the board.
         each = jax.tree.map(lambda x: jnp.broadcast_to(x, (self.mines, *x.shape)), stream)
         each = random.fold_in(each, jnp.broadcast_to(numbers, each.shape))
         places = jnp.floor(random.uniform(each) * (self.size**2 - numbers).astype(np.float32)).astype(jnp.int32)
