@@ -187,11 +187,12 @@ class MinGRU(nn.Module):
 
     @nn.compact
     def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        last = []
+        memory, last = tree.where(starts[0], self.start(x.shape[1]), memory), []  # an abnormal episode's may be NaN
         for layer in range(self.num_layers):
             keep, new = jnp.split(dense(2 * self.width, 1.0, bias_init=self._biases)(x), 2, axis=-1)
             keep = nn.sigmoid(keep)
-            x = _linear_recurrence(memory[:, layer], keep, (1 - keep) * new, starts)
+            kept = jnp.where(starts[..., None], np.float32(0), keep)
+            x = _linear_recurrence(memory[:, layer], kept, (1 - keep) * new)
             last.append(x[-1])
         return jnp.stack(last, axis=1), x
 
@@ -201,16 +202,32 @@ class MinGRU(nn.Module):
         return jnp.concatenate([of_keep, jnp.zeros_like(of_keep)])
 
 
-def _linear_recurrence(memory: jax.Array, keep: jax.Array, add: jax.Array, starts: jax.Array) -> jax.Array:
-    """Returns ``h = keep * h + add`` after each row, ``[T, B, n]``, with ``h = 0`` before the rows that start."""
-    keep = jnp.where(starts[..., None], np.float32(0), keep)
-    memory = jnp.where(starts[0][:, None], np.float32(0), memory)  # the memory of an abnormal episode may be NaN
+@jax.custom_vjp
+def _linear_recurrence(memory: jax.Array, keep: jax.Array, add: jax.Array) -> jax.Array:
+    """Returns ``h = keep * h + add`` after each row, ``[T, B, n]``."""
+    return _linear_forward(memory, keep, add)[0]
 
-    def after(earlier: Any, later: Any) -> Any:
-        return earlier[0] * later[0], later[0] * earlier[1] + later[1]
 
-    keep, add = jax.lax.associative_scan(after, (keep, add))
-    return keep * memory + add
+def _linear_forward(memory: Any, keep: Any, add: Any) -> tuple[Any, Any]:
+    whole, added = jax.lax.associative_scan(_one_after_the_other, (keep, add))
+    h = whole * memory + added
+    return h, (memory, keep, h)
+
+
+def _linear_backward(residuals: Any, d_h: Any) -> Any:
+    """The gradients are a linear recurrence from the last row to the first; JAX's own would be many more operations."""
+    memory, keep, h = residuals
+    keep_of_next = jnp.concatenate([keep[1:], jnp.zeros_like(keep[:1])])
+    _, d_add = jax.lax.associative_scan(_one_after_the_other, (keep_of_next, d_h), reverse=True)
+    return keep[0] * d_add[0], d_add * jnp.concatenate([memory[None], h[:-1]]), d_add
+
+
+def _one_after_the_other(first: Any, second: Any) -> tuple[Any, Any]:
+    """Composes two maps of ``h``, pairs of factor and summand."""
+    return first[0] * second[0], second[0] * first[1] + second[1]
+
+
+_linear_recurrence.defvjp(_linear_forward, _linear_backward)
 
 
 @tree.struct
@@ -229,9 +246,9 @@ class Window:
 class GTrXL(nn.Module):
     """A transformer with gates in place of residual connections (Parisotto et al., 2019, arXiv:1910.06764).
 
-    Each layer reads a row and the W rows before it, as far as they belong to its episode, by attention with relative
-    positions (Dai et al., 2019, arXiv:1901.02860); with several layers a row reaches further back. Gradients stop at
-    the rows before the first, which the memory holds, a `Window`.
+    In each layer a row attends to itself and to the W rows before it, if they belong to its episode, by relative
+    positions (Dai et al., 2019, arXiv:1901.02860). With several layers a row reaches further back. The memory is a
+    `Window`.
     """
 
     width: int
@@ -246,7 +263,7 @@ class GTrXL(nn.Module):
     @nn.compact
     def __call__(self, memory: Window, x: jax.Array, starts: jax.Array) -> tuple[Window, jax.Array]:
         x, starts, inputs = x.swapaxes(0, 1), starts.T, []
-        before = tree.where(starts[:, 0], self.start(x.shape[0]), memory)  # the rows of an abnormal episode may be NaN
+        before = tree.where(starts[:, 0], self.start(x.shape[0]), memory)  # an abnormal episode's may be NaN
         episode = jnp.where(before.known, np.int32(0), np.int32(-1))
         episode = jnp.concatenate([episode, jnp.cumsum(starts, axis=1, dtype=jnp.int32)], axis=1)
         for layer in range(self.num_layers):
@@ -256,8 +273,8 @@ class GTrXL(nn.Module):
             hidden = nn.relu(dense(2 * self.width)(nn.LayerNorm()(x)))
             x = _Gate()(x, nn.relu(dense(self.width)(hidden)))
         known = episode[:, -self.window :] == episode[:, -1:]
-        inputs = jnp.where(known[..., None, None], jnp.stack(inputs, axis=2), np.float32(0))
-        return Window(inputs, known), x.swapaxes(0, 1)
+        read = jnp.where(known[..., None, None], jnp.stack(inputs, axis=2), np.float32(0))
+        return Window(read, known), x.swapaxes(0, 1)
 
 
 class _Gate(nn.Module):
@@ -332,7 +349,7 @@ def _sinusoids(window: int, width: int) -> np.ndarray:
 
 # --- the choice of a model -------------------------------------------------------------------------------------------
 
-# By name, of settings such as `ppo.Config`. A model that is added here can be chosen by its name.
+# Functions of settings such as `ppo.Config`, whose ``cell`` is a name. Add a model here to choose it there.
 MODELS: dict[str, Callable[[Any], Memory]] = {
     "gru": lambda config: GRU(config.recurrent),
     "lstm": lambda config: LSTM(config.recurrent),

@@ -269,7 +269,7 @@ def test_a_gtrxl_equals_a_loop_over_the_rows_of_its_paper():
         np.testing.assert_allclose(out[t, 0], row, atol=1e-4)
 
 
-def test_a_new_gtrxl_passes_most_of_its_input():
+def test_the_gates_of_a_new_gtrxl_have_the_bias_of_the_paper():
     model, x, starts = GTrXL(8, num_heads=2, window=4), jnp.ones((6, 1, 8)), jnp.zeros((6, 1), bool)
     params = model.init(jax.random.key(0), model.start(1), x, starts)
     assert params["params"]["_Gate_0"]["bias"].tolist() == [2.0] * 8
