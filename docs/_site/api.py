@@ -14,10 +14,10 @@ from mkdocs.structure.files import File, Files
 NAMESPACES = """
     jaxenv specs random tree core wrappers stack elements rollout data data.level_scores data.transformers
     training training.ppo training.dqn training.sac training.ued training.paired training.self_play
-    training.alphazero training.config training.presets training.lanes training.networks training.distributions
-    training.evaluation training.seeds plot canvas testing interop interop.gymnax interop.jaxmarl suites
-    suites.brax suites.bsuite suites.craftax suites.envpool suites.gymnasium suites.gymnax suites.jaxmarl
-    suites.jumanji suites.navix suites.pettingzoo suites.pgx suites.playground suites.xminigrid
+    training.alphazero training.config training.presets training.lanes training.networks training.memories
+    training.distributions training.evaluation training.seeds plot canvas testing interop interop.gymnax
+    interop.jaxmarl suites suites.brax suites.bsuite suites.craftax suites.envpool suites.gymnasium suites.gymnax
+    suites.jaxmarl suites.jumanji suites.navix suites.pettingzoo suites.pgx suites.playground suites.xminigrid
     envs.toy_text.tabular envs.grid.amaze
 """
 

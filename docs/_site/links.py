@@ -24,7 +24,7 @@ QUALIFIED += tuple(f"jaxenv.suites.{name}" for name in ("brax", "gymnasium", "gy
 QUALIFIED += tuple(f"jaxenv.suites.{name}" for name in ("bsuite", "craftax", "envpool", "navix"))
 QUALIFIED += tuple(f"jaxenv.suites.{name}" for name in ("pettingzoo", "pgx", "playground", "xminigrid"))
 QUALIFIED += tuple(f"jaxenv.training.{name}" for name in ("ppo", "dqn", "sac", "seeds", "evaluation", "networks"))
-QUALIFIED += ("jaxenv.training.distributions",)
+QUALIFIED += ("jaxenv.training.distributions", "jaxenv.training.memories")
 
 
 def _names() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Parts of the learners' networks: readers of observations, dense layers, convolutions, a GRU and an LSTM.
+"""Parts of the learners' networks: readers of observations, dense layers and convolutions.
 
 Weights are orthogonal (Saxe et al., 2014, arXiv:1312.6120), biases 0.
 """
@@ -30,7 +30,6 @@ LARGE = (Filters(16, 8, 4), Filters(32, 4, 2))
 SMALL = (Filters(16, 3, 1),)
 _LEAST_SMALL, _LEAST_PIXELS, _LEAST_LARGE = 3, 10, 32
 _MOST_VALUES = 1024  # integers with more values are read as numbers
-_LONGEST = 100.0  # rows that a GRU remembers at first
 
 
 # --- observations ----------------------------------------------------------------------------------------------------
@@ -193,120 +192,3 @@ class MLP(nn.Module):
         for width in self.hidden:
             x = self.activation(dense(width)(x))
         return dense(self.num_outputs, self.scale, use_bias=self.last_bias)(x)
-
-
-class GRU(nn.Module):
-    """A gated recurrent unit over time (Cho et al., 2014, arXiv:1406.1078), restarted by a mask.
-
-    ``memory`` is ``[B, width]``, the inputs are ``[T, B, n]``, and a lane's memory is 0 before each row where
-    ``starts``, bool ``[T, B]``, is True. Returns the memory after the last row and the outputs ``[T, B, width]``.
-
-    At first the units forget over 2 to 100 rows, by the biases of their update gates (Tallec and Ollivier, 2018,
-    arXiv:1804.11188): with zeros, nothing that is 40 rows old would have a gradient.
-    """
-
-    width: int
-
-    @nn.compact
-    def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        # All input products at once: only the recurrent product is computed row by row.
-        inputs = dense(3 * self.width, 1.0, bias_init=self._biases)(x)
-        square = self.width, self.width
-        kernels = [self.param(name, orthogonal(1.0), square, jnp.float32) for name in ("reset", "update", "new")]
-        kernel = jnp.concatenate(kernels, axis=-1)
-        bias = self.param("bias", nn.initializers.zeros, (self.width,), jnp.float32)
-
-        def step(memory: Any, row: Any) -> Any:
-            inputs, start = row
-            memory = jnp.where(start[:, None], jnp.zeros_like(memory), memory)
-            of_inputs, of_memory = jnp.split(inputs, 3, axis=-1), jnp.split(memory @ kernel, 3, axis=-1)
-            reset, update = (nn.sigmoid(a + b) for a, b in zip(of_inputs[:2], of_memory[:2], strict=True))
-            new = nn.tanh(of_inputs[2] + reset * (of_memory[2] + bias))
-            memory = (1 - update) * new + update * memory
-            return memory, memory
-
-        return jax.lax.scan(step, memory, (inputs, starts))
-
-    def _biases(self, key: jax.Array, shape: Any, dtype: Any = jnp.float32) -> jax.Array:
-        """Initialises the biases of the gates (reset, update) and of the new memory."""
-        of_update = jnp.log(jnp.linspace(1.0, _LONGEST - 1.0, self.width, dtype=dtype))
-        return jnp.concatenate([jnp.zeros_like(of_update), of_update, jnp.zeros_like(of_update)])
-
-
-class LSTM(nn.Module):
-    """A long short-term memory over time (Hochreiter and Schmidhuber, 1997; Gers et al., 2000), restarted by a mask.
-
-    ``memory`` is ``[B, 2 * width]``, output and cell; the other arguments and the result are as for `GRU`.
-    """
-
-    width: int
-
-    @nn.compact
-    def __call__(self, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        x = jnp.concatenate([x, jnp.ones((*x.shape[:-1], 1), jnp.float32)], axis=-1)
-        kernel = self.param("kernel", self._weights, (x.shape[-1] + self.width, 4 * self.width))
-        return _lstm(kernel, memory, x, starts)
-
-    def _weights(self, key: jax.Array, shape: Any) -> jax.Array:
-        """Initialises the weights of the inputs, the biases and the weights of the outputs, for each of four gates."""
-        of_inputs, *of_outputs = jax.random.split(key, 5)
-        square = self.width, self.width
-        return jnp.concatenate(
-            [
-                orthogonal(1.0)(of_inputs, (shape[0] - self.width - 1, shape[1])),
-                jnp.zeros((1, shape[1]), jnp.float32),
-                jnp.concatenate([orthogonal(1.0)(key, square) for key in of_outputs], axis=-1),
-            ]
-        )
-
-
-@jax.custom_vjp
-def _lstm(kernel: jax.Array, memory: jax.Array, x: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return _lstm_forward(kernel, memory, x, starts)[0]
-
-
-def _lstm_forward(kernel: Any, memory: Any, x: Any, starts: Any) -> tuple[Any, Any]:
-    num_inputs, width = x.shape[-1], memory.shape[-1] // 2
-    inputs = (x.reshape(-1, num_inputs) @ kernel[:num_inputs]).reshape(*starts.shape, -1)
-
-    def step(memory: Any, row: Any) -> Any:
-        inputs, start = row
-        memory = jnp.where(start[:, None], jnp.zeros_like(memory), memory)
-        output, cell = jnp.split(memory, 2, axis=-1)
-        gates, new = jnp.split(inputs + output @ kernel[num_inputs:], [3 * width], axis=-1)
-        gates, new = nn.sigmoid(gates), nn.tanh(new)
-        write, keep, show = jnp.split(gates, 3, axis=-1)
-        cell = keep * cell + write * new
-        shown = nn.tanh(cell)
-        return jnp.concatenate([show * shown, cell], axis=-1), (show * shown, (gates, new, shown, memory))
-
-    last, (outputs, saved) = jax.lax.scan(step, memory, (inputs, starts))
-    return (last, outputs), (kernel, x, starts, saved)
-
-
-def _lstm_backward(residuals: Any, gradients: Any) -> Any:
-    """Propagates gradients row by row, and sums those of the kernel over all rows in one product."""
-    kernel, x, starts, saved = residuals
-    d_last, d_outputs = gradients
-    num_inputs, width = x.shape[-1], d_last.shape[-1] // 2
-    of_inputs, of_outputs = kernel[:num_inputs].T, kernel[num_inputs:].T
-
-    def step(d_memory: Any, row: Any) -> Any:
-        d_shown, start, (gates, new, shown, memory) = row
-        write, keep, show = jnp.split(gates, 3, axis=-1)
-        d_output, d_cell = jnp.split(d_memory, 2, axis=-1)
-        d_output = d_output + d_shown
-        d_cell = d_cell + d_output * show * (1 - shown**2)
-        d_gates = jnp.concatenate([d_cell * new, d_cell * memory[:, width:], d_output * shown], axis=-1)
-        d_gates = jnp.concatenate([d_gates * gates * (1 - gates), d_cell * write * (1 - new**2)], axis=-1)
-        d_memory = jnp.concatenate([d_gates @ of_outputs, d_cell * keep], axis=-1)
-        return jnp.where(start[:, None], jnp.zeros_like(d_memory), d_memory), d_gates
-
-    d_memory, d_gates = jax.lax.scan(step, d_last, (d_outputs, starts, saved), reverse=True)
-    read = jnp.concatenate([x, saved[-1][..., :width]], axis=-1)
-    flat = d_gates.reshape(-1, d_gates.shape[-1])
-    d_kernel = read.reshape(len(flat), -1).T @ flat
-    return d_kernel, d_memory, (flat @ of_inputs).reshape(x.shape), np.zeros(starts.shape, jax.dtypes.float0)
-
-
-_lstm.defvjp(_lstm_forward, _lstm_backward)

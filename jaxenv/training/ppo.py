@@ -4,13 +4,14 @@ Schulman et al. (2017), arXiv:1707.06347, with generalised advantage estimation 
 that Huang et al. (2022, "The 37 implementation details of PPO") found to matter: orthogonal weights, advantages
 normalised per minibatch, a learning rate that falls to 0, gradients clipped by their norm. Unlike most versions it
 reads the ends of episodes from the TimeStep: a time limit is not a failure, and invalid transitions are masked out of
-the loss. With ``recurrent`` a GRU or an LSTM remembers earlier rows; the loss replays it, with the same restarts.
+the loss. With ``recurrent`` a memory keeps earlier rows; the loss replays it, with the same restarts.
 
 The file reads from top to bottom: the config, the state of a run, `make_train`, the three stages of an update (collect,
 advantages, optimise), the policy, the network. An environment is given by its id or as two stacks. To change PPO, copy
 the file. It needs jaxenv, flax and optax. What other learners need as well stands in other files: the general settings
 (config.py), layers and the optimiser (networks.py), distributions over actions (distributions.py), the loop over
-updates and evaluations (evaluation.py), devices (lanes.py). ``docs/examples/ppo.py`` is PPO in one file.
+updates and evaluations (evaluation.py), devices (lanes.py). So do the memories (memories.py). ``docs/examples/ppo.py``
+is PPO in one file.
 """
 
 import dataclasses
@@ -26,11 +27,11 @@ from jax.sharding import Mesh
 
 from jaxenv import data, random, rollout, tree
 from jaxenv.core import Environment, TimeStep
-from jaxenv.training import distributions, evaluation
+from jaxenv.training import distributions, evaluation, memories
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, PerLane, Train
-from jaxenv.training.networks import GRU, LSTM, MLP, Reader, Torso, clipped_adam, dense
+from jaxenv.training.networks import MLP, Reader, Torso, clipped_adam, dense
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,8 +56,12 @@ class Config(RunConfig):
             this turns the noise of a minibatch without rewards into large steps.
         activation: ``"tanh"`` or ``"relu"``, after each hidden layer.
         recurrent: width of the memory between the torso and the hidden layers; 0 for none.
-        cell: ``"gru"``: a GRU behind a dense layer; the hidden layers read its input as well. ``"lstm"``: an LSTM; the
-            hidden layers read its output alone.
+        cell: the model of the memory: ``"gru"``, ``"mingru"`` or ``"gtrxl"`` behind a dense layer; the hidden layers
+            read its input as well. ``"lstm"``: an LSTM; the hidden layers read its output alone. `memories.MODELS` has
+            them.
+        num_layers: layers of ``"mingru"`` and ``"gtrxl"``.
+        num_heads: heads of the attention of ``"gtrxl"``; must divide ``recurrent``.
+        window: rows before a row that ``"gtrxl"`` attends to, at most ``num_steps``.
         squash: continuous actions are squashed into their bounds by a tanh, instead of clipped.
         critic_only: the name of an entry of the observation, a dict, that the critic reads and the policy does not,
             such as ``"global_state"`` of `jaxenv.wrappers.AgentsAsLanes`: a centralised critic (Yu et al., 2022,
@@ -77,7 +82,10 @@ class Config(RunConfig):
     normalize_advantage: bool = True
     activation: Literal["tanh", "relu"] = "tanh"
     recurrent: int = tree.static(default=0, low=0)
-    cell: Literal["gru", "lstm"] = "gru"
+    cell: str = "gru"
+    num_layers: int = tree.static(default=1, low=1)
+    num_heads: int = tree.static(default=4, low=1)
+    window: int = tree.static(default=32, low=1)
     squash: bool = False
     critic_only: str = ""
 
@@ -86,6 +94,7 @@ class Config(RunConfig):
         return self.num_envs * self.num_steps
 
     def check(self) -> None:
+        memories.check(self)
         entries, of = (self.num_envs, "num_envs") if self.recurrent else (self.rows_per_update, "num_envs * num_steps")
         if entries % self.num_minibatches:
             raise ValueError(f"{self.owner}: num_minibatches must divide {of} = {entries}, got {self.num_minibatches}")
@@ -96,7 +105,7 @@ class Learner(evaluation.Learner):
     """The state of a run; `evaluation.Learner` has the other fields.
 
     Attributes:
-        memory: the memory of the network, float32 ``[B, n]``; ``()`` without one.
+        memory: the memory of the network, leaves ``[B, ...]``; ``()`` without one.
     """
 
     memory: PerLane[Any]
@@ -325,18 +334,18 @@ class ActorCritic(nn.Module):
     """Computes the distribution's inputs ``[..., num_outputs]``, the values ``[...]`` and the new memory.
 
     Actor and critic are two separate networks. They share the convolutions that turn an image into features and, with
-    ``recurrent``, a dense layer and a GRU, which read rows in order: all leaves are then ``[T, B, ...]``. They see the
-    GRU's output next to its input, so that they can react to a row before the memory has learned to keep it. An LSTM
-    takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard deviations, which
-    do not depend on the observation. With a ``critic_reader`` only the critic reads the second of two observations.
+    ``make_memory``, a dense layer and a memory, which reads rows in order: all leaves are then ``[T, B, ...]``. They
+    see the memory's output next to its input, so that they can react to a row before the memory has learned to keep it.
+    An LSTM takes the place of both layers, and of the input. The last ``num_log_std`` inputs are log standard
+    deviations, which do not depend on the observation. With a ``critic_reader`` only the critic reads the second of two
+    observations.
     """
 
     num_outputs: int
     num_log_std: int
     hidden: tuple[int, ...]
     reader: Reader
-    recurrent: int = 0
-    cell: str = "gru"
+    make_memory: Callable[[], memories.Memory] | None = None
     activation: str = "tanh"
     critic_reader: Reader | None = None
 
@@ -346,12 +355,14 @@ class ActorCritic(nn.Module):
         if self.critic_reader is not None:
             observation, of_critic = observation
         x = Torso(self.reader)(observation)
-        if self.recurrent and self.cell == "lstm":
-            memory, x = LSTM(self.recurrent)(memory, x, starts)
-        elif self.recurrent:
-            x = activation(dense(self.recurrent)(x))
-            memory, remembered = GRU(self.recurrent)(memory, x, starts)
-            x = jnp.concatenate([x, remembered], axis=-1)
+        if self.make_memory is not None:
+            model = self.make_memory()
+            if isinstance(model, memories.LSTM):
+                memory, x = model(memory, x, starts)
+            else:
+                x = activation(dense(model.width)(x))
+                memory, remembered = model(memory, x, starts)
+                x = jnp.concatenate([x, remembered], axis=-1)
         inputs = MLP(self.hidden, self.num_outputs - self.num_log_std, 0.01, activation, name="actor")(x)
         if self.critic_reader is not None:
             x = jnp.concatenate([x, Torso(self.critic_reader)(of_critic)], axis=-1)
@@ -360,25 +371,26 @@ class ActorCritic(nn.Module):
         log_std = jnp.broadcast_to(log_std, (*values.shape, self.num_log_std))
         return jnp.concatenate([inputs, log_std], axis=-1), values, memory
 
+    @nn.nowrap  # else Flax refuses a module that is made here
     def start(self, num_envs: int) -> Any:
-        """Returns the memory at the start of an episode, float32 ``[B, n]``; ``()`` without one."""
-        width = {"gru": 1, "lstm": 2}[self.cell] * self.recurrent
-        return jnp.zeros((num_envs, width), jnp.float32) if width else ()
+        """Returns the memory at the start of an episode, leaves ``[B, ...]``; ``()`` without one."""
+        return () if self.make_memory is None else self.make_memory().start(num_envs)
 
 
 def _step(heads: Callable, params: Any, observation: Any, mask: Any, memory: Any) -> tuple[jax.Array, jax.Array, Any]:
     """Returns inputs, values and memory for one row of all lanes, ``[B, ...]``. Rollouts have restarted the memory."""
     inputs, values, new_memory = heads(params, *_one_row(observation, memory))
-    if not isinstance(memory, tuple):
+    if jax.tree.leaves(memory):
         inputs, values = inputs[0], values[0]
     return distributions.masked(inputs, mask), values, new_memory
 
 
 def _one_row(observation: Any, memory: Any) -> tuple[Any, ...]:
     """Returns the arguments of the network for one row: a memory reads a time axis."""
-    if isinstance(memory, tuple):
+    leaves = jax.tree.leaves(memory)
+    if not leaves:
         return (observation,)
-    return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, memory.shape[0]), bool)
+    return jax.tree.map(lambda x: x[None], observation), memory, jnp.zeros((1, leaves[0].shape[0]), bool)
 
 
 def model(config: Config, env: Environment) -> tuple[distributions.Distribution, ActorCritic, Callable, Callable]:
@@ -388,8 +400,8 @@ def model(config: Config, env: Environment) -> tuple[distributions.Distribution,
     if config.squash and not isinstance(pi, distributions.TanhNormal):
         raise ValueError(f"{config.owner}: squash must be False for actions that are not floats, got True and {spec}")
     reader, of_critic, read = _readers(config, env.observation_spec())
-    memory = config.recurrent, config.cell, config.activation
-    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, reader, *memory, of_critic)
+    memory = functools.partial(memories.MODELS[config.cell], config) if config.recurrent else None
+    network = ActorCritic(pi.num_inputs, pi.num_log_std, config.hidden, reader, memory, config.activation, of_critic)
     return pi, network, read, functools.partial(distributions.legal_actions, spec)
 
 

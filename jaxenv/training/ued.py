@@ -83,7 +83,7 @@ class Config(ppo.Config):
     torso: Literal["auto", "mlp", "cnn"] = "cnn"
     activation: Literal["tanh", "relu"] = "relu"
     recurrent: int = 256
-    cell: Literal["gru", "lstm"] = "lstm"
+    cell: str = "lstm"
     eval_explore: bool = True
     curriculum: Literal["dr", "plr", "robust_plr", "accel", "sfl", "paired"] = "robust_plr"
     score: Literal["max_monte_carlo", "positive_value_loss"] = "max_monte_carlo"

@@ -41,6 +41,11 @@ from jaxenv.training import dqn, evaluation, ppo
         ({"total_steps": 10_239}, r"total_steps .*got 10239"),
         ({"num_minibatches": 3}, r"num_minibatches .*got 3"),
         ({"num_minibatches": 32, "recurrent": 4}, r"num_minibatches .*got 32"),
+        ({"cell": "rnn", "recurrent": 4}, r"cell .*got 'rnn'"),
+        ({"cell": "mingru"}, r"recurrent .*cell='mingru', got 0"),
+        ({"cell": "mingru", "recurrent": 4, "num_layers": 0}, r"num_layers .*got 0"),
+        ({"cell": "gtrxl", "recurrent": 6, "num_heads": 4}, r"num_heads .*recurrent = 6, got 4"),
+        ({"cell": "gtrxl", "recurrent": 8, "window": 65}, r"window .*num_steps = 64, .*got 65"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name(options, message):

@@ -47,6 +47,8 @@ LEARNERS = {
     "ppo, continuous": (ppo, PPO),
     "ppo, gru": (ppo, {**PPO, "recurrent": 4}),
     "ppo, lstm": (ppo, {**PPO, "recurrent": 4, "cell": "lstm"}),
+    "ppo, mingru": (ppo, {**PPO, "recurrent": 4, "cell": "mingru"}),
+    "ppo, gtrxl": (ppo, {**PPO, "recurrent": 4, "cell": "gtrxl", "window": 3}),
     "dqn": (dqn, DQN),
     "dqn, dueling, by priority": (dqn, {**DQN, "dueling": True, "loss": "huber", "priority_exponent": 0.5}),
     "sac, continuous": (sac, {"total_steps": 100, "warmup_steps": 60, "batch_size": 32, **SHORT}),

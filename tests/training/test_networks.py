@@ -1,4 +1,4 @@
-"""Networks: how they read observations, convolutions as dense layers, and memories that a mask restarts."""
+"""Networks: how they read observations, convolutions as dense layers."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 
 from jaxenv import specs
 from jaxenv.training import networks
-from jaxenv.training.networks import GRU, LARGE, LSTM, SMALL, Reader, Torso
+from jaxenv.training.networks import LARGE, SMALL, Reader, Torso
 
 # --- observations ----------------------------------------------------------------------------------------------------
 
@@ -104,90 +104,3 @@ def test_orthogonal_weights_are_orthogonal_scaled_and_drawn_uniformly(shape):
     # Each entry has mean 0 and variance 4 / max(shape). Without a choice of signs the first one is never positive.
     assert np.abs(weights.mean(axis=0)).max() < 5 * 2 / np.sqrt(max(shape) * 400)
     np.testing.assert_allclose(weights.var(axis=0), 4 / max(shape), rtol=0.4)
-
-
-# --- the GRU ---------------------------------------------------------------------------------------------------------
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def test_a_gru_restarts_every_lane_by_its_mask_as_in_a_loop_over_rows_and_lanes():
-    width, steps, lanes, inputs = 3, 6, 4, 2
-    keys = jax.random.split(jax.random.key(0), 4)
-    x, memory = jax.random.normal(keys[0], (steps, lanes, inputs)), jax.random.normal(keys[1], (lanes, width))
-    starts = jax.random.bernoulli(keys[2], 0.3, (steps, lanes))
-    assert starts[0].any()
-    assert starts[1:].any()
-    gru = GRU(width)
-    params = gru.init(keys[3], memory, x, starts)
-    params = jax.tree.map(lambda p: p + 0.1, params)  # biases that are not 0
-    last, out = gru.apply(params, memory, x, starts)
-
-    p = jax.tree.map(np.asarray, params["params"])
-    expected = np.zeros((steps, lanes, width))
-    for lane in range(lanes):
-        h = np.asarray(memory[lane])
-        for t in range(steps):
-            h = np.zeros(width) if starts[t, lane] else h
-            gates = np.asarray(x[t, lane]) @ p["Dense_0"]["kernel"] + p["Dense_0"]["bias"]
-            of_reset, of_update, of_new = np.split(gates, 3)
-            reset, update = sigmoid(of_reset + h @ p["reset"]), sigmoid(of_update + h @ p["update"])
-            new = np.tanh(of_new + reset * (h @ p["new"] + p["bias"]))
-            h = (1 - update) * new + update * h
-            expected[t, lane] = h
-    np.testing.assert_allclose(out, expected, atol=1e-5)
-    np.testing.assert_array_equal(last, out[-1])
-    unmasked = gru.apply(params, memory, x, jnp.zeros_like(starts))[1]
-    assert np.abs(out - unmasked).max() > 0.05
-
-
-def test_a_new_gru_has_a_gradient_of_what_it_saw_40_rows_before():
-    gru, memory = GRU(64), jnp.zeros((1, 64))
-    starts = jnp.zeros((40, 1), bool)
-    params = gru.init(jax.random.key(0), memory, jnp.zeros((40, 1, 2)), starts)
-
-    def last(first):
-        x = jnp.zeros((40, 1, 2)).at[0, 0].set(first)
-        return gru.apply(params, memory, x, starts)[0]
-
-    assert np.abs(jax.jacobian(last)(jnp.zeros(2))).max() > 1e-4  # with biases of 0 it is below 1e-6
-
-
-# --- the LSTM --------------------------------------------------------------------------------------------------------
-
-
-def test_an_lstm_and_its_gradients_equal_those_of_a_loop_over_the_rows():
-    width, steps, lanes, inputs = 3, 6, 4, 2
-    keys = jax.random.split(jax.random.key(0), 6)
-    x, memory = jax.random.normal(keys[0], (steps, lanes, inputs)), jax.random.normal(keys[1], (lanes, 2 * width))
-    starts = jax.random.bernoulli(keys[2], 0.3, (steps, lanes))
-    assert starts[0].any()
-    assert starts[1:].any()
-    lstm = LSTM(width)
-    params = jax.tree.map(lambda p: p + 0.1, lstm.init(keys[3], memory, x, starts))  # biases that are not 0
-
-    def loop(params, memory, x):
-        kernel, outputs = params["params"]["kernel"], []
-        output, cell = memory[:, :width], memory[:, width:]
-        for t in range(steps):
-            output, cell = (jnp.where(starts[t][:, None], 0, part) for part in (output, cell))
-            read = jnp.concatenate([x[t], jnp.ones((lanes, 1)), output], axis=-1)
-            write, keep, show, new = jnp.split(read @ kernel, 4, axis=-1)
-            cell = jax.nn.sigmoid(keep) * cell + jax.nn.sigmoid(write) * jnp.tanh(new)
-            output = jax.nn.sigmoid(show) * jnp.tanh(cell)
-            outputs.append(output)
-        return jnp.concatenate([output, cell], axis=-1), jnp.stack(outputs)
-
-    weights = jax.random.normal(keys[4], (lanes, 2 * width)), jax.random.normal(keys[5], (steps, lanes, width))
-
-    def total(run):
-        return lambda *arguments: sum(jnp.sum(w * y) for w, y in zip(weights, run(*arguments), strict=True))
-
-    ours = lambda params, memory, x: lstm.apply(params, memory, x, starts)  # noqa: E731
-    for found, expected in zip(ours(params, memory, x), loop(params, memory, x), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-    gradients = [jax.grad(total(run), (0, 1, 2))(params, memory, x) for run in (ours, loop)]
-    for found, expected in zip(*map(jax.tree.leaves, gradients), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-5)

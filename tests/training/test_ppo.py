@@ -13,7 +13,7 @@ import jaxenv
 from jaxenv import data, specs, tree
 from jaxenv.testing import Counting, count_to_two, random_environment
 from jaxenv.testing._programs import equations
-from jaxenv.training import networks, ppo
+from jaxenv.training import memories, ppo
 from jaxenv.training.lanes import DeviceLanes
 from jaxenv.wrappers import AutoReset
 
@@ -70,11 +70,12 @@ def test_a_pole_is_balanced_five_times_longer_than_by_chance():
 # --- losses and masks ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", memories.MODELS)
 def test_values_of_the_rollout_are_those_of_a_replay_of_its_rows(cell):
     config = ppo.Config(
-        num_envs=4, num_steps=30, total_steps=120, num_evaluations=1, recurrent=3, cell=cell, hidden=(4,)
-    )
+        num_envs=4, num_steps=30, total_steps=120, num_evaluations=1, recurrent=4, cell=cell, num_layers=2, window=7,
+        hidden=(4,),
+    )  # fmt: skip
     env = config.make_env(4)
     stages = ppo.make_stages(config, env, DeviceLanes(config, None))
 
@@ -322,14 +323,14 @@ def test_the_loss_replays_the_memory_of_the_rollout_with_its_restarts(masked, mo
     # all ratios are 1. Episodes of 7 rows end in the middle of the unrolls of 16.
     config = dataclasses.replace(CHAIN, num_epochs=1, num_minibatches=1, learning_rate=0.03, total_steps=16_384)
 
-    class Unmasked(networks.GRU):
+    class Unmasked(memories.GRU):
         """In the replay of the loss, memory goes on where an episode starts."""
 
         def __call__(self, memory, x, starts):
             return super().__call__(memory, x, jnp.zeros_like(starts))
 
     if not masked:
-        monkeypatch.setattr(ppo, "GRU", Unmasked)
+        monkeypatch.setitem(memories.MODELS, "gru", lambda config: Unmasked(config.recurrent))
     learner, curve = jax.jit(ppo.make_train(config))(jax.random.key(0))
     assert np.abs(learner.memory).max() > 0.1
     if masked:
@@ -352,8 +353,9 @@ def test_actor_and_critic_read_a_row_itself_next_to_what_the_memory_keeps_of_it(
 
 
 @pytest.mark.thorough
-def test_a_policy_with_memory_solves_a_task_in_which_the_last_row_does_not_tell_the_right_action():
-    config = dataclasses.replace(CHAIN, total_steps=131_072, learning_rate=5e-3, gamma=0.98)
+@pytest.mark.parametrize("cell", memories.MODELS)
+def test_a_policy_with_memory_solves_a_task_in_which_the_last_row_does_not_tell_the_right_action(cell):
+    config = dataclasses.replace(CHAIN, total_steps=131_072, learning_rate=5e-3, gamma=0.98, cell=cell, window=16)
     _, curve = jax.jit(ppo.make_train(config))(jax.random.key(0))
     assert curve.returns.mean() > 0.6  # without memory the mean return is 0
 
@@ -404,13 +406,21 @@ def test_the_activation_is_the_one_that_is_asked_for():
     assert not np.allclose(*outputs)
 
 
-@pytest.mark.parametrize(("env_id", "recurrent"), [("CartPole-v1", 0), ("CartPole-v1", 3), ("Pendulum-v1", 0)])
-def test_a_run_keeps_its_dtypes_where_jax_has_64_bits(env_id, recurrent):
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("CartPole-v1", {}),
+        ("Pendulum-v1", {}),
+        *(("CartPole-v1", {"recurrent": 4, "cell": cell, "window": 4}) for cell in memories.MODELS),
+    ],
+)
+def test_a_run_keeps_its_dtypes_where_jax_has_64_bits(env_id, options):
     sizes = {"num_envs": 4, "num_steps": 4, "total_steps": 64, "num_minibatches": 2, "num_evaluations": 1}
-    config = ppo.Config(env_id=env_id, recurrent=recurrent, **sizes)
+    config = ppo.Config(env_id=env_id, **sizes, **options)
     with jax.enable_x64(True):
         learner, curve = jax.eval_shape(ppo.make_train(config), jax.random.key(0))
-    assert {x.dtype for x in jax.tree.leaves((learner.params, curve.returns))} == {np.dtype(np.float32)}
+    floats = [x.dtype for x in jax.tree.leaves((learner.params, learner.memory, curve.returns)) if x.dtype != bool]
+    assert set(floats) == {np.dtype(np.float32)}
 
 
 def test_integers_without_bounds_are_refused():

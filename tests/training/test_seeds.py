@@ -131,15 +131,37 @@ def test_the_policy_of_a_folder_is_that_of_its_last_evaluation(whole):
 # --- resuming --------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_of_ppo_resumes_in_the_middle_of_episodes_bit_for_bit(undrawn, tmp_path):
-    runs = seeds.train(PPO, 2, seed=3, folder=tmp_path / "whole")
-    assert (next(runs).learner.timestep.step_type == 1).any()
-    shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
-    (last,) = runs
-    (resumed,) = seeds.train(PPO, 2, seed=3, folder=tmp_path / "stopped", resume=True)
+@pytest.fixture(scope="module")
+def remembering(tmp_path_factory):
+    """The folder of a run of PPO, the stopped folder from which it was resumed, and the last `Run` of each.
+
+    The memory is a tree, and the run stops in the middle of episodes.
+    """
+    config = dataclasses.replace(PPO, recurrent=4, cell="gtrxl", num_heads=2, window=5)
+    whole, stopped = (tmp_path_factory.mktemp("remembering") / name for name in ("whole", "stopped"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seeds, "draw_curve", lambda path, *_: path.touch())
+        runs = seeds.train(config, 2, seed=3, folder=whole)
+        learner = next(runs).learner
+        assert (learner.timestep.step_type == 1).any()
+        assert learner.memory.known.any()
+        shutil.copytree(whole, stopped)
+        (last,) = runs
+        (resumed,) = seeds.train(config, 2, seed=3, folder=stopped, resume=True)
+    return whole, stopped, last, resumed
+
+
+def test_a_run_of_ppo_with_a_memory_resumes_in_the_middle_of_episodes_bit_for_bit(remembering):
+    whole, stopped, last, resumed = remembering
     assert bits(resumed) == bits(last)
-    curves = [(tmp_path / name / "curve.csv").read_bytes() for name in ("whole", "stopped")]
-    assert curves[0] == curves[1]
+    assert (whole / "curve.csv").read_bytes() == (stopped / "curve.csv").read_bytes()
+
+
+def test_a_policy_whose_memory_is_a_tree_is_loaded_and_acts_in_any_number_of_lanes(remembering):
+    trained = jaxenv.training.load(remembering[0])
+    assert (trained.config.cell, trained.config.window) == ("gtrxl", 5)
+    env, memory = trained.make_env(3), trained.make_memory(3)
+    assert jaxenv.evaluate(env, trained.policy, jax.random.key(0), initial_memory=memory).finished.all()
 
 
 class Killed(BaseException):
