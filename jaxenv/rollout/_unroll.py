@@ -81,7 +81,9 @@ def unroll(
 
 
 # The dtypes whose leaves [B] a GPU stores in one array -> the dtype of this array.
-_STACKED = {np.dtype(x): np.int32 for x in (np.int32, np.uint32, np.bool_)} | {np.dtype(np.float32): np.float32}
+_STACKED: dict[Any, Any] = {np.dtype(x): np.int32 for x in (np.int32, np.uint32, np.bool_)} | {
+    np.dtype(np.float32): np.float32
+}
 
 
 @tree.struct
