@@ -61,7 +61,7 @@ def compiled(target: str, side: str, id: str, num_envs: int, store: bool) -> dic
     try:
         with default_types():
             if side == DEFAULT:
-                program, steps = default_loop(id, num_envs, store, PLATFORMS.get(target))
+                program, steps = default_loop(id, num_envs, store)
             else:
                 rollout, options = _SIDES[side]
                 program = rollout(id, num_envs, NUM_STEPS, "stored" if store else "sums").program
@@ -82,8 +82,8 @@ def compiled(target: str, side: str, id: str, num_envs: int, store: bool) -> dic
     }
 
 
-def default_loop(id: str, num_envs: int, store: bool, platform: str | None) -> tuple[Callable, int]:
-    """Returns what `fold` or `unroll` compile for a platform with nothing set, and their steps in an iteration."""
+def default_loop(id: str, num_envs: int, store: bool) -> tuple[Callable, int]:
+    """Returns what `fold` or `unroll` compile with nothing set, and their steps in an iteration."""
     env = jaxenv.make(id, num_envs=num_envs)
     policy = jaxenv.rollout.random_policy(env)
 
@@ -91,7 +91,7 @@ def default_loop(id: str, num_envs: int, store: bool, platform: str | None) -> t
         state, timestep = carry
         return env.step(state, policy(timestep, jaxenv.rollout.policy_stream(env, state))), None
 
-    steps = jaxenv.rollout.steps_per_iteration(step, env.start_shapes(), num_envs, platform=platform)
+    steps = jaxenv.rollout.steps_per_iteration(step, env.start_shapes(), num_envs)
 
     def add(totals: Any, _: Any, timestep: Any) -> Any:
         observed = [jnp.sum(x.astype(np.float32), range(1, x.ndim)) for x in jax.tree.leaves(timestep.observation)]
@@ -155,6 +155,7 @@ def prepare(target: str) -> None:
     jax.config.update("jax_enable_compilation_cache", False)
     if target != "local":  # the compiler needs no device, and a search for one takes long
         jax.config.update("jax_platforms", "cpu")
+        jax.default_backend = lambda: PLATFORMS[target]  # loops choose for the target
         os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
         os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 

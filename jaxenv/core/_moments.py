@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
+from jaxenv._util import xla
 from jaxenv._util.checks import is_known_array
 
 
@@ -230,6 +231,11 @@ def summable(x: jax.Array) -> jax.Array:
 
 
 def _merge(a: Moments, b: Moments) -> Moments:
+    one_each = a.count.low.shape == a.mean.shape  # a sample is one number, with its own count
+    return xla.in_one_kernel(_merged, a, b) if one_each else _merged(a, b)
+
+
+def _merged(a: Moments, b: Moments) -> Moments:
     count = a.count + b.count
     total = jnp.maximum(count.as_float(), np.float32(1))
     weight_a, weight_b = (tree.expand(x.count.as_float() / total, a.mean.ndim) for x in (a, b))

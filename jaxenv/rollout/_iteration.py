@@ -36,9 +36,14 @@ def steps_per_iteration(
     check_integer(owner, "num_envs", num_envs, 1)
     if platform not in (None, "cpu", "gpu", "tpu"):
         raise ValueError(f"{owner}: platform must be 'cpu', 'gpu' or 'tpu', got {platform!r}")
-    if (platform or jax.default_backend()) != "gpu" or num_envs > _MOST_LANES:
+    if not limited_by_launches(num_envs, platform):
         return 1
     return 1 if _has_loop(jax.make_jaxpr(lambda carry: step(carry, None))(carry).jaxpr) else _STEPS
+
+
+def limited_by_launches(num_envs: Any, platform: str | None = None) -> bool:
+    """Returns whether the launches of a step take longer than its arithmetic; False for a symbolic number of lanes."""
+    return (platform or jax.default_backend()) == "gpu" and is_integer(num_envs) and num_envs <= _MOST_LANES
 
 
 def chosen(owner: str, number: int | None, step: Callable[[Any, Any], Any], carry: Any, num_envs: int) -> int:

@@ -6,13 +6,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import check_integer, check_names
 from jaxenv._util.names import did_you_mean, meaning
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import TimeStep
-from jaxenv.rollout._iteration import chosen
+from jaxenv.rollout._iteration import chosen, limited_by_launches
 from jaxenv.rollout._policy import Policy, PolicyLoop
 from jaxenv.rollout.experience import Experience
 
@@ -70,12 +71,53 @@ def unroll(
 
     def one_step(carry: tuple[Any, TimeStep, Any], _: Any) -> tuple[tuple[Any, TimeStep, Any], Experience]:
         carry, row = loop.step(carry)
-        return carry, jax.tree.map(_flat, row if paths is None else tree.select_fields(row, paths))
+        row = jax.tree.map(_flat, row if paths is None else tree.select_fields(row, paths))
+        return carry, _packed(row) if limited_by_launches(num_envs) else row
 
-    carry = state, timestep, loop.memory
-    steps = chosen("unroll", steps_per_iteration, one_step, carry, timestep.step_type.shape[0])
+    carry, num_envs = (state, timestep, loop.memory), timestep.step_type.shape[0]
+    steps = chosen("unroll", steps_per_iteration, one_step, carry, num_envs)
     carry, rows = jax.lax.scan(one_step, carry, length=num_steps, unroll=steps)
-    return carry, jax.tree.map(_restored, rows, is_leaf=lambda x: isinstance(x, _Flat))
+    return carry, jax.tree.map(_restored, _unpacked(rows), is_leaf=lambda x: isinstance(x, _Flat))
+
+
+# The dtypes whose leaves [B] a GPU stores in one array -> the dtype of this array.
+_STACKED: dict[Any, Any] = {np.dtype(x): np.int32 for x in (np.int32, np.uint32, np.bool_)} | {
+    np.dtype(np.float32): np.float32
+}
+
+
+@tree.struct
+class _Packed:
+    """A row whose leaves ``[B]`` are stacked to ``[k, B]``, by dtype; ``[T, k, B]`` behind the scan."""
+
+    stacked: dict[Any, jax.Array]
+    others: list[jax.Array]
+    dtypes: tuple[Any, ...] = tree.static()  # of every leaf that is stacked; None for the others
+    structure: Any = tree.static()
+
+
+def _packed(row: Any) -> Any:
+    """Stacks the numbers and flags of a row: on a GPU every stored array is a launch of its own in each step."""
+    leaves, structure = jax.tree.flatten(row)
+    dtypes = tuple(x.dtype if x.ndim == 1 and x.dtype in _STACKED else None for x in leaves)
+    groups: dict[Any, list[jax.Array]] = {}
+    for x, dtype in zip(leaves, dtypes, strict=True):
+        stacked = _STACKED.get(dtype)
+        groups.setdefault(stacked, []).append(x if stacked is None else x.astype(stacked))
+    others = groups.pop(None, [])
+    return _Packed({np.dtype(d).name: jnp.stack(x) for d, x in groups.items()}, others, dtypes, structure)
+
+
+def _unpacked(rows: Any) -> Any:
+    if not isinstance(rows, _Packed):
+        return rows
+    arrays = {name: iter(x.swapaxes(0, 1)) for name, x in rows.stacked.items()}
+    others = iter(rows.others)
+    leaves = [
+        next(others) if dtype is None else next(arrays[np.dtype(_STACKED[dtype]).name]).astype(dtype)
+        for dtype in rows.dtypes
+    ]
+    return rows.structure.unflatten(leaves)
 
 
 @tree.struct

@@ -177,7 +177,7 @@ def _train(
             shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
             run = files.checkpoints.restore(shapes, start, keys)
         else:
-            run = Run(start(keys), jax.tree.map(_unplayed, curve), jnp.zeros((), jnp.int32))
+            run = Run(start(keys), jax.tree.map(_unplayed, curve), jax.device_put(np.int32(0)))
         if int(run.iterations) == config.num_evaluations:
             yield run
         for number in range(int(run.iterations), config.num_evaluations):
@@ -186,8 +186,8 @@ def _train(
             _check_finite({"loss": evaluation.losses, "weights": learner.params}, number + 1, config.num_evaluations)
             _warn_of_cut_episodes(evaluation.finished, number + 1, config.num_evaluations)
             with jax.debug_nans(False):  # pending evaluations are NaN on purpose
-                curve = jax.tree.map(lambda all_, one: all_.at[number].set(one), run.curve, evaluation)  # noqa: B023
-            run = Run(learner, curve, run.iterations + np.int32(1))
+                curve = _written(run.curve, evaluation, np.int32(number))
+            run = Run(learner, curve, jax.device_put(np.int32(number + 1)))
             if files is not None:
                 files.save(run, config.num_evaluations)
             yield run
@@ -196,8 +196,13 @@ def _train(
 def _unplayed(shape: jax.ShapeDtypeStruct) -> jax.Array:
     """Fills the pending evaluations of a curve."""
     fill: Any = {"f": np.nan, "i": -1}.get(np.dtype(shape.dtype).kind, 0)
-    with jax.debug_nans(False):
-        return jnp.full(shape.shape, fill, shape.dtype)
+    return jax.device_put(np.full(shape.shape, fill, shape.dtype))
+
+
+@jax.jit
+def _written(curve: Curve, evaluation: Curve, number: jax.Array) -> Curve:
+    """Writes an evaluation into the curve, in one program for all leaves."""
+    return jax.tree.map(lambda x, new: jax.lax.dynamic_update_index_in_dim(x, new, number, 0), curve, evaluation)
 
 
 def _warn_of_cut_episodes(finished: jax.Array, number: int, of: int) -> None:
@@ -215,7 +220,9 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
         for path, x in tree.flatten_with_path(learned)[0]
         if jnp.issubdtype(x.dtype, jnp.floating)
     ]
-    finite = np.array(jax.device_get(_processes.gathered(_all_finite([x for _, x in floats]))))  # [leaves, N]
+    # On the host: a program that checks every leaf takes half a second to compile.
+    arrays = jax.device_get(_processes.gathered([x for _, x in floats]))
+    finite = np.array([np.isfinite(x).reshape(len(x), -1).all(axis=1) for x in arrays])  # [leaves, N]
     if finite.all():
         return
     seed = int(np.argmin(finite.all(axis=0)))
@@ -223,12 +230,6 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
     listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     where = f"seed {seed} of {finite.shape[1]} is not finite at evaluation {number} of {of}"
     raise FloatingPointError(f"train: {where}: {listed}")
-
-
-@jax.jit
-def _all_finite(leaves: list[jax.Array]) -> list[jax.Array]:
-    """Returns whether each of the leaves ``[N, ...]`` is finite, bool ``[N]``."""
-    return [jnp.isfinite(x).reshape(x.shape[0], -1).all(axis=1) for x in leaves]
 
 
 @dataclasses.dataclass

@@ -70,6 +70,17 @@ def test_the_first_batch_sets_mean_and_variance_even_if_they_are_tiny():
     np.testing.assert_allclose(moments.mean, tiny.astype(np.float64).mean(0), rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_moments_of_several_groups_merge_as_those_of_each_alone(shape):
+    valid = np.arange(32) < np.array([0, 7, 32, 19])[:, None]  # the first group is empty
+    groups = jax.vmap(_moments.from_batch)(batches(4, shape=shape), valid)
+    others = jax.vmap(_moments.from_batch)(batches(4, shape=shape, seed=1))
+    merged = merge(groups, others)
+    for i in range(4):
+        alone = merge(*jax.tree.map(lambda x, i=i: x[i], (groups, others)))
+        chex.assert_trees_all_close(jax.tree.map(lambda x, i=i: x[i], merged), alone, rtol=1e-6, atol=1e-7)
+
+
 def test_a_single_sample_has_variance_0_and_normalises_to_0():
     moments = update(_moments.empty(()), np.array([3.0], np.float32))
     assert (float(moments.mean), float(moments.variance)) == (3, 0)

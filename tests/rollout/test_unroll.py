@@ -10,7 +10,7 @@ import pytest
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.rollout import PolicyStep, _unroll, fold, random_policy, unroll
+from jaxenv.rollout import PolicyStep, _iteration, _unroll, fold, random_policy, unroll
 from jaxenv.testing import Counting, random_environment
 from jaxenv.wrappers import AutoReset
 
@@ -102,6 +102,34 @@ def test_images_of_bytes_and_flags_are_stored_flat_and_returned_in_their_shape(p
     for t in range(4):
         chex.assert_trees_all_equal(jax.tree.map(lambda x, t=t: x[t], rows), timestep.observation)
         state, timestep = env.step(state, whole.action[t])
+
+
+def test_on_a_gpu_numbers_and_flags_are_stored_in_one_array_of_each_kind(monkeypatch):
+    observation = {
+        "word": specs.Bounded((), np.uint32, 0, 2**32 - 1),
+        "flag": specs.Bounded((), np.bool_, False, True),
+        "small": specs.Bounded((), np.int8, -3, 3),
+        "vector": specs.Bounded((2,), np.float32, 0, 1),
+    }
+    env = AutoReset(random_environment(observation, specs.discrete(2), num_envs=5))
+    start = env.reset(jax.random.key(0))
+
+    def play(most_lanes, platform):
+        monkeypatch.setattr(_iteration, "_MOST_LANES", most_lanes)
+        monkeypatch.setattr(jax, "default_backend", lambda: platform)
+        stored = jax.jit(lambda s, t: unroll(env, random_policy(env), s, t, 6, steps_per_iteration=1)[1])
+        return stored(*start), stored.lower(*start).as_text()
+
+    expected, apart = play(5, "cpu")
+    found, text = play(5, "gpu")
+    assert np.asarray(expected.timestep.observation["word"]).max() >= 2**31  # no int32 holds it
+    chex.assert_trees_all_equal_shapes_and_dtypes(found, expected)
+    chex.assert_trees_all_equal(found, expected)
+    # step_type, word, flag, prev_action, env_id and action; reward and discount; the others
+    kinds = "6x6x5xi32", "6x2x5xf32", "6x5xi8", "6x5x2xf32"
+    assert all(kind in text for kind in kinds)
+    assert "6x6x5xi32" not in apart
+    assert play(4, "gpu")[1] == apart
 
 
 def test_a_policy_key_gives_two_halves_the_actions_of_the_whole():
