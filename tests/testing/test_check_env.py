@@ -56,9 +56,8 @@ def test_only_environments_of_the_host_may_opt_out_of_repeated_steps():
     assert allowed.status is Status.OPTED_OUT
 
 
-def test_allowed_opt_outs_are_properties_with_reasons():
-    assert ALLOWED_OPT_OUTS.keys() <= PROPERTIES.keys()
-    assert all(ALLOWED_OPT_OUTS.values())
+def test_allowed_opt_outs_are_properties():
+    assert PROPERTIES.keys() > ALLOWED_OPT_OUTS
 
 
 # --- rounding --------------------------------------------------------------------------------------------------------
@@ -147,7 +146,7 @@ def test_failures_are_printed_first_and_causes_before_consequences():
     report = check_env(TWINS["reward depends on the batch mean"].broken(), properties=properties)
     assert [r.name for r in report.failed] == ["lane_independent", "gradients_sound"]
     assert [r.name for r in report] == properties
-    assert str(report).splitlines()[1].startswith("  lane_independent  20  failed")
+    assert str(report).splitlines()[1].startswith("  lane_independent  failed")
     with pytest.raises(AssertionError, match=r"1 passed, 2 failed.*\n  lane_independent"):
         report.raise_if_failed()
 
@@ -300,8 +299,8 @@ def test_a_line_per_property_is_printed_on_stderr_as_it_ends(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert [line.split() for line in err.splitlines()] == [
-        ["same_tree", "1", "passed"],
-        ["leading_lanes", "2", "passed"],
+        ["same_tree", "passed"],
+        ["leading_lanes", "passed"],
     ]
     check_env(Chain(), properties=["leading_lanes"], progress=None)
     assert capsys.readouterr().err == ""

@@ -13,7 +13,7 @@ import numpy as np
 import jaxenv
 from jaxenv import random, specs, wrappers
 from jaxenv.core.environment import Environment
-from jaxenv.testing import Counting, check_wrapper, random_environment
+from jaxenv.testing import Counting, check_env, random_environment
 from jaxenv.testing.report import Status
 from tests.games import Nim, best_move
 from tests.testing.twins import Walk
@@ -161,7 +161,7 @@ def main(names: list[str]) -> None:
     for name in names or WRAPPERS:
         entry = WRAPPERS[name]
         started, inner = time.perf_counter(), entry.env()
-        report = check_wrapper(entry.wrapper, inner)
+        report = check_env(entry.wrapper, inner)
         of = {s: [r.name for r in report if r.status is s] for s in Status}
         others = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
         seconds = time.perf_counter() - started
