@@ -5,6 +5,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 
@@ -108,12 +109,11 @@ def check_env(
 
 # The other checks rely on these and would only crash without them.
 _PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
-
 # A computation that hangs may be one that most checks share.
 _MAX_OUT_OF_TIME = 3
 
 
-def _subjects(env: object, around: tuple[Environment, ...]) -> tuple[list[Environment], str]:
+def _subjects(env: Any, around: tuple[Environment, ...]) -> tuple[list[Environment], str]:
     """Returns the environments to check, and what the report calls them."""
     if isinstance(env, str) and hasattr(wrappers, env):
         raise ValueError(f"check_env: env must be an environment or a wrapper, got {env!r}: pass jaxenv.wrappers.{env}")
@@ -122,13 +122,13 @@ def _subjects(env: object, around: tuple[Environment, ...]) -> tuple[list[Enviro
         check_environment("check_env", env)
         if around:
             raise ValueError(f"check_env: around must be empty unless env is a wrapper, got {around} and {env!r}")
-        return [env], repr(env)  # type: ignore[list-item]
+        return [env], repr(env)
     for inner in around:
         check_environment("check_env", inner, "around")
-    wrapped, refusals = [env(inner) for inner in around], []  # type: ignore[operator]
+    wrapped, refusals = [env(inner) for inner in around], []
     for inner in () if around else every_kind():
         try:
-            wrapped.append(env(inner))  # type: ignore[operator]
+            wrapped.append(env(inner))
         except ValueError as refusal:
             refusals.append(f"{inner!r}: {refusal}")
     if not wrapped:

@@ -130,8 +130,6 @@ WRAPPERS: dict[str, Entry] = {
     "VectorReward": Entry(bound("VectorReward", ("cost",), (1, -1)), paying),
     "ScalarizeReward": Entry(bound("ScalarizeReward", (1, 2)), lambda: wrappers.VectorReward(paying(), ("cost",))),
     "DelayReward": Entry(bound("DelayReward", 2)),
-    # Every other lane has no limit: the check of both_ends_on_one_step takes the first row on which a task ended for
-    # the length of an episode.
     "RandomFirstEpisodeLength": Entry(bound("RandomFirstEpisodeLength", 3, np.array([2, 0])), lambda: Walk(num_envs=2)),
     "NonEpisodic": Entry(bound("NonEpisodic")),
     "NonTerminating": Entry(bound("NonTerminating")),
