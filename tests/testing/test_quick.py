@@ -11,7 +11,7 @@ import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.core.starts import next_episodes
 from jaxenv.core.task import Task
-from jaxenv.core.transition import Transition
+from jaxenv.core.timestep import Transition
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.testing import Chain, Counting, check_env
 from jaxenv.wrappers import AutoReset, BatchWrapper
