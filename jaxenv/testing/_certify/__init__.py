@@ -48,6 +48,9 @@ def certify(
         seconds: the time for each property; one that needs more was "not run".
         progress: called with the name of each property before it is checked.
 
+    Returns:
+        A `Report`, whose failures have reproductions.
+
     Raises:
         ValueError: for an unknown id, API or property, or a factory that fails.
         TypeError: for an environment without what its API demands.
