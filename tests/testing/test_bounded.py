@@ -7,15 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.testing._bounded import _SETTINGS, OutOfTime, bounded
+from jaxenv.testing._bounded import _SETTINGS, THREADS, OutOfTime, bounded
 
 
 def test_a_result_and_an_error_are_those_of_the_function():
     assert bounded(lambda: 3, 60.0) == 3
     with pytest.raises(ZeroDivisionError):
         bounded(lambda: 1 // 0, 60.0)
+    goes_on = threading.Event()
     with pytest.raises(OutOfTime, match=r"longer than 0\.01 s"):
-        bounded(threading.Event().wait, 0.01)
+        bounded(goes_on.wait, 0.01)
+    goes_on.set()
+    for thread in threading.enumerate():  # the command would end this process for one that is left
+        if thread.name == THREADS:
+            thread.join()
 
 
 def test_settings_and_meshes_of_the_callers_thread_hold():

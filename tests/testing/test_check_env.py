@@ -15,6 +15,7 @@ from jaxenv import random, specs, tree
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import Transition
 from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, check_env
+from jaxenv.testing._bounded import THREADS
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk
 from tests.testing.twins.structure import LocalState
@@ -214,6 +215,9 @@ def test_a_property_that_takes_too_long_is_not_run_and_not_passed_and_three_of_t
     properties = ["same_tree", "leading_lanes", "episode_grammar", "within_specs", "no_callback"]
     report = check_env(Hangs(), properties=properties, max_seconds=0.05)
     ENDED.set()
+    for thread in threading.enumerate():  # the command would end this process for one that is left
+        if thread.name == THREADS:
+            thread.join()
     assert [r.name for r in report] == [name for name in PROPERTIES if name in properties]
     assert {r.status for r in report} == {Status.NOT_RUN}
     slow, rest = "it takes longer than 0.05 s", "3 other properties ran out of time"
