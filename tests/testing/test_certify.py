@@ -158,6 +158,21 @@ def test_spaces_of_gymnasium_without_bounds_or_shapes():
     )
 
 
+@pytest.mark.parametrize("masked", [True, False])
+def test_integers_of_jumanji_within_bounds_are_drawn_as_integers(masked):
+    mask = jax.numpy.array([[False, True, False], [False, False, True]])
+    spec = SimpleNamespace(shape=(2,), dtype=np.int16, minimum=np.int16(0), maximum=np.int16(2))
+    timestep = SimpleNamespace(observation=SimpleNamespace(**({"action_mask": mask} if masked else {})))
+    env = SimpleNamespace(action_spec=spec, reset=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "eval_shape", lambda reset, key: (0, timestep))
+        draw = DIALECTS["jumanji"].adapt(env)["action"]
+    names = {"env": env, "jax": jax, "jnp": jax.numpy, "timestep": timestep, "key_action": jax.random.PRNGKey(0)}
+    exec(draw, names)
+    assert names["action"].dtype.kind == "i"
+    assert names["action"].tolist() == [1, 2] if masked else names["action"].shape == (2,)
+
+
 def test_two_replays_on_the_host_leave_time_for_their_comparison(monkeypatch):
     class Clock:
         now = 0.0
