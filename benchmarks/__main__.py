@@ -36,7 +36,7 @@ PARTS = {
     "boards": "games of random legal play, or of search, per second of board games, compared with pgx",
     "match": "a trained player against plain Monte Carlo tree search",
     "libraries": "environments of other libraries, compared with their own wrappers and with native ids",
-    "suites": "environments of other libraries: which ids load, and which pass the conformance kit",
+    "suites": "environments of other libraries: every id judged, into files and a page",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
     "agents": "tasks of several agents that act at the same time, compared with JaxMARL and Jumanji",
     "suite": "all but launches, updates, device, devices, model, training, mazes, levels, bsuite, boards, match,"

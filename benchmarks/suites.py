@@ -1,147 +1,241 @@
-"""Suites of other libraries: their versions, which ids load, and which pass the conformance kit.
+"""Suites of other libraries: every id is judged, and the record is a page.
 
-``python -m benchmarks suites --suites brax jumanji``. See README.md. The checks of all suites take hours, so the table
-is made in parts: ``python -m benchmarks suites --suites brax --check fast --json suites.json --update``.
+``python -m benchmarks suites --suites gymnax pgx --page docs/evidence/record.md``. ``jaxenv certify`` judges an id in
+the words of its own API, where it knows the library; ``jaxenv check`` judges the others as jaxenv runs them. Each id is
+a line of ``benchmarks/results/suites/SUITE.jsonl``, written as soon as it is known. A line of the same versions is
+kept, so a run that was stopped goes on where it was.
 """
 
 import argparse
+import fnmatch
 import importlib
 import importlib.metadata
 import json
+import os
+import pathlib
+import resource
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Sequence
 from typing import Any
 
-import jax
-
-import jaxenv
 from benchmarks import command
 from jaxenv.cli._arguments import one_line
 from jaxenv.core.registry import SUITES
-from jaxenv.testing.properties import HOST_OPT_OUTS
 
-# The ids of each suite that are checked by default: quick ones that exercise different parts.
-CHECKED = {
-    "brax": ("fast", "inverted_pendulum"),
-    "craftax": ("Craftax-Classic-Symbolic-v1", "Craftax-Classic-Pixels-v1"),
-    "envpool": ("CartPole-v1", "Blackjack-v1"),
-    "gymnasium": ("CartPole-v1", "Blackjack-v1"),
-    "gymnax": ("CartPole-v1", "Catch-bsuite"),
-    "jaxmarl": ("MPE_simple_spread_v3", "overcooked"),
-    "jumanji": ("Minesweeper-v0", "Maze-v0"),
-    "navix": ("Navix-Empty-Random-5x5-v0", "Navix-DoorKey-5x5-v0"),
-    "pettingzoo": ("classic/tictactoe-v3", "classic/connect_four-v3"),
-    "pgx": ("tic_tac_toe", "connect_four"),
-    "playground": ("PendulumSwingup", "CartpoleBalance"),
-    "xminigrid": ("MiniGrid-EmptyRandom-5x5", "MiniGrid-DoorKey-5x5"),
-}
-
-
+RESULTS = pathlib.Path(__file__).parent / "results" / "suites"
+# The libraries whose API `jaxenv certify` knows. The others have none of their own, or wrap another one.
+CERTIFIED = ("brax", "gymnasium", "gymnax", "jaxmarl", "jumanji", "pgx", "playground")
 # Making all 1651 ids of EnvPool takes an hour, and some start other programs: these represent their kinds.
 TRIED = {"envpool": ("CartPole-v1", "Blackjack-v1", "LunarLander-v3", "HalfCheetah-v5", "Pong-v5", "WalkerWalk-v1")}
+_MOST = 40  # times the bound of a property: the seconds of wall time after which a process is ended
 
-NAMES = ("suite",)
 
-
-def survey(suite: str, ids: Sequence[str] | None, checked: Sequence[str]) -> dict[str, Any]:
-    """Loads the ids of a suite, checks some of them in separate processes, and returns a row of the result file."""
-    module = importlib.import_module(SUITES[suite])
+def judged(suite: str, id: str, seconds: float) -> dict[str, Any]:
+    """Judges an id in a process of its own; returns its line, whose seconds are those of the processor."""
+    certifies = suite in CERTIFIED
+    words = ["certify", "--seconds"] if certifies else ["check", "--max-seconds"]
+    line = [sys.executable, "-W", "ignore", "-m", "jaxenv", words[0], f"{suite}:{id}", "--json", words[1], str(seconds)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        known = module.ids()
-    except ImportError as error:
-        return {"suite": suite, "version": None, "notes": [f"{suite}: {one_line(error)}"]}
-    failed, tried = {}, TRIED.get(suite, known) if ids is None else ids
-    # Without restarts, which trace the start several times; the checks have them. Engines outside JAX always restart.
-    options = {"autoreset": None} if hasattr(module, "single") else {}
-    for id in tried:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=_MOST * seconds)
+        found, error = _answer(_portable(done.stdout)), _portable(done.stderr).strip().rpartition("\n")[2]
+    except subprocess.TimeoutExpired:
+        found, error = None, f"it was not judged in {_MOST * seconds:g} s"
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    row: dict[str, Any] = {"id": id, "versions": versions(suite), "by": words[0], "seconds": round(took, 1)}
+    if found is None:
+        return row | {"error": error.partition(": error: ")[2] or error or "the process ended without a result"}
+    names: dict[str, list[str]] = {}
+    for result in found["results"]:
+        names.setdefault(result["status"], []).append(result["name"])
+    details = [
+        {key: x for key, x in result.items() if key != "seconds"}
+        for result in found["results"]
+        if result["status"] in ("failed", "not run", "opted out")
+    ]
+    return row | {"api": found["api"], "names": names, "details": details}
+
+
+def _portable(text: str) -> str:
+    """Shortens the paths of installed files."""
+    return text.replace(f"{sysconfig.get_path('purelib')}/", "")
+
+
+def _answer(text: str) -> dict[str, Any] | None:
+    """Reads the JSON that a command printed last; a library may print before it."""
+    for line in reversed(text.splitlines()):
         try:
-            env = jaxenv.make(f"{suite}:{id}", num_envs=2, **options)
-            state, _ = jax.eval_shape(env.reset, jax.random.key(0))
-            jax.eval_shape(env.step, state, jaxenv.specs.zeros(env.action_spec(), (2,)))
-        except Exception as error:  # all errors of other libraries belong in the table
-            failed[id] = f"{type(error).__name__}: {one_line(error)}".replace(f"{sysconfig.get_path('purelib')}/", "")
-    jax.clear_caches()  # frees gigabytes of traces for the processes of the checks
-    return {
-        "suite": suite,
-        "version": importlib.metadata.version(suite),
-        "known": len(known),
-        "ids": len(tried),
-        "failed": failed,
-        "checked": {id: conformance(f"{suite}:{id}") for id in checked},
-        "notes": [f"{suite}:{id}: {reason}" for id, reason in failed.items()],
-    }
-
-
-def conformance(id: str) -> dict[str, Any]:
-    """Runs ``jaxenv check`` and returns the names of the properties by status, and the seconds."""
-    started = time.perf_counter()
-    line = [sys.executable, "-W", "ignore", "-m", "jaxenv", "check", id, "--json"]
-    done = subprocess.run(line, capture_output=True, text=True)
-    try:
-        results = json.loads(done.stdout)[0]["results"]
-    except (ValueError, LookupError):
-        raise RuntimeError(f"jaxenv check {id} ended with code {done.returncode}: {done.stderr.strip()}") from None
-    by_status: dict[str, Any] = {}
-    for result in results:
-        by_status.setdefault(result["status"], []).append(result["name"])
-    reasons = {result["name"]: result["evidence"] for result in results if result["status"] == "opted out"}
-    return {**by_status, "reasons": reasons, "seconds": time.perf_counter() - started}
-
-
-def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
-    """Formats the results as a Markdown table."""
-    lines = ["| suite | version | ids that load | checked | properties passed | failed | opted out |"]
-    lines.append("|---|---|---|---|---|---|---|")
-    for row in rows:
-        if row["version"] is None:
+            found = json.loads(line)
+            return found[0] if isinstance(found, list) else found
+        except (ValueError, LookupError):
             continue
-        loaded = f"{row['ids'] - len(row['failed'])} of {row['ids']}"
-        loaded += "" if row["known"] == row["ids"] else f" tried, {row['known']} known"
-        first = [row["suite"], row["version"], loaded]
-        for id, found in row["checked"].items():
-            names = [names_of(found.get(status, ())) for status in ("failed", "opted out")]
-            cells = [*first, f"`{id}`", str(len(found.get("passed", ()))), *names]
-            lines.append(f"| {' | '.join(cells)} |")
-            first = ["", "", ""]
-        if not row["checked"]:
-            lines.append(f"| {' | '.join([*first, '-', '-', '-', '-'])} |")
-    notes = [f"note: {note}" for row in rows for note in row["notes"]]
-    return "\n".join([*lines, "", *notes]) if notes else "\n".join(lines)
+    return None
 
 
-def names_of(properties: Sequence[str]) -> str:
-    """Lists properties as text; properties that no environment outside JAX has are only counted."""
-    host = [name for name in properties if name in HOST_OPT_OUTS]
-    if len(host) == len(HOST_OPT_OUTS):
-        properties = [name for name in properties if name not in host]
-        properties = [*properties, f"{len(host)} that need JAX"]
-    return ", ".join(properties) or "-"
+def versions(suite: str) -> dict[str, str]:
+    """Returns the versions on which a result depends."""
+    return {name: importlib.metadata.version(name) for name in (suite, "jax")}
+
+
+def read(suite: str) -> dict[str, dict[str, Any]]:
+    """Returns the lines of a suite by id."""
+    path = RESULTS / f"{suite}.jsonl"
+    rows = map(json.loads, path.read_text().splitlines()) if path.is_file() else ()
+    return {row["id"]: row for row in rows}
+
+
+def write(suite: str, rows: dict[str, dict[str, Any]]) -> None:
+    """Writes the lines of a suite, in the order of their ids."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    partial = RESULTS / f"{suite}.partial"
+    partial.write_text("".join(json.dumps(rows[id]) + "\n" for id in sorted(rows)))
+    os.replace(partial, RESULTS / f"{suite}.jsonl")
+
+
+def judge(suite: str, ids: Sequence[str] | None, seconds: float) -> None:
+    """Judges the ids of a suite (all by default) that its file does not have for the installed versions."""
+    try:
+        known = list(TRIED.get(suite) or importlib.import_module(SUITES[suite]).ids())
+    except ImportError as error:
+        print(f"note: {suite}: {one_line(error)}", file=sys.stderr)
+        return
+    rows, now = read(suite), versions(suite)
+    for id in known:
+        if rows.get(id, {}).get("versions") != now:
+            rows[id] = {"id": id, "versions": now}  # not judged
+    write(suite, rows)
+    for id in known if ids is None else ids:
+        if id not in rows:
+            raise SystemExit(f"jaxenv bench suites: {suite} has no id {id}")
+        if "by" not in rows[id]:
+            rows[id] = judged(suite, id, seconds)
+            write(suite, rows)
+            print(summary(suite, rows[id]), file=sys.stderr)
+
+
+def summary(suite: str, row: dict[str, Any]) -> str:
+    """Formats a line of a result in a few words."""
+    said = row.get("error") or ", ".join(f"{len(names)} {status}" for status, names in row["names"].items())
+    return f"{suite}:{row['id']}: {said}, in {row['seconds']} s"
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    """Formats the record of all suites with results, as the text of a page."""
+    suites = {path.stem: list(read(path.stem).values()) for path in sorted(RESULTS.glob("*.jsonl"))}
+    lines = [
+        _HEAD,
+        "| library | version | JAX | judged by | ids judged | without a finding | with findings | CPU seconds |",
+    ]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for suite, rows in suites.items():
+        done = [row for row in rows if "names" in row]
+        found = sum("failed" in row["names"] for row in done)
+        version, by = (
+            rows[0]["versions"],
+            f"its own API (`{done[0]['api']}`)" if suite in CERTIFIED and done else "the kit",
+        )
+        cells = (suite, version[suite], version["jax"], by, f"{len(done)} of {len(rows)}", len(done) - found, found)
+        seconds = f"{sum(row['seconds'] for row in done):.0f}"
+        lines.append(f"| {' | '.join(map(str, cells))} | {seconds} |")
+    lines += ["", "## Findings", "", _FINDINGS]
+    for suite, rows in suites.items():
+        for row in rows:
+            for result in row.get("details", ()):
+                lines += _finding(suite, row["id"], result) if result["status"] == "failed" else []
+    lines += ["## The ids", "", _IDS, "| id | passed | failed | not run | not applicable | opted out | CPU seconds |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for suite, rows in suites.items():
+        for row in (row for row in rows if "names" in row):
+            cells = [_listed(row["names"].get(status, ())) for status in ("failed", "not run")]
+            counts = [len(row["names"].get(status, ())) for status in ("passed", "not applicable", "opted out")]
+            cells = [f"`{suite}:{row['id']}`", counts[0], *cells, *counts[1:], f"{row['seconds']:.0f}"]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", "## Not judged", ""]
+    for suite, rows in suites.items():
+        if waiting := [f"`{row['id']}`" for row in rows if "by" not in row]:
+            lines += [f"- {suite}, not run so far: {', '.join(waiting)}."]
+        lines += [f"- `{suite}:{row['id']}`: {row['error']}" for row in rows if "error" in row]
+    return "\n".join(lines) + "\n"
+
+
+def _finding(suite: str, id: str, result: dict[str, Any]) -> list[str]:
+    """Formats a finding with what reading the library's code by hand said of it."""
+    key = f"{suite}:{id} {result['name']}"
+    hand = next(
+        (text for pattern, text in _by_hand() if fnmatch.fnmatchcase(key, pattern)), "Not looked into by hand so far."
+    )
+    if "expected" not in result:
+        return [f"### {suite}:{id}, `{result['name']}`", "", f"Seen: {result['evidence']}. {hand}", ""]
+    place = f"lane {result.get('lane', 0)}, " + (f"step {result['step']}" if "step" in result else "at reset")
+    lines = [f"### {suite}:{id}, `{result['name']}`", ""]
+    lines += [f"Expected {result['expected']}. Seen, {place}: {result['seen']}. {hand}", ""]
+    return [*lines, "```text", result["reproduction"], "```", ""]
+
+
+def _by_hand() -> list[tuple[str, str]]:
+    """Returns patterns of ids and properties, and what was found by hand."""
+    return list(tomllib.loads((RESULTS / "by_hand.toml").read_text()).items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "-"
+
+
+_HEAD = """# The record
+
+The environments of other libraries, judged one at a time. A library whose API
+[`jaxenv certify`](../howto/certify.md) knows is judged by that API, from its own loop and without jaxenv's
+adapter. The others are judged by [`check_env`](../guides/checking.md) as `jaxenv.make` runs them. What was not
+judged so far is listed [at the end](#not-judged).
+
+These libraries are good: we build on them, and most of their ids have no finding. A finding here is one
+difference between what an environment states and what it does, often one line to mend.
+[Suites: faults and differences](suites.md) says what jaxenv does about each.
+
+One command makes the record and goes on where it was stopped:
+`python -m benchmarks suites --suites gymnax --page docs/evidence/record.md`. The seconds are those of the
+processor on a machine that was shared. A property had at most a minute; what took longer was not run, and is
+not counted as passed.
+"""
+
+_FINDINGS = """Each program shows its finding with the library alone, without jaxenv. "Confirmed" means that we ran it
+without jaxenv and read the library's code.
+"""
+
+_IDS = """Of an id without a finding, every property that applies passed, but those that were not run.
+"""
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def options(parser: command.Parser) -> None:
     """Adds the options."""
-    parser.add_argument("--suites", nargs="+", choices=tuple(CHECKED), default=list(CHECKED), help="suites to load")
-    parser.add_argument("--ids", nargs="+", metavar="ID", help="load these only, of one suite")
-    parser.add_argument("--check", nargs="*", metavar="ID", help="check these, of one suite (default: two of each)")
-    parser.add_json()
-    parser.add_update()
+    suites = [suite for suite in SUITES if suite != "bsuite"]  # whose environments are in the catalogue
+    parser.add_argument("--suites", nargs="*", choices=suites, default=suites, help="suites to judge")
+    parser.add_argument("--ids", nargs="+", metavar="ID", help="judge these only, of one suite")
+    parser.add_argument("--seconds", type=command.positive, default=60, help="the time for each property")
+    parser.add_argument("--page", type=command.new_file, metavar="PATH", help="write the page of all results")
 
 
 def check(parser: command.Parser, args: argparse.Namespace) -> None:
     """Refuses ids of several suites."""
-    if len(args.suites) > 1 and (args.ids is not None or args.check):
-        parser.error("argument --suites: --ids and --check need exactly one suite")
+    if len(args.suites) != 1 and args.ids is not None:
+        parser.error("argument --suites: --ids needs exactly one suite")
 
 
-def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Surveys the suites; with ``--update`` the file keeps its checks of the same version."""
-    updated = args.update and args.json.is_file()
-    old = {row["suite"]: row for row in json.loads(args.json.read_text())["rows"]} if updated else {}
+def main(arguments: Sequence[str]) -> int:
+    """Judges, and writes the page."""
+    args = command.parse("suites", sys.modules[__name__], arguments)
     for suite in args.suites:
-        row = survey(suite, args.ids, CHECKED[suite] if args.check is None else args.check)
-        if args.check and suite in old and old[suite]["version"] == row["version"]:
-            row["checked"] = old[suite]["checked"] | row["checked"]
-        yield row
+        judge(suite, args.ids, args.seconds)
+    if args.page is not None:
+        args.page.write_text(page())
+    return 0

@@ -37,7 +37,7 @@ FILES = {
     "tests/rollout/plot": "curves evaluation",
     "tests/specs": "fields sampling specs",
     "tests/suites": "suites",
-    "tests/testing": "chain check_environments_match compare counting",
+    "tests/testing": "bounded chain compare counting",
     "tests/training": "config distributions",
     "tests/tree": "structure tree",
     "tests/util": "checks files names",

@@ -6,6 +6,7 @@ example: jaxenv certify my_module:make_env --api jumanji
 """
 
 import argparse
+import json
 import sys
 
 from jaxenv.cli._arguments import add_options
@@ -31,7 +32,7 @@ def add(command: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints the certificate and exits with its status."""
+    """Prints the report and exits with its status."""
     try:
         status = _certified(args)
     except TimeoutError as error:  # from the making of the environment
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
 def _certified(args: argparse.Namespace) -> int:
     names = args.properties or [*PROPERTIES, *(["matches_reference"] if args.against else [])]
     with progress(len({"runs_under_jit", *names}), "properties") as done:
-        certificate = certify(
+        report = certify(
             args.env,
             args.api,
             against=args.against,
@@ -52,5 +53,5 @@ def _certified(args: argparse.Namespace) -> int:
             seconds=args.seconds,
             progress=lambda name: done(1, name),
         )
-    print(certificate.as_json() if args.json else certificate)
-    return certificate.exit_status
+    print(json.dumps(report.as_dict()) if args.json else f"{report}\n\nbadge: {report.badge}")
+    return report.exit_status

@@ -5,13 +5,10 @@ import typing as _typing
 from jaxenv._util.names import explained as _explained
 from jaxenv.testing._certify import certify as certify
 from jaxenv.testing._check_env import check_env as check_env
-from jaxenv.testing._check_environments_match import check_environments_match as check_environments_match
-from jaxenv.testing._check_wrapper import check_wrapper as check_wrapper
 from jaxenv.testing._checked import checked as checked
 from jaxenv.testing._random_environment import RandomEnvironment as RandomEnvironment
 from jaxenv.testing._random_environment import every_kind as every_kind
 from jaxenv.testing._random_environment import random_environment as random_environment
-from jaxenv.testing._validate_env import validate_env as validate_env
 from jaxenv.testing.chain import Chain as Chain
 from jaxenv.testing.counting import Counting as Counting
 from jaxenv.testing.counting import count_to_two as count_to_two

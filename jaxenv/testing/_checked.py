@@ -46,26 +46,19 @@ def checked(env: Environment) -> "Checked":
       with ``jaxenv.reset_where``.
 
     It belongs outermost in a stack. Called directly, ``reset`` and ``step`` are compiled and raise immediately. In
-    traced code (``jax.jit``, ``jax.lax.scan``), apply ``checkify`` to the outermost function, as in the second
-    example, and call ``error.throw()``; otherwise JAX refuses to compile it.
+    traced code (``jax.jit``, ``jax.lax.scan``), apply ``jax.experimental.checkify.checkify`` to the outermost function
+    and call ``error.throw()``; otherwise JAX refuses to compile it.
 
     The wrapper owns nothing: rows, specs and state equal ``env``'s. Without ``AutoReset`` the state also holds
     which lanes ended. A ``ValueError`` has the leaf, the lane, the episode, the step within it (FIRST is step 0; for an
     action, the step at which it was taken), the value and the rule.
 
     >>> import jax, jax.numpy as jnp, jaxenv
-    >>> from jax.experimental import checkify
     >>> env = checked(jaxenv.make("CardGame-v0", num_envs=2))
     >>> state, timestep = env.reset(jax.random.key(0))
     >>> env.step(state, jnp.array([0, 2]))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: <AutoReset<CardGame-v0>>: action at lane 1, episode 0, step 0 is 2: it must lie within Bounded(...)
-
-    >>> def rollout(state, actions):
-    ...     return jax.lax.scan(env.step, state, actions)
-    >>> error, _ = jax.jit(checkify.checkify(rollout))(state, jnp.array([[0, 0], [-1, 0]]))
-    >>> print(error.get())  # doctest: +ELLIPSIS
-    <AutoReset<CardGame-v0>>: action at lane 0, episode 0, step 1 is -1: it must lie within Bounded(...)...
     """
     return Checked(env)
 

@@ -52,17 +52,11 @@ def require_equal(
 ) -> None:
     """Raises a `Failure` at the first difference between two trees of arrays.
 
-    Args:
-        expected: the tree taken as correct.
-        actual: the tree to check.
-        labels: how the two were computed, for the evidence: ``reward is 1.0 alone and 0.5 in a batch``.
-        name: the name of the tree; like ``context``, ``axes`` and ``first_step`` for the evidence.
-        context: the subject of the comparison.
-        tolerance: largest absolute and relative difference of floats; 0 requires equal bits. Bytes, which hold the
-            brightness of pixels, may differ by this fraction of 255. Other integers and flags must be equal.
-        axes: names of the leading axes.
-        first_step: the number of the first step.
-        where: bool with the shape of the leading axes, the elements to compare; all by default.
+    ``labels`` say how the two were computed, for the evidence: ``reward is 1.0 alone and 0.5 in a batch``; ``name`` is
+    the name of the tree, ``context`` the subject of the comparison, and ``axes`` are the leading axes, which
+    ``where`` (bool) selects from. ``tolerance`` is the largest absolute and relative difference of floats; 0 requires
+    equal bits. Bytes, which hold the brightness of pixels, may differ by this fraction of 255. Other integers and flags
+    must be equal.
     """
     context = f"{context}: " if context else ""
     if tree.structure(expected) != tree.structure(actual):

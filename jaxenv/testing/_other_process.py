@@ -33,19 +33,6 @@ _SETTINGS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
-    """The task of the other process."""
-
-    modules: list[str]  # the modules to import
-    settings: dict[str, Any]  # values of JAX's settings
-    env: bytes | None  # the pickled environment; None if it cannot be pickled
-    digests: dict[str, str]  # `digests` of the environment in this process
-    key_data: np.ndarray  # data of the keys of all lanes, uint32[B, ...]
-    key_impl: str  # the implementation of these keys
-    actions: Tree  # actions [T, B, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Reply:
     """The findings of the other process."""
 
@@ -60,15 +47,17 @@ class Reply:
 
 def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) -> Reply:
     """Asks another process about ``env`` (defined in ``modules``), lane keys ``[B]`` and actions; returns its reply."""
+    file = io.BytesIO()
     try:
-        pickled, known, reason = _pickled(env), digests(env, keys), ""
+        _Pickler(file).dump(env)
+        pickled, known, reason = file.getvalue(), digests(env, keys), ""
     except Exception as error:
         pickled, known, reason = None, {}, str(error)
     if pickled is None and not modules:
         return Reply(not_run=reason)
     settings = {name: getattr(jax.config, name) for name in _SETTINGS}
     data, impl = np.asarray(jax.random.key_data(keys)), str(jax.random.key_impl(keys))
-    request = Request(modules, settings, pickled, known, data, impl, actions)
+    request = (modules, settings, pickled, known, data, impl, actions)
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
@@ -98,12 +87,6 @@ class _Pickler(pickle.Pickler):
             if "<locals>" in obj.__qualname__:
                 raise pickle.PicklingError(f"{obj.__qualname__} is defined inside a function")
         return NotImplemented
-
-
-def _pickled(env: Environment) -> bytes:
-    file = io.BytesIO()
-    _Pickler(file).dump(env)
-    return file.getvalue()
 
 
 # --- in both processes -----------------------------------------------------------------------------------------------
@@ -148,16 +131,24 @@ def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndar
 
 
 def answer() -> None:
-    """Reads a `Request` from the standard input and writes a `Reply` to the standard output."""
+    """Reads what `ask` sends from the standard input and writes a `Reply` to the standard output."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # modules may print on import
-    output.write(pickle.dumps(_reply(pickle.load(sys.stdin.buffer))))
+    output.write(pickle.dumps(_reply(*pickle.load(sys.stdin.buffer))))
     output.close()
 
 
-def _reply(request: Request) -> Reply:
+def _reply(
+    modules: list[str],
+    settings: dict[str, Any],
+    pickled: bytes | None,
+    known: dict[str, str],
+    data: np.ndarray,
+    impl: str,
+    actions: Tree,
+) -> Reply:
     try:
-        for name in request.modules:
+        for name in modules:
             import_module(name)
     except Exception as error:
         return Reply(import_error=f"{type(error).__name__}: {error}", not_run="another process cannot import it")
@@ -167,15 +158,15 @@ def _reply(request: Request) -> Reply:
     except RuntimeError:
         started = True
     reply = Reply(started=started, imported=tuple(sys.modules))
-    if request.env is None:
+    if pickled is None:
         return reply
-    for name, value in request.settings.items():
+    for name, value in settings.items():
         jax.config.update(name, value)
     try:
-        env = pickle.loads(request.env)
-        keys = jax.random.wrap_key_data(jnp.asarray(request.key_data), impl=request.key_impl)
-        same = digests(env, keys) == request.digests
-        values = None if same else first_rows(env, keys, request.actions)
+        env = pickle.loads(pickled)
+        keys = jax.random.wrap_key_data(jnp.asarray(data), impl=impl)
+        same = digests(env, keys) == known
+        values = None if same else first_rows(env, keys, actions)
         return dataclasses.replace(reply, defaults=defaults(env), values=values)
     except Exception as error:
         return dataclasses.replace(reply, not_run=f"another process cannot run it: {type(error).__name__}: {error}")

@@ -120,11 +120,6 @@ def lane_numbers(count: int) -> np.ndarray:
     return np.arange(count, dtype=np.int32)
 
 
-def sample_actions(env: Environment, key: jax.Array, num_steps: int) -> Tree:
-    """Draws random actions ``[T, B, ...]`` from the action spec, as NumPy arrays."""
-    return sample(env.action_spec(), key, (num_steps, env.num_envs))
-
-
 def sample(spec: Tree, key: jax.Array, shape: tuple[int, ...]) -> Tree:
     """Draws random values from a tree of specs, as NumPy arrays."""
     return to_numpy(_sample(tree.Static(spec), key, shape))

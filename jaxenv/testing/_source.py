@@ -19,19 +19,15 @@ def described(error: BaseException) -> str:
     """Formats an exception: its class, message and notes, and the author's line that raised it, if there is one."""
     notes = (note for note in getattr(error, "__notes__", ()) if "\n" not in note)  # JAX's own one spans lines
     message = f"{type(error).__name__}: {'. '.join([str(error), *notes])}"
-    line = source_line(error)
-    return f"{message} (raised at {line})" if line else message
-
-
-def source_line(error: BaseException) -> str:
-    """Returns ``file:line, in function`` of the innermost frame of the author, or of an environment of this library."""
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if is_authors(frame)]
-    return place(*frames[-1]) if frames else ""
+    return f"{message} (raised at {place(*frames[-1])})" if frames else message
 
 
 def place(frame: types.FrameType, line: int) -> str:
-    """Formats ``file:line, in function``."""
-    return f"{_relative(frame.f_code.co_filename)}:{line}, in {frame.f_code.co_name}"
+    """Formats ``file:line, in function``, with a path relative to the working directory if it lies inside."""
+    file = frame.f_code.co_filename
+    inside = os.path.isabs(file) and pathlib.Path(file).is_relative_to(pathlib.Path.cwd())
+    return f"{os.path.relpath(file) if inside else file}:{line}, in {frame.f_code.co_name}"
 
 
 def is_authors(frame: types.FrameType) -> bool:
@@ -42,9 +38,3 @@ def is_authors(frame: types.FrameType) -> bool:
     generated = file.startswith("<frozen") or (file == "<string>" and name.startswith(("__", "<module>")))
     standard = file.startswith(_STANDARD) and "site-packages" not in file
     return not (generated or standard or file.startswith(_LIBRARIES))
-
-
-def _relative(file: str) -> str:
-    """Returns the path relative to the working directory, or the whole path if it lies elsewhere."""
-    inside = os.path.isabs(file) and pathlib.Path(file).is_relative_to(pathlib.Path.cwd())
-    return os.path.relpath(file) if inside else file

@@ -12,7 +12,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.multitask import Multitask
 from jaxenv.core.task import Task
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.wrappers import AutoReset, BatchWrapper, TimeLimit, stack
+from jaxenv.wrappers import AutoReset, TimeLimit, stack
 
 E = TypeVar("E", bound=Environment)
 
@@ -66,13 +66,6 @@ def _map_autoreset(
     if isinstance(env, AutoReset):
         return change(env)
     return rebuild(env, env=_map_autoreset(env.env, change, rebuild)) if isinstance(env, Wrapper) else env
-
-
-def without_batch_state(env: Environment) -> Environment:
-    """Removes the ``AutoReset`` and the wrappers with batch state from a stack."""
-    if isinstance(env, AutoReset | BatchWrapper):
-        return without_batch_state(env.env)
-    return tree.rebuild(env, env=without_batch_state(env.env)) if isinstance(env, Wrapper) else env
 
 
 def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[str]]:

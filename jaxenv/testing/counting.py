@@ -25,16 +25,15 @@ class Counters:
 class Counting(Task):
     """Counts its steps and ends after a scripted number of them, per lane and episode.
 
-    The observation is ``stride * episode + step`` (int32 ``[B]``); with ``shows="tuple"`` it is ``(episode, step)``,
-    with ``shows="dict"`` ``{"episode": ..., "step": ...}``. The action is an integer from 0 to 9. With
-    ``pays="action"`` the reward is the action; with ``pays="end"`` it is 1 on the last step of an episode, otherwise 0.
+    The action is an integer from 0 to 9.
 
     Args:
         lengths: int32 ``[E]``, the length of episode e is ``lengths[e % E]``; ``[B, E]`` for lengths per lane. An
             episode of length 0 never ends.
         stride: the increment of the observation per episode.
-        pays: ``"action"`` or ``"end"``.
-        shows: ``"number"``, ``"tuple"`` or ``"dict"``.
+        pays: ``"action"``, or ``"end"`` for 1 on the last step of an episode and 0 on others.
+        shows: ``"number"`` for ``stride * episode + step`` (int32 ``[B]``), ``"tuple"`` for ``(episode, step)``, or
+            ``"dict"`` for ``{"episode": ..., "step": ...}``.
     """
 
     lengths: Any = tree.leaf(rank=1, dtype=np.int32)

@@ -1,18 +1,19 @@
-"""The result of a check: one `Result` per property, and the `Report` that holds and prints them."""
+"""The result of `check_env` and `certify`: one `Result` per property, and the `Report` that holds and prints them."""
 
 import dataclasses
 import enum
 import sys
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 # The properties whose failure explains failures of other properties, the most specific first. A side effect, for
 # example, changes all values, and a lane that depends on its neighbours differs after a restart too.
 _CAUSES = (
     *("same_tree", "leading_lanes", "rows_match_specs", "no_callback", "immutable", "inputs_unmodified"),
-    *("step_repeatable", "reproducible", "lane_independent", "permutation_equivariant", "batch_equals_single_lanes"),
-    *("growth_invariant", "any_number_of_lanes", "nan_contained", "scalar_equals_per_lane", "repeat_stops_at_end"),
-    *("restart_is_reset", "stays_finite", "within_specs"),
+    *("step_repeatable", "reproducible", "lane_independent", "batch_equals_single_lanes", "any_number_of_lanes"),
+    *("nan_contained", "scalar_equals_per_lane", "repeat_stops_at_end", "restart_is_reset", "stays_finite"),
+    "within_specs",
 )
 
 
@@ -38,54 +39,81 @@ class NotApplicable(Exception):
 class Result:
     """The result of checking one property.
 
-    ``name`` is its key in ``PROPERTIES``, ``number`` its position there, ``title`` a short phrase. ``evidence`` is the
-    place (step, lane) of a failure with both values; otherwise a remark, or the reason why the property does not apply,
-    was not run, or the class opts out of it.
+    ``evidence`` is the place (step, lane) of a failure with both values; otherwise a remark, or the reason why the
+    property does not apply, was not run, or the class opts out of it. A failure of `certify` also has what was
+    ``expected`` and ``seen``, the lane, the step (None at a reset) and a program without this library that shows it.
     """
 
     name: str
-    number: int
-    title: str
     status: Status
     evidence: str = ""
+    seconds: float = dataclasses.field(default=0.0, compare=False)
+    expected: str = ""
+    seen: str = ""
+    lane: int | None = None
+    step: int | None = None
+    reproduction: str = ""
 
     def __str__(self) -> str:
         """Formats the result as a line of the table of a `Report`."""
         return _table((self,), names=26)
 
-    def raise_if_failed(self) -> None:
-        """Raises an ``AssertionError`` with the evidence if the property failed or was not run."""
-        if self.status in (Status.FAILED, Status.NOT_RUN):
-            raise AssertionError(f"{self.name} ({self.title}): {self.evidence}")
-
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The results for one environment, one `Result` per property in the order of their numbers.
+    """The results for one environment.
 
     ``report["lane_independent"]`` is the `Result` of one property. ``str(report)`` is a table whose first lines are the
-    failures.
+    failures, and their reproductions below it.
     """
 
     target: str  # the name of the checked environment
     results: tuple[Result, ...]
+    api: str = "jaxenv"  # the API in whose words it was checked
 
-    @property
-    def ok(self) -> bool:
-        """Whether no property failed, and none was left out."""
-        return not self.failed and all(r.status is not Status.NOT_RUN for r in self.results)
+    def of(self, status: str) -> tuple[Result, ...]:
+        """Returns the results with a status: "passed", "failed", "not applicable", "opted out" or "not run"."""
+        return tuple(r for r in self.results if r.status == status)
 
     @property
     def failed(self) -> tuple[Result, ...]:
         """The results of the properties that failed; failures that explain others come first."""
-        failed = [r for r in self.results if r.status is Status.FAILED]
+        failed = self.of(Status.FAILED)
         return tuple(sorted(failed, key=lambda r: _CAUSES.index(r.name) if r.name in _CAUSES else len(_CAUSES)))
 
+    @property
+    def exit_status(self) -> int:
+        """0 if all properties that apply passed, 1 if one failed, 3 if none failed but some were not run."""
+        return 1 if self.failed else 3 if self.of(Status.NOT_RUN) else 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether no property failed, and none was left out."""
+        return self.exit_status == 0
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all properties."""
+        return sum(r.seconds for r in self.results)
+
+    @property
+    def badge(self) -> str:
+        """A line of Markdown for a README."""
+        counts = {status: len(self.of(status)) for status in (Status.PASSED, Status.FAILED, Status.NOT_RUN)}
+        text = "%2C_".join(f"{n}_{status}".replace(" ", "_") for status, n in counts.items() if n)
+        colour = {0: "brightgreen", 1: "red", 3: "yellow"}[self.exit_status]
+        return f"![jaxenv](https://img.shields.io/badge/jaxenv-{text}-{colour})"
+
     def raise_if_failed(self) -> None:
-        """Raises an ``AssertionError`` with the table of failures and of what was not run, if there are any."""
+        """Raises an ``AssertionError`` with the failures and what was not run, if there are any."""
         if not self.ok:
-            not_run = tuple(r for r in self.results if r.status is Status.NOT_RUN)
-            raise AssertionError(f"{self._summary()}\n{_table(self.failed + not_run)}")
+            raise AssertionError(self._text(self.failed + self.of(Status.NOT_RUN)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns target, API, exit status, badge, seconds and results, for ``json.dumps``."""
+        results = [{k: v for k, v in dataclasses.asdict(r).items() if v not in ("", None)} for r in self.results]
+        head = {"target": self.target, "api": self.api, "exit_status": self.exit_status, "badge": self.badge}
+        return {**head, "seconds": round(self.seconds, 2), "results": results}
 
     def __getitem__(self, name: str) -> Result:
         for result in self.results:
@@ -97,13 +125,13 @@ class Report:
         return iter(self.results)
 
     def __str__(self) -> str:
-        others = tuple(r for r in self.results if r.status is not Status.FAILED)
-        return f"{self._summary()}\n{_table(self.failed + others)}"
+        return self._text(self.failed + tuple(r for r in self.results if r.status is not Status.FAILED))
 
-    def _summary(self) -> str:
-        counts = {status: sum(r.status is status for r in self.results) for status in Status}
+    def _text(self, results: tuple[Result, ...]) -> str:
+        counts = {status: len(self.of(status)) for status in Status}
         shown = [f"{n} {status}" for status, n in counts.items() if n or status in tuple(Status)[:3]]
-        return f"{self.target}: {', '.join(shown)}"
+        programs = [f"\n{r.name}:\n{textwrap.indent(r.reproduction, '    ')}" for r in results if r.reproduction]
+        return "\n".join([f"{self.target}: {', '.join(shown)}", _table(results), *programs])
 
 
 def print_result(result: Result) -> None:
@@ -112,13 +140,13 @@ def print_result(result: Result) -> None:
 
 
 def _table(results: tuple[Result, ...], width: int = 120, names: int = 0) -> str:
-    """Formats columns of name, number, status and evidence; long evidence wraps within its column."""
+    """Formats columns of name, status and evidence; long evidence wraps within its column."""
     if not results:
         return "  nothing was checked"
     names, statuses = max(names, *(len(r.name) for r in results)), max(len(r.status) for r in results)
     lines = []
     for r in results:
-        head = f"  {r.name.ljust(names)}  {r.number:>2}  {r.status.ljust(statuses)}  "
+        head = f"  {r.name.ljust(names)}  {r.status.ljust(statuses)}  "
         lines.append(
             textwrap.fill(
                 " ".join(r.evidence.split()) or "-",

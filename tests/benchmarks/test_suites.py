@@ -1,64 +1,71 @@
-"""The table of suites: what loads, what is checked, and what a missing library leaves out."""
+"""The record of suites: what is judged, what is kept, and the page."""
 
 import json
-import re
 import sys
 
 import pytest
 
 from benchmarks import __main__ as program
 from benchmarks import suites
-from jaxenv.core.registry import SUITES
+from tests.test_docs import PAGES
+
+VERSIONS = {"pgx": "1.0", "jax": "0.10"}
+PASSED = {"id": "go", "versions": VERSIONS, "by": "certify", "seconds": 7.0, "api": "pgx", "names": {"passed": ["a"]}}
 
 
-def test_a_suite_is_loaded_and_its_checks_are_reported(monkeypatch, capsys, tmp_path):
-    found = {"passed": ["a", "b"], "failed": ["c"], "opted out": ["d"], "reasons": {"d": "because"}}
-    monkeypatch.setattr(suites, "conformance", lambda id: found | {"id": id})
-    path = tmp_path / "suites.json"
-    argv = ["--suites", "gymnax", "--ids", "CartPole-v1", "NoSuch-v0", "--check", "CartPole-v1", "--json", str(path)]
-    assert program.run_part("suites", argv) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r".* 1 of 2 tried, \d+ known \| `CartPole-v1` \| 2 \| c \| d \|", lines[2])
-    assert lines[2].startswith("| gymnax | ")
-    assert lines[-1].startswith("note: gymnax:NoSuch-v0: ValueError: gymnax: no environment")
-    (row,) = json.loads(path.read_text())["rows"]
-    assert row["checked"]["CartPole-v1"]["id"] == "gymnax:CartPole-v1"
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(suites, "RESULTS", tmp_path)
+    monkeypatch.setattr(suites, "versions", lambda suite: {suite: "1.0", "jax": "0.10"})
+    monkeypatch.setattr(suites, "judged", lambda suite, id, seconds: PASSED | {"id": id, "seconds": seconds})
+    monkeypatch.setitem(suites.TRIED, "pgx", ("2048", "chess", "go", "hex"))
+    (tmp_path / "by_hand.toml").write_text('"pgx:2048 finite" = "Confirmed."\n')
+    return tmp_path
 
 
-def test_a_table_is_made_in_parts(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(suites, "survey", lambda suite, ids, checked: row(suite, 1))
-    path = tmp_path / "suites.json"
-    path.write_text(json.dumps({"rows": [row("pgx", 7), row("brax", 7)]}))
-    assert program.run_part("suites", ["--suites", "gymnax", "pgx", "--json", str(path), "--update"]) == 0
-    assert [(r["suite"], r["ids"]) for r in json.loads(path.read_text())["rows"]] == [
-        ("brax", 7),
-        ("gymnax", 1),
-        ("pgx", 1),
-    ]
-    assert "| brax | 1.0 | 7 of 7 | - | - | - | - |" in capsys.readouterr().out
+def lines(folder):
+    return [json.loads(line) for line in (folder / "pgx.jsonl").read_text().splitlines()]
+
+
+def test_every_id_has_a_line_and_those_of_the_same_versions_are_kept(folder):
+    old = PASSED | {"id": "2048", "versions": {"pgx": "0.9", "jax": "0.10"}}
+    (folder / "pgx.jsonl").write_text(f"{json.dumps(PASSED)}\n{json.dumps(old)}\n")
+    assert program.run_part("suites", ["--suites", "pgx", "--ids", "chess", "go", "--seconds", "3"]) == 0
+    found = {row["id"]: row for row in lines(folder)}
+    assert list(found) == ["2048", "chess", "go", "hex"]
+    assert (found["go"]["seconds"], found["chess"]["seconds"]) == (7, 3)
+    assert found["2048"] == {"id": "2048", "versions": VERSIONS}  # of an earlier version: judged again
+    with pytest.raises(SystemExit, match="pgx has no id nonesuch"):
+        program.run_part("suites", ["--suites", "pgx", "--ids", "nonesuch"])
     with pytest.raises(SystemExit):
-        program.run_part("suites", ["--update"])
-    assert "needs --json, the file to update" in capsys.readouterr().err
+        program.run_part("suites", ["--suites", "pgx", "brax", "--ids", "go"])
 
 
-def test_checks_of_a_suite_are_added_to_those_of_the_same_version(monkeypatch, tmp_path):
-    monkeypatch.setattr(suites, "survey", lambda suite, ids, checked: row("pgx", 7) | {"checked": {"go": {}}})
-    path = tmp_path / "suites.json"
-    for version, found in (("1.0", {"chess", "go"}), ("0.9", {"go"})):
-        path.write_text(json.dumps({"rows": [row("pgx", 7) | {"version": version, "checked": {"chess": {}}}]}))
-        assert program.run_part("suites", ["--suites", "pgx", "--check", "go", "--json", str(path), "--update"]) == 0
-        assert json.loads(path.read_text())["rows"][0]["checked"].keys() == found
+def test_the_page_tells_findings_and_what_was_not_judged(folder):
+    result = {"name": "finite", "status": "failed", "expected": "a number", "seen": "nan", "lane": 2}
+    failed = PASSED | {"id": "2048", "names": {"passed": ["b"], "failed": ["finite"]}}
+    failed["details"] = [result | {"reproduction": "print(1)"}, {"name": "c", "status": "not run"}]
+    broken = {"id": "chess", "versions": VERSIONS, "by": "certify", "seconds": 1.0, "error": "it needs a download"}
+    suites.write("pgx", {row["id"]: row for row in (PASSED, failed, broken, {"id": "hex", "versions": VERSIONS})})
+    page = suites.page()
+    assert "| pgx | 1.0 | 0.10 | its own API (`pgx`) | 2 of 4 | 1 | 1 | 14 |" in page
+    assert "### pgx:2048, `finite`\n\nExpected a number. Seen, lane 2, at reset: nan. Confirmed.\n" in page
+    assert "```text\nprint(1)\n```" in page
+    assert "- pgx, not run so far: `hex`.\n- `pgx:chess`: it needs a download" in page
+    assert "| `pgx:go` | 1 | - | - | 0 | 0 | 7 |" in page
 
 
-def row(suite, ids):
-    return {"suite": suite, "version": "1.0", "known": ids, "ids": ids, "failed": {}, "checked": {}, "notes": []}
+def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys, folder):
+    monkeypatch.setitem(sys.modules, "jumanji", None)
+    assert program.run_part("suites", ["--suites", "jumanji"]) == 0
+    assert "note: jumanji: jumanji is not installed: pip install" in capsys.readouterr().err
 
 
-def test_a_suite_whose_library_is_missing_is_a_note(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "pgx", None)
-    assert program.run_part("suites", ["--suites", "pgx"]) == 0
-    assert "note: pgx: pgx is not installed: pip install" in capsys.readouterr().out
+def test_an_answer_follows_what_a_library_prints():
+    assert suites._answer('Importing environments...\n{"results": []}\n') == {"results": []}
+    assert suites._answer('[{"results": [1]}]') == {"results": [1]}
+    assert suites._answer("Segmentation fault") is None
 
 
-def test_every_suite_of_another_library_is_in_the_table():
-    assert suites.CHECKED.keys() == SUITES.keys() - {"bsuite"}
+def test_the_page_shows_the_results():
+    assert PAGES["evidence/record.md"] == suites.page()

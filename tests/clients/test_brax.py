@@ -11,7 +11,7 @@ import pytest
 import jaxenv
 from jaxenv import specs
 from jaxenv.interop import to_brax
-from jaxenv.testing import Counting, random_environment
+from jaxenv.testing import Counting, RandomEnvironment, random_environment
 from tests import packages
 from tests.interop.ends import LANES, LIMIT, TERMINATED, TRUNCATED, ending_alone
 
@@ -194,11 +194,18 @@ def test_a_lane_that_is_done_earns_nothing_while_brax_repeats_the_action():
     assert found.done[:, 0].tolist() == [0, 1, 0, 1]
 
 
+class Paid(RandomEnvironment):
+    """Pays the action."""
+
+    def transition(self, state, action, stream):
+        return dataclasses.replace(super().transition(state, action, stream), reward=action.astype(jnp.float32))
+
+
 @pytest.mark.parametrize("wrap_env", WRAPPED)
 def test_evaluation_by_brax_equals_that_of_this_library(wrap_env):
     def limited(num_envs):
         four = specs.discrete(4)
-        paid = random_environment(four, four, reward_fn=lambda _, action: action.astype(jnp.float32), num_envs=num_envs)
+        paid = Paid(spaces=random_environment(four, four).spaces, num_envs=num_envs)
         return jaxenv.wrappers.TimeLimit(paid, 9)
 
     def repeat(obs, key):  # the observation as the action, both one-hot

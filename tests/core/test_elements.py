@@ -25,7 +25,6 @@ CHEAP = (
     "leading_lanes",
     "rows_match_specs",
     "strict_promotion",
-    "cond_compatible",
     "lane_independent",
     "nan_contained",
     "wrong_actions_refused",

@@ -96,9 +96,8 @@ def test_episodes_cut_off_by_max_steps_are_not_finished_and_cannot_be_read_as_da
 
 def test_components_of_a_return_that_was_cut_off_are_all_nan():
     reward = specs.Bounded((2,), np.float32, [1, 2], [1, 2])
-    env = AutoReset(
-        random_environment(specs.discrete(3), specs.discrete(3), reward, min_steps=5, max_steps=5, num_envs=3)
-    )
+    endless = random_environment(specs.discrete(3), specs.discrete(3), reward, end_probability=0, num_envs=3)
+    env = AutoReset(TimeLimit(endless, 5))
     result = played(env, random_policy(env), 6, max_steps=8)
     np.testing.assert_array_equal(result.returns, [[5, 10], [np.nan, np.nan]] * 3)
 

@@ -344,6 +344,8 @@ class KeyedWalk(Walk):
     def step(self, key, state, action, params):
         drawn = state["key"] if self.fault == "key_stays" else jax.random.fold_in(state["key"], state["time"])
         noise = jnp.ones(2) if self.fault == "no_noise" else jax.random.normal(drawn, (2,))
+        if self.fault == "fixed_matrix":
+            noise = jax.random.normal(jax.random.PRNGKey(6), (2, 2)) @ noise
         position = state["position"] + 0.3 * noise
         terminated, truncated = jnp.any(jnp.abs(position) > 1), state["time"] + 1 >= params.max_steps_in_episode
         final, (next_obs, fresh) = (

@@ -13,12 +13,11 @@ import pytest
 
 from jaxenv import cli
 from jaxenv.cli import certify as command
-from jaxenv.testing import Chain, certify, check_env
+from jaxenv.testing import Chain, Report, certify, check_env
 from jaxenv.testing._bounded import THREADS
 from jaxenv.testing._certify import _trial
 from jaxenv.testing._certify._dialects import DIALECTS
 from jaxenv.testing._certify._properties import PROPERTIES
-from jaxenv.testing._certify._report import Certificate
 from jaxenv.testing._certify._spaces import violations
 from tests.cli.commands import python, refusal
 from tests.packages import imported
@@ -95,6 +94,7 @@ def test_a_factory_that_nothing_can_import_is_named_in_a_comment(factory):
         (foreign.KeyedWalk(), "draws_from_its_keys"),
         (foreign.KeyedWalk("one_start"), "draws_from_its_keys"),
         (foreign.KeyedWalk("no_noise"), "draws_from_its_keys"),
+        (foreign.KeyedWalk("fixed_matrix"), "draws_from_its_keys"),
     ],
 )
 def test_a_sound_environment_that_looks_unsound_passes(env, name):
@@ -109,7 +109,7 @@ def test_a_key_in_the_state_that_an_end_alone_replaces_is_found():
 
 def test_an_end_at_the_limit_may_be_a_termination():
     certificate = certify(foreign.Walk("limit_told_as_termination"), "gymnax", properties=["truncation"], seconds=LONG)
-    assert re.match(r"at the limit, step 12, \d+ episodes terminated", certificate.results[1].reason)
+    assert re.match(r"at the limit, step 12, \d+ episodes terminated", certificate.results[1].evidence)
     assert certificate.exit_status == 0
 
 
@@ -127,7 +127,7 @@ def test_a_timeout_error_of_an_environment_is_an_error_like_others():
         return foreign.Walk()
 
     made: list[int] = []
-    reason = certify(make, "gymnax", properties=["pure"], seconds=LONG).results[1].reason
+    reason = certify(make, "gymnax", properties=["pure"], seconds=LONG).results[1].evidence
     assert reason.startswith("TimeoutError: no answer")
 
 
@@ -152,10 +152,25 @@ def test_spaces_of_gymnasium_without_bounds_or_shapes():
         observation_space = gymnasium.spaces.Dict(said=gymnasium.spaces.Text(5))
 
     [result] = certify(Words(), properties=["runs_under_jit"]).results
-    assert (result.status, result.reason) == (
+    assert (result.status, result.evidence) == (
         "not applicable",
         "values of the space Text have no fixed shape and dtype",
     )
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_integers_of_jumanji_within_bounds_are_drawn_as_integers(masked):
+    mask = jax.numpy.array([[False, True, False], [False, False, True]])
+    spec = SimpleNamespace(shape=(2,), dtype=np.int16, minimum=np.int16(0), maximum=np.int16(2))
+    timestep = SimpleNamespace(observation=SimpleNamespace(**({"action_mask": mask} if masked else {})))
+    env = SimpleNamespace(action_spec=spec, reset=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "eval_shape", lambda reset, key: (0, timestep))
+        draw = DIALECTS["jumanji"].adapt(env)["action"]
+    names = {"env": env, "jax": jax, "jnp": jax.numpy, "timestep": timestep, "key_action": jax.random.PRNGKey(0)}
+    exec(draw, names)
+    assert names["action"].dtype.kind == "i"
+    assert names["action"].tolist() == [1, 2] if masked else names["action"].shape == (2,)
 
 
 def test_two_replays_on_the_host_leave_time_for_their_comparison(monkeypatch):
@@ -188,13 +203,13 @@ def test_two_replays_on_the_host_leave_time_for_their_comparison(monkeypatch):
 def test_restarts_are_not_judged_by_starts_that_no_key_determines():
     certificate = certify(foreign.Walk("numpy_draws_the_start"), "gymnax", properties=["pure", "restart"], seconds=LONG)
     [restart] = [r for r in certificate.results if r.name == "restart"]
-    assert (restart.status, restart.reason) == ("not run", "pure failed: starts depend on more than their keys")
+    assert (restart.status, restart.evidence) == ("not run", "pure failed: starts depend on more than their keys")
 
 
 def test_an_environment_that_never_ends_an_episode_passes_nothing_about_ends():
     certificate = certify(foreign.EndlessWalk(), "gymnax")
     assert [r.name for r in certificate.of("not run")] == ["restart", "final_observation"]
-    assert "0 episodes ended in" in certificate.of("not run")[0].reason
+    assert "0 episodes ended in" in certificate.of("not run")[0].evidence
     assert certificate.exit_status == 3
 
 
@@ -211,8 +226,8 @@ def test_a_step_that_does_not_return_is_not_run_and_neither_is_what_follows():
         goes_on.set()
         joined()
     assert {r.status for r in certificate.results} <= {"not run", "not applicable"}
-    assert certificate.results[0].reason == "did not finish in 3 s, the time for a property"
-    assert certificate.results[1].reason == "runs_under_jit did not pass"
+    assert certificate.results[0].evidence == "did not finish in 3 s, the time for a property"
+    assert certificate.results[1].evidence == "runs_under_jit did not pass"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +269,7 @@ def test_a_reference_of_gymnasium_is_compared_in_lock_step(capsys):
         seconds=LONG,
     )
     assert found.exit_status == 0, str(found)
-    assert found.results[-1].reason.startswith("lock-step: 1600 steps from equal states")
+    assert found.results[-1].evidence.startswith("lock-step: 1600 steps from equal states")
     found = certify(foreign.light_mountain_car, "gymnax", against="gymnasium:MountainCar-v0", seconds=LONG)
     assert [r.name for r in found.failed] == ["matches_reference"]
     exec(found.failed[0].reproduction, {})
@@ -265,7 +280,7 @@ def test_a_reference_of_gymnasium_is_compared_in_lock_step(capsys):
 
 def test_other_references_are_compared_by_the_distributions_of_their_episodes():
     found = certify(foreign.Walk(), "gymnax", against=foreign.Walk(), seed=1, **MATCHES)
-    assert found.results[-1].reason.startswith("equivalent at level 0.05: mean length"), str(found)
+    assert found.results[-1].evidence.startswith("equivalent at level 0.05: mean length"), str(found)
     found = certify(foreign.Walk(), "gymnax", against=foreign.OneWayWalk, **MATCHES)
     assert "standard error" in found.failed[0].seen
 
@@ -282,7 +297,9 @@ def test_the_command_prints_text_or_json_and_ends_with_the_status(capsys):
         "1000",
     ]
     assert cli.main(command) == 1
-    assert "FAILED finite, lane " in capsys.readouterr().out
+    assert re.search(
+        r"finite +failed +lane \d, step \d+: expected .* to be a number; seen nan", capsys.readouterr().out
+    )
     assert cli.main([*command, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["target"], found["api"], found["exit_status"]) == ("tests.testing.foreign:nan_walk", "gymnax", 1)
@@ -303,7 +320,7 @@ def test_the_command_counts_the_properties_that_it_checks(monkeypatch):
 
     totals: list[int] = []
     monkeypatch.setattr(command, "progress", lambda total, unit: contextlib.nullcontext(totals.append(total)))
-    monkeypatch.setattr(command, "certify", lambda *args, **kwargs: Certificate("X", "gymnax", ()))
+    monkeypatch.setattr(command, "certify", lambda *args, **kwargs: Report("X", (), "gymnax"))
     assert counted() == len(PROPERTIES)
     assert counted("--against", "gymnax:Y") == len(PROPERTIES) + 1
     assert counted("--properties", "runs_under_jit", "pure") == 2

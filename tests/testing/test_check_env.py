@@ -15,6 +15,7 @@ from jaxenv import random, specs, tree
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import Transition
 from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, check_env
+from jaxenv.testing._bounded import THREADS
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk
 from tests.testing.twins.structure import LocalState
@@ -56,9 +57,8 @@ def test_only_environments_of_the_host_may_opt_out_of_repeated_steps():
     assert allowed.status is Status.OPTED_OUT
 
 
-def test_allowed_opt_outs_are_properties_with_reasons():
-    assert ALLOWED_OPT_OUTS.keys() <= PROPERTIES.keys()
-    assert all(ALLOWED_OPT_OUTS.values())
+def test_allowed_opt_outs_are_properties():
+    assert PROPERTIES.keys() > ALLOWED_OPT_OUTS
 
 
 # --- rounding --------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_failures_are_printed_first_and_causes_before_consequences():
     report = check_env(TWINS["reward depends on the batch mean"].broken(), properties=properties)
     assert [r.name for r in report.failed] == ["lane_independent", "gradients_sound"]
     assert [r.name for r in report] == properties
-    assert str(report).splitlines()[1].startswith("  lane_independent  20  failed")
+    assert str(report).splitlines()[1].startswith("  lane_independent  failed")
     with pytest.raises(AssertionError, match=r"1 passed, 2 failed.*\n  lane_independent"):
         report.raise_if_failed()
 
@@ -215,6 +215,9 @@ def test_a_property_that_takes_too_long_is_not_run_and_not_passed_and_three_of_t
     properties = ["same_tree", "leading_lanes", "episode_grammar", "within_specs", "no_callback"]
     report = check_env(Hangs(), properties=properties, max_seconds=0.05)
     ENDED.set()
+    for thread in threading.enumerate():  # the command would end this process for one that is left
+        if thread.name == THREADS:
+            thread.join()
     assert [r.name for r in report] == [name for name in PROPERTIES if name in properties]
     assert {r.status for r in report} == {Status.NOT_RUN}
     slow, rest = "it takes longer than 0.05 s", "3 other properties ran out of time"
@@ -300,8 +303,8 @@ def test_a_line_per_property_is_printed_on_stderr_as_it_ends(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert [line.split() for line in err.splitlines()] == [
-        ["same_tree", "1", "passed"],
-        ["leading_lanes", "2", "passed"],
+        ["same_tree", "passed"],
+        ["leading_lanes", "passed"],
     ]
     check_env(Chain(), properties=["leading_lanes"], progress=None)
     assert capsys.readouterr().err == ""

@@ -1,11 +1,11 @@
-"""`check_wrapper`, and the properties of all wrappers."""
+"""`check_env` of wrappers, and the properties of all wrappers."""
 
 import pytest
 
 import jaxenv
 from jaxenv import wrappers
 from jaxenv.core.wrapper import layers
-from jaxenv.testing import Chain, check_env, check_wrapper
+from jaxenv.testing import Chain, check_env
 from jaxenv.testing.report import Status
 from tests.testing.twins import Walk
 from tests.testing.twins.wrapping import DoubledAndDiscounted
@@ -19,7 +19,6 @@ SHAPES = (
     "leading_lanes",
     "rows_match_specs",
     "strict_promotion",
-    "cond_compatible",
     "wrong_actions_refused",
 )
 VALUES = ("lane_independent", "within_specs", "episode_grammar", "discount_zero_only_at_last", "restart_is_reset")
@@ -75,7 +74,7 @@ def test_a_wrapper_has_the_properties(name):
     added = layers(entry.wrapper(env))[: -len(layers(env))]
     stateless = all(type(layer).inner is jaxenv.Wrapper.inner and layer.place != "several_steps" for layer in added)
     properties = SHAPES if stateless else SHAPES + VALUES
-    check_wrapper(entry.wrapper, env, properties=properties, raise_on_failure=True)
+    check_env(entry.wrapper, env, properties=properties, raise_on_failure=True)
 
 
 def test_thorough_runs_name_existing_wrappers():
@@ -116,10 +115,10 @@ def test_a_stack_of_many_wrappers_has_the_properties(id):
 
 def test_a_wrapper_is_checked_around_all_toy_environments_that_it_accepts():
     properties = ["same_tree", "rows_match_specs", "mask_leaves_an_action"]
-    report = check_wrapper(lambda env: wrappers.RescaleAction(env, 0, 1), properties=properties)
+    report = check_env(lambda env: wrappers.RescaleAction(env, 0, 1), properties=properties)
     assert report.target == "RescaleAction around <RandomEnvironment>, <RandomEnvironment>"  # not discrete actions
     assert [r.status for r in report] == [Status.PASSED, Status.PASSED, Status.NOT_APPLICABLE]
-    everywhere = check_wrapper(lambda env: wrappers.TimeLimit(env, 5), properties=["same_tree"])
+    everywhere = check_env(lambda env: wrappers.TimeLimit(env, 5), properties=["same_tree"])
     assert everywhere.target.count(",") == 3
 
 
@@ -129,7 +128,7 @@ class Doubled(wrappers.RewardWrapper):
 
 
 def test_a_failure_around_one_environment_names_that_environment():
-    report = check_wrapper(
+    report = check_env(
         lambda env: Doubled(env) if isinstance(env, Chain) else DoubledAndDiscounted(env),
         Chain(),
         Walk(),
@@ -138,7 +137,7 @@ def test_a_failure_around_one_environment_names_that_environment():
     assert report["owned_fields_only"].evidence.startswith("around <Walk>: ")
     assert "discount" in report["owned_fields_only"].evidence
     with pytest.raises(AssertionError, match="DoubledAndDiscounted around <Walk>: 0 passed, 1 failed"):
-        check_wrapper(DoubledAndDiscounted, Walk(), properties=["owned_fields_only"], raise_on_failure=True)
+        check_env(DoubledAndDiscounted, Walk(), properties=["owned_fields_only"], raise_on_failure=True)
 
 
 def test_a_wrapper_that_refuses_all_toy_environments_is_refused_with_its_messages():
@@ -146,17 +145,19 @@ def test_a_wrapper_that_refuses_all_toy_environments_is_refused_with_its_message
         raise ValueError(f"fussy: not around {env}")
 
     with pytest.raises(ValueError, match=r"refuses all toy environments.*fussy: not around Counting"):
-        check_wrapper(fussy)
+        check_env(fussy)
 
 
-@pytest.mark.parametrize("wrapper", ["FrameStack", Chain(), ("FrameStack", {"num": 4})])
-def test_what_is_no_wrapper_is_refused(wrapper):
-    with pytest.raises(ValueError, match=r"^check_wrapper: wrapper .*got "):
-        check_wrapper(wrapper)
+@pytest.mark.parametrize("wrapper", ["FrameStack", Chain, ("FrameStack", {"num": 4})])
+def test_what_is_no_wrapper_and_no_environment_is_refused(wrapper):
+    with pytest.raises(ValueError, match=r"^check_env: env must be an environment.*got "):
+        check_env(wrapper)
     with pytest.raises(ValueError, match=r"got 'FrameStack': pass jaxenv\.wrappers\.FrameStack$"):
-        check_wrapper("FrameStack")
+        check_env("FrameStack")
 
 
-def test_a_wrapper_around_what_is_no_environment_is_refused():
-    with pytest.raises(ValueError, match=r"^check_wrapper: env .*got the class Chain"):
-        check_wrapper(lambda env: env, Chain)
+def test_environments_around_which_nothing_is_put_are_refused():
+    with pytest.raises(ValueError, match=r"^check_env: around .*got the class Chain"):
+        check_env(lambda env: env, Chain)
+    with pytest.raises(ValueError, match=r"^check_env: around must be empty .*<Chain>.*<Walk>"):
+        check_env(Walk(), Chain())

@@ -76,33 +76,9 @@ def test_an_end_probability_of_nan_is_refused():
         random_environment(specs.discrete(3), specs.discrete(2), end_probability=np.nan)
 
 
-def test_episodes_are_no_shorter_and_no_longer_than_given_per_lane():
-    env = random_environment(
-        specs.discrete(3), specs.discrete(2), None, [0.2, 0.5, 0.5], 3, min_steps=[1, 3, 4], max_steps=[0, 5, 4]
-    )
-    rows = repeat_zero(AutoReset(env), 300)
-    lengths = [np.diff(np.flatnonzero(lane)) - 1 for lane in rows.is_first().T]
-    assert [(x.min(), x.max()) for x in lengths[1:]] == [(3, 5), (4, 4)]
-    assert lengths[0].min() == 1
-    assert lengths[0].max() > 5
-    assert rows.terminated.tolist() == rows.is_last().tolist()
-
-
-def test_a_reward_function_computes_the_reward_from_the_new_observation_and_the_action():
-    env = random_environment(
-        specs.discrete(50), specs.discrete(9), num_envs=4, reward_fn=lambda observation, action: observation + action
-    )
-    rows = unrolled(env, jnp.full((6, 4), 7, jnp.int32))
-    np.testing.assert_array_equal(rows.reward[1:], rows.observation[1:] + 7)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"min_steps": 3, "max_steps": [0, 2]}, r"max_steps .*got \[0 2\] and 3"),
-        ({"min_steps": -1}, r"min_steps .*got -1"),
-        ({"reward_spec": REWARD, "reward_fn": max}, r"reward_spec .*reward_fn"),
-        ({"reward_fn": 3}, r"reward_fn .*got 3"),
         ({"reward_spec": {"r": REWARD}}, "reward_spec .*got "),
         ({"reward_spec": specs.discrete(2)}, "reward_spec .*got "),
         ({"observation_spec": "x"}, r"observation_spec .*got 'x'"),

@@ -17,7 +17,7 @@ import jaxenv
 from jaxenv import interop, tree
 from jaxenv._util import programs
 from jaxenv.canvas import _films
-from jaxenv.testing import Chain, checked, validate_env
+from jaxenv.testing import Chain, checked
 from jaxenv.wrappers import AutoReset, RecordVideo, TransformReward
 
 KEY = jax.random.key(0)
@@ -113,7 +113,6 @@ ADAPTERS = {
     "dm_env": lambda env: interop.to_dm_env(env).reset(),
     "host": lambda env: interop.host(env).reset(),
     "checked": lambda env: checked(env).reset(KEY),
-    "validate": lambda env: validate_env(AutoReset(env), episodes=1),
 }
 
 

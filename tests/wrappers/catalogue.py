@@ -13,7 +13,7 @@ import numpy as np
 import jaxenv
 from jaxenv import random, specs, wrappers
 from jaxenv.core.environment import Environment
-from jaxenv.testing import Counting, check_wrapper, random_environment
+from jaxenv.testing import Counting, check_env, random_environment
 from jaxenv.testing.report import Status
 from jaxenv.wrappers import TimeLimit
 from tests.games import Nim, best_move
@@ -131,8 +131,6 @@ WRAPPERS: dict[str, Entry] = {
     "VectorReward": Entry(bound("VectorReward", ("cost",), (1, -1)), paying),
     "ScalarizeReward": Entry(bound("ScalarizeReward", (1, 2)), lambda: wrappers.VectorReward(paying(), ("cost",))),
     "DelayReward": Entry(bound("DelayReward", 2)),
-    # Every other lane has no limit: the check of both_ends_on_one_step takes the first row on which a task ended for
-    # the length of an episode.
     "RandomFirstEpisodeLength": Entry(bound("RandomFirstEpisodeLength", 3, np.array([2, 0])), lambda: Walk(num_envs=2)),
     "NonEpisodic": Entry(bound("NonEpisodic")),
     "NonTerminating": Entry(bound("NonTerminating")),
@@ -163,7 +161,7 @@ def main(names: list[str]) -> None:
     for name in names or WRAPPERS:
         entry = WRAPPERS[name]
         started, inner = time.perf_counter(), entry.env()
-        report = check_wrapper(entry.wrapper, inner)
+        report = check_env(entry.wrapper, inner)
         of = {s: [r.name for r in report if r.status is s] for s in Status}
         others = [", ".join(of[s]) or "-" for s in (Status.FAILED, Status.NOT_APPLICABLE, Status.OPTED_OUT)]
         seconds = time.perf_counter() - started

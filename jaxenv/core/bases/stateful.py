@@ -158,11 +158,9 @@ class BatchWrapper(Wrapper):
         (
             "sharding_invariant",
             "batch_equals_single_lanes",
-            "permutation_equivariant",
             "lane_independent",
             "nan_contained",
             "any_number_of_lanes",
-            "growth_invariant",
         ),
         "all lanes share its state",
     )

@@ -15,10 +15,10 @@ from jaxenv.testing._bounded import OutOfTime, bounded
 from jaxenv.testing._certify._against import matches
 from jaxenv.testing._certify._dialects import DIALECTS, dialect_of, source_of
 from jaxenv.testing._certify._properties import PROPERTIES
-from jaxenv.testing._certify._report import Certificate, Failure, Result, Skip, reproduction
+from jaxenv.testing._certify._report import Failure, Skip, reproduction
 from jaxenv.testing._certify._trial import HostTrial, Trial
 from jaxenv.testing._source import described
-from jaxenv.testing.report import Status
+from jaxenv.testing.report import Report, Result, Status
 
 _LATE = "did not finish in"
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def certify(
     seed: int = 0,
     seconds: float = 60.0,
     progress: Callable[[str], None] = lambda name: None,
-) -> Certificate:
+) -> Report:
     """Checks an environment of another library in the words of its own API, in about a minute.
 
     Args:
@@ -47,6 +47,9 @@ def certify(
         seed: lane ``i`` starts from ``jax.random.PRNGKey(seed + i)``.
         seconds: the time for each property; one that needs more was "not run".
         progress: called with the name of each property before it is checked.
+
+    Returns:
+        A `Report`, whose failures have reproductions.
 
     Raises:
         ValueError: for an unknown id, API or property, or a factory that fails.
@@ -69,7 +72,7 @@ def certify(
         if properties is None or name in ("runs_under_jit", *properties):
             progress(name)
             results.append(_checked(name, check, trial, results))
-    return Certificate(trial.source.name, trial.dialect.api, tuple(results))
+    return Report(trial.source.name, tuple(results), trial.dialect.api)
 
 
 def _trial_in_time(env: Any, api: str | None, seed: int, seconds: float, otherwise: str | None = None) -> Trial:
@@ -100,8 +103,8 @@ def _trial_of(env: Any, api: str | None, seed: int, seconds: float, otherwise: s
 def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, before: list[Result]) -> Result:
     started = time.perf_counter()
 
-    def result(status: Status, reason: str = "", **found: Any) -> Result:
-        return Result(name, status, time.perf_counter() - started, " ".join(reason.split())[:300], **found)
+    def result(status: Status, evidence: str = "", **found: Any) -> Result:
+        return Result(name, status, " ".join(evidence.split())[:300], time.perf_counter() - started, **found)
 
     if reason := trial.dialect.reasons.get(name):
         return result(Status.NOT_APPLICABLE, reason)
@@ -110,7 +113,7 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
     if name == "restart" and any(r.name == "pure" and r.status is Status.FAILED for r in before):
         return result(Status.NOT_RUN, "pure failed: starts depend on more than their keys")
     # A thread that is still busy may hold the programs that other properties need; the eager one holds none.
-    if late := [r.name for r in before if r.reason.startswith(_LATE) and r.name != "jit_equals_eager"]:
+    if late := [r.name for r in before if r.evidence.startswith(_LATE) and r.name != "jit_equals_eager"]:
         return result(Status.NOT_RUN, f"{late[0]} did not finish")
     try:
         return result(Status.PASSED, _in_time(lambda: check(trial), trial.seconds) or "")
@@ -120,7 +123,9 @@ def _checked(name: str, check: Callable[[Trial], str | None], trial: Trial, befo
         return result(*skip.args)
     except Failure as f:
         text = reproduction(trial.source, trial.dialect, trial.seed + f.lane, f)
-        return result(Status.FAILED, expected=f.expected, seen=f.seen, lane=f.lane, step=f.step, reproduction=text)
+        where = f"lane {f.lane}, {'at reset' if f.step is None else f'step {f.step}'}"
+        found = {"expected": f.expected, "seen": f.seen, "lane": f.lane, "step": f.step, "reproduction": text}
+        return result(Status.FAILED, f"{where}: expected {f.expected}; seen {f.seen}", **found)
     except Exception as error:
         return result(Status.NOT_RUN, described(error))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxenv._util.names import did_you_mean
 
@@ -72,14 +73,15 @@ def _jumanji_action(env: Any) -> dict[str, Any]:
     """Draws a legal action: the mask has an axis per component of the action, or a row per component."""
     spec, numbers = env.action_spec, getattr(env.action_spec, "num_values", None)
     drawn = "env.action_spec.shape, env.action_spec.dtype, env.action_spec.minimum, env.action_spec.maximum"
-    if numbers is None:
+    if numbers is None and np.dtype(spec.dtype).kind == "f":
         return {"action": f"action = jax.random.uniform(key_action, {drawn})"}
     mask = getattr(jax.eval_shape(env.reset, jax.random.PRNGKey(0))[1].observation, "action_mask", None)
     if mask is None:
-        numbers = "env.action_spec.shape, 0, env.action_spec.num_values"
-        return {"action": f"action = jax.random.randint(key_action, {numbers})"}
+        bounds = "0, env.action_spec.num_values"
+        bounds = "env.action_spec.minimum, env.action_spec.maximum + 1" if numbers is None else bounds
+        return {"action": f"action = jax.random.randint(key_action, env.action_spec.shape, {bounds})"}
     draw = f"jax.random.categorical(key_action, jnp.where({_MASK}, 0.0, -jnp.inf))"
-    if spec.shape and mask.shape == tuple(numbers):
+    if spec.shape and numbers is not None and mask.shape == tuple(numbers):
         flat = draw.replace("-jnp.inf)", "-jnp.inf).ravel()")
         draw = f"jnp.stack(jnp.unravel_index({flat}, {mask.shape}))"
     return {"action": f"action = {draw}.astype(env.action_spec.dtype)", "mask": _MASK}

@@ -146,14 +146,14 @@ def draws_from_its_keys(trial: Trial) -> str | None:
     show, restarts = trial.dialect.observation, trial.dialect.restarts
     if not trial.on_host:
         carry, key = at(trial.record.kept[0], 0)
-        of_reset = draws(jax.make_jaxpr(trial.begin)(trial.keys[0]).jaxpr)
-        of_step = draws(jax.make_jaxpr(trial.advance)(carry, key).jaxpr)
+        of_reset = draws(jax.make_jaxpr(trial.begin)(trial.keys[0]).jaxpr).counts
+        of_step, noise = draws(jax.make_jaxpr(trial.advance)(carry, key).jaxpr)
         # A step repeats the draws of a reset to restart. What it draws more often, or what a reset draws as well, is
-        # no noise but a constant, such as a fixed projection to observations.
+        # no noise but a constant, and so is a matrix or a table, such as a fixed projection to observations.
         if distinct == 1 and any(not d.inputs and of_step[d] <= n * restarts for d, n in of_reset.items()):
             seen = f"one start for {STARTS} keys: it draws from a constant key"
             raise Failure("starts that differ with the key, as reset draws random numbers", seen, 1, None, show)
-        if any(not draw.inputs for draw in of_step.keys() - of_reset.keys()):
+        if any(draw.computation in noise for draw in of_step.keys() - of_reset.keys()):
             seen = "a draw from a constant key: it is the same in every step"
             raise Failure("a step to draw from its key, or from one in the state", seen, 0, 0, show)
         done = trial.record.done

@@ -1,29 +1,25 @@
-"""Several agents in a lane: as lanes of their own, after they have left, and in turns."""
+"""Several agents in a lane: after they have left, and in turns."""
 
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType
-from jaxenv.testing._compare import require_equal, require_nowhere, take_steps
-from jaxenv.testing._programs import replay, run
+from jaxenv.testing._compare import require_equal, require_nowhere
+from jaxenv.testing._programs import replay
 from jaxenv.testing._properties.restarts import next_step_rollout
 from jaxenv.testing._stacks import in_mode
 from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
-from jaxenv.wrappers.agents.agents_as_lanes import AgentLanes, AgentsAsLanes
 
 
 def agents_agree(subject: Subject) -> str:
-    """The agents of a game see the same rows as lanes of their own, in ``AgentsAsLanes``.
+    """An agent that has left, by ``env_info["agent_terminated"]``, gets no reward, and its action changes nothing.
 
-    An agent that has left, by ``env_info["agent_terminated"]``, gets no reward, its action changes nothing, and
-    ``env_info["agent_alive"]`` says so. In a game of turns, ``env_info["player"]`` is the number of an agent, and
-    every move passes the turn unless ``alternates`` is false.
+    ``env_info["agent_alive"]`` says who is left. In a game of turns, ``env_info["player"]`` is the number of an agent,
+    and every move passes the turn unless ``alternates`` is false.
     """
     env = subject.stack
     if env.num_agents == 1:
@@ -32,20 +28,15 @@ def agents_agree(subject: Subject) -> str:
         player = subject.rollout.rows.env_info["player"]
         require_nowhere((player < 0) | (player >= env.num_agents), "env_info['player'] is not an agent", player)
         if env.alternates:
-            _require_alternation(subject)
+            rollout = next_step_rollout(subject, env)
+            player = np.asarray(rollout.rows.env_info["player"])
+            repeated = (player[1:] == player[:-1]) & (rollout.step_type[1:] == StepType.MID)
+            require_nowhere(repeated, "an agent moves twice in a row, and alternates is true", player[1:])
         return f"{env.num_agents} agents in turns"
     rollout, env = next_step_rollout(subject, env), in_mode(env, "next_step")
     ended, gone = _departures(rollout)
     _require_gone(subject, env, rollout, gone)
-    _require_folds(subject, env, rollout, ended, gone)
     return f"{env.num_agents} agents at once, {int(ended.sum())} left early"
-
-
-def _require_alternation(subject: Subject) -> None:
-    rollout = next_step_rollout(subject, subject.stack)
-    player = np.asarray(rollout.rows.env_info["player"])
-    repeated = (player[1:] == player[:-1]) & (rollout.step_type[1:] == StepType.MID)
-    require_nowhere(repeated, "an agent moves twice in a row, and alternates is true", player[1:])
 
 
 def _departures(rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
@@ -79,31 +70,3 @@ def _require_gone(subject: Subject, env: Environment, rollout: Rollout, gone: np
         expected, actual = (dataclasses.replace(row, prev_action=()) for row in (expected, actual))
         labels = ("with one action", "with another action of an agent that has left")
         subject.same_steps(expected, actual, labels)
-
-
-def _require_folds(subject: Subject, env: Environment, rollout: Rollout, ended: np.ndarray, gone: np.ndarray) -> None:
-    try:
-        folded = AgentsAsLanes(env)
-    except ValueError:  # agents with different actions are not lanes of one policy
-        return
-    games, first = rollout.start
-    lanes, clock = ended[0].size, env.clock(games)
-    env_id = jnp.arange(lanes, dtype=jnp.int32)
-    keys = jax.tree.map(lambda x: np.repeat(np.asarray(x), env.num_agents), clock.key)
-    state = AgentLanes(tree.Grouped(games), keys, env_id, jnp.zeros(lanes, bool))
-    actions = jax.tree.map(lambda x: x.reshape(len(x), lanes, *x.shape[3:]), rollout.actions)
-    rows = run(folded, state, folded._row(jax.tree.map(jnp.asarray, first), env_id), actions)[1]
-    rows = jax.tree.map(lambda x: x.reshape(*ended.shape, *x.shape[2:]), rows)
-    step_type = np.where(ended, StepType.LAST, np.where(gone, StepType.FIRST, rollout.step_type[..., None]))
-    expected = {
-        "step_type": step_type.astype(np.int32),
-        "reward": np.asarray(rollout.rows.reward),
-        "discount": np.where(ended, 0, np.where(gone, 1, np.asarray(rollout.rows.discount)[..., None])),
-        "observation": rollout.rows.observation,
-    }
-    actual = {name: getattr(rows, name) for name in expected}
-    expected["discount"] = expected["discount"].astype(np.float32)
-    later = (slice(1, None),)
-    labels = ("in the game", "as a lane")
-    pair = take_steps(expected, *later), take_steps(actual, *later)
-    subject.same_steps(*pair, labels)

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core.environment import Environment
+from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
 from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, start, take, take_keys
@@ -45,18 +46,6 @@ def _replay_lane_by_lane(env: Environment, rollout: Rollout, count: int) -> Tree
     return jax.tree.map(lambda *x: np.concatenate(x, axis=1), *single)
 
 
-def permutation_equivariant(subject: Subject) -> None:
-    """Permuting the lanes permutes their states and rows."""
-    rollout, order = subject.rollout, np.array([4, 0, 6, 5, 1, 3, 2])
-    labels = ("in the original order", "in a permuted order")
-    env = subject.take(order)
-    permuted = start(env, take_keys(subject.keys[0], order), order.astype(np.int32))
-    expected = take_lanes(rollout.start, order, axis=0)
-    subject.same_starts(expected, permuted, labels, context="start")
-    permuted = replay(env, *take_lanes((rollout.before, rollout.actions), order))
-    subject.same_steps(take_lanes(rollout.after, order), permuted, labels)
-
-
 def lane_independent(subject: Subject) -> str:
     """A lane stays bitwise the same when the keys, actions, states and ends of all other lanes change."""
     rollout, count = subject.rollout, 0
@@ -71,7 +60,7 @@ def lane_independent(subject: Subject) -> str:
         before, after = (take_lanes((r.states, r.rows), lane) for r in (rollout, changed))
         labels = ("before", "after all other lanes changed")
         require_equal(before, after, labels, context=f"lane {lane}", axes=("step",))
-    if count < 3 and not rollout.only_one_step_episodes:
+    if count < 3 and np.any(rollout.step_type == StepType.MID):  # unless all episodes last one step
         raise Failure(f"on only {count} steps another lane ended and the lane did not, the check needs 3")
     return f"{count} steps on which another lane ended and the lane did not"
 
@@ -94,21 +83,32 @@ def nan_contained(subject: Subject) -> str:
     state, count = _poison(state, poison)
     if not count:
         raise NotApplicable("the state has no floats")
-    states, rows = run(env, state, timestep, rollout.actions)
-    clean = np.broadcast_to(~np.isin(np.arange(LANES), list(poison)), rollout.ends.shape)
-    labels = ("next to finite lanes", f"next to NaN and infinity in lanes {list(poison)}")
-    require_equal((rollout.states, rollout.rows), (states, rows), labels, where=clean)
+    actual = Rollout(*run(env, state, timestep, rollout.actions), rollout.actions)
     if carries(env) or any(isinstance(layer, LevelReplay) for layer in layers(env)):
+        require_clean(subject, actual, list(poison), "lanes")
         return "only other lanes: a part of the state outlives an episode"
-    for lane in poison:
-        later = (np.asarray(env.clock(states).episode) > 0) & (np.arange(LANES) == lane)
+    require_contained(subject, actual, list(poison), "lanes")
+    return ""
+
+
+def require_clean(subject: Subject, actual: Rollout, poisoned: list[int], what: str) -> None:
+    """Raises a `Failure` unless lanes next to ``poisoned`` ones are as in the shared rollout."""
+    rollout, clean = subject.rollout, np.broadcast_to(~np.isin(np.arange(LANES), poisoned), actual.ends.shape)
+    labels = (f"next to finite {what}", f"next to NaN and infinity in {what} {poisoned}")
+    require_equal((rollout.states, rollout.rows), (actual.states, actual.rows), labels, where=clean)
+
+
+def require_contained(subject: Subject, actual: Rollout, poisoned: list[int], what: str) -> None:
+    """Raises a `Failure` if NaN or infinity of some lanes reaches another lane, or their next episodes."""
+    require_clean(subject, actual, poisoned, what)
+    for lane in poisoned:
+        later = (np.asarray(subject.clock(actual).episode) > 0) & (np.arange(LANES) == lane)
         if not later.any():
             raise Failure(f"lane {lane} never started another episode, the check needs one")
         # In same_step mode, the row on which an episode starts is still the last row of the previous one.
-        later_rows = later & np.roll(later, 1, axis=0) if env.autoreset == "same_step" else later
-        require_finite(states, "in an episode after NaN or infinity: state", where=later)
-        require_finite(rows, "in an episode after NaN or infinity: timestep", where=later_rows)
-    return ""
+        later_rows = later & np.roll(later, 1, axis=0) if subject.stack.autoreset == "same_step" else later
+        require_finite(actual.states, "in an episode after NaN or infinity: state", where=later)
+        require_finite(actual.rows, "in an episode after NaN or infinity: timestep", where=later_rows)
 
 
 def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
@@ -131,17 +131,19 @@ def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
 def any_number_of_lanes(subject: Subject) -> str:
     """One lane and several hundred lanes start like a few lanes with the same key, and step alike from equal states.
 
-    Zero lanes work or raise a ``ValueError``. The steps of one lane belong to ``batch_equals_single_lanes``.
+    The number of a lane decides its start, so that adding lanes leaves existing ones as they are. Zero lanes work or
+    raise a ``ValueError``. The steps of one lane belong to ``batch_equals_single_lanes``.
     """
-    for count in (1, MANY_LANES):
-        index = np.arange(count, dtype=np.int32) % LANES
-        labels = (f"in {LANES} lanes", f"in {count} {'lane' if count == 1 else 'lanes'}")
-        started, expected = (
-            start(subject.take(index), subject.key, index),
-            take_lanes(subject.seeded_start, index, axis=0),
-        )
-        subject.same_starts(expected, started, labels, context="start")
-    rollout = subject.rollout
+    numbers = lane_numbers(MANY_LANES)
+    one, many = (to_numpy(start(subject.take(n % LANES), subject.key, n)) for n in (numbers[:1], numbers))
+    few = take_lanes(subject.seeded_start, numbers[:1], axis=0)
+    subject.same_starts(few, one, (f"in {LANES} lanes", "in 1 lane"), context="start")
+    labels = (f"in {LANES} lanes", f"in {MANY_LANES} lanes")
+    for lane in (0, MANY_LANES - LANES):
+        some = numbers[lane : lane + LANES]
+        few, expected = start(subject.take(some % LANES), subject.key, some), take_lanes(many, some, axis=0)
+        subject.same_starts(few, expected, labels, context=f"start of {LANES} lanes from lane {lane} on")
+    rollout, index = subject.rollout, numbers % LANES
     expected, before, actions = take_lanes(
         take_steps((rollout.after, rollout.before, rollout.actions), slice(_FEW_STEPS)), index
     )
@@ -157,21 +159,6 @@ def any_number_of_lanes(subject: Subject) -> str:
 
 # Steps of many lanes; the lanes with the shortest time limits restart in these.
 _FEW_STEPS = 10
-
-
-def growth_invariant(subject: Subject) -> None:
-    """Adding lanes leaves the starts of existing lanes unchanged, all from one key.
-
-    A lane of a large batch starts like the lane with the same number in a small batch.
-    """
-    labels = (f"in {LANES} lanes", f"in {MANY_LANES} lanes")
-    numbers = lane_numbers(MANY_LANES)
-    many = to_numpy(start(subject.take(numbers % LANES), subject.key, numbers))
-    for lane in (0, MANY_LANES - LANES):
-        some = numbers[lane : lane + LANES]
-        few, expected = start(subject.take(some % LANES), subject.key, some), take_lanes(many, some, axis=0)
-        context = f"start of {LANES} lanes from lane {lane} on"
-        subject.same_starts(few, expected, labels, context=context)
 
 
 def wrong_actions_refused(subject: Subject) -> None:

@@ -10,9 +10,9 @@ from jaxenv import tree
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
-from jaxenv.testing._compare import require_equal, require_nowhere, take_lanes, take_steps, to_numpy
+from jaxenv.testing._compare import require_equal, require_nowhere, take_steps, to_numpy
 from jaxenv.testing._programs import lane_numbers, replay, start
-from jaxenv.testing._stacks import LANES, LIMITS, NO_LIMIT, takes_multiple_steps, with_restarts
+from jaxenv.testing._stacks import LANES, LIMITS, takes_multiple_steps
 from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -74,7 +74,9 @@ def time_limit_exact(subject: Subject) -> str:
 
     It is exact for an n of 70,000 too.
     """
-    limit = _outermost_time_limit(subject)
+    if not any(isinstance(layer, TimeLimit) for layer in layers(subject.env)):
+        raise NotApplicable("the stack has no TimeLimit")
+    limit = next(layer for layer in layers(subject.stack) if isinstance(layer, TimeLimit))  # with its limits
     others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
     if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show the counted steps
         _require_exact(subject)
@@ -92,13 +94,6 @@ def time_limit_exact(subject: Subject) -> str:
     require_nowhere(reached & (rows.step_type != LAST), "step_type at the limit", rows.step_type, 1)
     _require_exact_when_late(limit, states, actions)
     return f"reached {int(reached.sum())} times"
-
-
-def _outermost_time_limit(subject: Subject) -> TimeLimit:
-    """Returns the outermost ``TimeLimit`` of the original environment, with the limits of the shared rollout."""
-    if not any(isinstance(layer, TimeLimit) for layer in layers(subject.env)):
-        raise NotApplicable("the stack has no TimeLimit")
-    return next(layer for layer in layers(subject.stack) if isinstance(layer, TimeLimit))
 
 
 def _require_exact(subject: Subject) -> None:
@@ -150,30 +145,6 @@ def _without_owned(rows: TimeStep, terminal: bool) -> TimeStep:
     return tree.set_field(rows, "env_info", info)
 
 
-def both_ends_on_one_step(subject: Subject) -> str:
-    """If the task terminates on the step on which it reaches the time limit, the row is LAST with discount 0."""
-    rollout = subject.rollout
-    if takes_multiple_steps(subject.stack):
-        raise NotApplicable("rows do not count the steps of the environment")
-    terminated = rollout.ends & (np.asarray(rollout.rows.discount) == 0)
-    first_end = np.argmax(rollout.ends, axis=0)
-    lengths = np.where(np.take_along_axis(terminated, first_end[None], axis=0)[0], first_end, NO_LIMIT)
-    # A lane with a time limit may have ended by it. In a lane without one, the task ends the first episode.
-    lengths = np.where(LIMITS == NO_LIMIT, lengths.astype(np.int32), LIMITS)
-    found = [lane for lane in range(LANES) if LIMITS[lane] == NO_LIMIT and lengths[lane] != NO_LIMIT]
-    if not found:
-        raise NotApplicable("no task terminated before the time limit in the shared rollout")
-    again = subject.roll(subject.keys[0], rollout.actions, with_restarts(subject.env, lengths))
-    for lane in found:
-        at = int(lengths[lane])
-        row = take_lanes(take_steps(again.rows, at), lane, axis=0)
-        if row.step_type != LAST or row.discount != 0:
-            raise Failure(f"step_type and discount at step {at}, lane {lane} are {row.step_type} and {row.discount}")
-        if not row.env_info.get("time_limit_reached", True):
-            raise Failure(f"time_limit_reached at step {at}, lane {lane} is False")
-    return f"in lanes {found}"
-
-
 def boundary_keeps_step(subject: Subject) -> str:
     """``AutoReset`` keeps the reward, the discount and the terminal observation of the step that ends an episode.
 
@@ -181,7 +152,7 @@ def boundary_keeps_step(subject: Subject) -> str:
     """
     core, count = subject.auto_reset.env, 0
     for mode in ("next_step", "same_step"):
-        rollout = subject.roll_in(mode)
+        rollout = subject.roll_randomly(subject.variant(mode))
         _, expected = replay(core, rollout.before.inner, rollout.actions)
         _, rows = rollout.after
         stepped = ~np.asarray(rollout.before.ended) if mode == "next_step" else np.ones_like(rollout.ends[1:])
@@ -206,7 +177,7 @@ def modes_agree(subject: Subject) -> str:
     ``compact`` starts blocks of three lanes, for every number of lanes that restart at once. Each step starts
     from the states of the ``next_step`` rollout. Integers and flags agree bitwise, floats to 1e-5.
     """
-    rollout = subject.roll_in("next_step")
+    rollout = subject.roll_randomly(subject.variant("next_step"))
     _require_strategies_agree(subject, rollout)
     same_step = subject.variant("same_step")
     inner = rollout.before.inner
@@ -250,14 +221,3 @@ def _require_strategies_agree(subject: Subject, rollout: Rollout) -> None:
         others["with select"] = subject.variant("next_step", "select")
     for label, env in others.items():
         subject.same_steps(expected, replay(env, before, rollout.actions), (f"with {subject.strategy}", label))
-
-
-def one_step_episodes(subject: Subject) -> str:
-    """Episodes may end on their first step: the rows of such a lane alternate between FIRST and LAST."""
-    lane = int(np.argmin(LIMITS))
-    for mode, cycle in (("next_step", [FIRST, LAST]), ("same_step", [LAST])):
-        kind = subject.roll_in(mode).step_type[:, lane]
-        expected = np.array([FIRST, *cycle[::-1] * subject.num_steps][: len(kind)], np.int32)
-        name = f"step_type of lane {lane} in {mode} mode"
-        require_equal(expected, kind, ("by the grammar", "in the rollout"), name=name, axes=("step",))
-    return f"lane {lane}"

@@ -1,6 +1,5 @@
-"""Gradients: finite, cut at restarts, and unaffected by ``jax.checkpoint``."""
+"""Gradients: finite, and cut at restarts."""
 
-import functools
 from typing import Any
 
 import jax
@@ -22,18 +21,6 @@ from jaxenv.tree import Tree
 _DIFFERENCE_STEP, _DIFFERENCE_TOLERANCE, _MIN_AGREEMENT = 1e-2, 2e-2, 0.9
 
 
-def checkpoint_invariant(subject: Subject) -> None:
-    """``jax.checkpoint`` around ``step`` changes neither values nor gradients."""
-    weights = np.ones(subject.rollout.ends[1:].shape, np.float32)
-    plain, checkpointed = (
-        dict(zip(("value", "gradient"), _rollout_gradients(subject, weights, checkpoint=checkpoint), strict=True))
-        for checkpoint in (False, True)
-    )
-    # Rounding errors grow with the gradients of a whole rollout.
-    labels = ("without jax.checkpoint", "with it")
-    require_equal(plain, checkpointed, labels, tolerance=100 * subject.rounding, axes=())
-
-
 def gradients_sound(subject: Subject) -> str:
     """Gradients of rewards and observations are finite and stop at restarts.
 
@@ -41,7 +28,7 @@ def gradients_sound(subject: Subject) -> str:
     gradients. If the environment declares itself ``smooth``, they equal finite differences.
     """
     rollout = subject.rollout
-    _, gradients = _rollout_gradients(subject, np.ones(rollout.ends[1:].shape, np.float32))
+    gradients = _rollout_gradients(subject, np.ones(rollout.ends[1:].shape, np.float32))
     require_finite(gradients, "gradient with respect to", axes=())
     if subject.lanes_are_independent:
         _require_cut_at_restarts(subject)
@@ -64,7 +51,7 @@ def _require_cut_at_restarts(subject: Subject) -> None:
         later[1:] &= later[:-1]
     if not later.any():
         raise Failure("no lane started a second episode, the check needs one")
-    _, (_, state, actions) = _rollout_gradients(subject, later[1:].astype(np.float32))
+    _, state, actions = _rollout_gradients(subject, later[1:].astype(np.float32))
     _require_zero("the state", jax.tree.map(lambda x: x[None], state), np.ones_like(later[:1]))
     _require_zero("actions", actions, episode[:-1] == episode[:1])
 
@@ -99,30 +86,26 @@ def _scalar(row: TimeStep) -> jax.Array:
     return sum(jnp.mean(x.astype(jnp.float32).reshape(x.shape[0], -1), axis=1) for x in leaves)  # type: ignore[return-value]
 
 
-def _rollout_gradients(subject: Subject, weights: np.ndarray, *, checkpoint: bool = False) -> tuple[Tree, Tree]:
-    """Returns a weighted sum over the rows of the shared rollout, and its gradients (env, first state, actions)."""
-    state, _ = subject.rollout.start
-    return to_numpy(_value_and_gradients(subject.stack, state, subject.rollout.actions, weights, checkpoint))
+def _rollout_gradients(subject: Subject, weights: np.ndarray) -> Tree:
+    """Returns gradients (env, first state, actions) of a weighted sum over the rows of the shared rollout."""
+    return to_numpy(_gradients(subject.stack, subject.rollout.start[0], subject.rollout.actions, weights))
 
 
-def _weighted_sum(floats: Tree, inputs: Tree, weights: jax.Array, checkpoint: bool) -> jax.Array:
-    env, state, actions = _with_floats(floats, inputs)
-    step = jax.checkpoint(env.step) if checkpoint else env.step
-
-    def one_step(state: Tree, given: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
-        action, weight = given
-        state, row = step(state, action)
-        return state, jnp.sum(weight * _scalar(row))
-
-    return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
-
-
-@functools.partial(quick, static_argnums=4)
-def _value_and_gradients(
-    env: Environment, state: Tree, actions: jax.Array, weights: jax.Array, checkpoint: bool
-) -> tuple[jax.Array, Any]:
+@quick
+def _gradients(env: Environment, state: Tree, actions: jax.Array, weights: jax.Array) -> Any:
     inputs = (env, state, actions)
-    return jax.value_and_grad(_weighted_sum)(_floats(inputs), inputs, weights, checkpoint)
+
+    def weighted_sum(floats: Tree) -> jax.Array:
+        env, state, actions = _with_floats(floats, inputs)
+
+        def one_step(state: Tree, given: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
+            action, weight = given
+            state, row = env.step(state, action)
+            return state, jnp.sum(weight * _scalar(row))
+
+        return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
+
+    return jax.grad(weighted_sum)(_floats(inputs))
 
 
 @quick
@@ -145,7 +128,7 @@ def _step_scalars(env: Environment, floats: Any, inputs: Any) -> Any:
 
 
 @quick
-def _directional_derivatives(env: Environment, floats: Any, directions: Any, inputs: Any) -> Any:
+def _slopes(env: Environment, floats: Any, directions: Any, inputs: Any) -> Any:
     return jax.jvp(lambda floats: _step_scalars(env, floats, inputs), (floats,), (directions,))[1]
 
 
@@ -163,7 +146,7 @@ def _require_equal_differences(subject: Subject) -> str:
     ]
     low, high = (np.asarray(_step_scalars(env, f, inputs)) for f in moved)
     difference = (high - low) / (2 * _DIFFERENCE_STEP)
-    slope = np.asarray(_directional_derivatives(env, floats, directions, inputs))
+    slope = np.asarray(_slopes(env, floats, directions, inputs))
     agree = np.abs(difference - slope) <= _DIFFERENCE_TOLERANCE * (1 + np.abs(slope))
     if agree.mean() < _MIN_AGREEMENT:
         at = first(~agree)

@@ -8,7 +8,6 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
 from jaxenv.specs._trees import fit_fault
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
 from jaxenv.testing._programs import action_shapes, output_shapes, replay
@@ -108,20 +107,6 @@ def strict_promotion(subject: Subject) -> None:
             output_shapes(subject.with_lanes(LANES))
         except (TypeError, ValueError) as error:
             raise Failure(described(error)) from None
-
-
-def cond_compatible(subject: Subject) -> None:
-    """``lax.cond`` can choose between the outputs of ``reset`` and ``step``."""
-
-    def choose(env: Environment, key: jax.Array, action: Tree, flag: jax.Array) -> tuple[Any, TimeStep]:
-        start = env.reset(key)
-        return jax.lax.cond(flag, lambda: env.step(start[0], action), lambda: start)
-
-    env = subject.env
-    try:
-        jax.eval_shape(choose, env, subject.key, action_shapes(env), np.True_)
-    except TypeError as error:
-        raise Failure(f"lax.cond raises {described(error)}") from None
 
 
 def state_round_trip(subject: Subject) -> None:

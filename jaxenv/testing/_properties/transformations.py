@@ -10,26 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import specs
 from jaxenv.core._compiled import one_by_one
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep
-from jaxenv.rollout import random_policy, unroll
-from jaxenv.testing._compare import leaf_name, require_equal, stack, take_steps, to_numpy
+from jaxenv.testing._compare import leaf_name, stack, take_steps, to_numpy
 from jaxenv.testing._programs import (
     action_shapes,
     equations,
     lane_numbers,
-    quick,
     quick_options,
     replay,
     replayed,
-    run,
     start,
     step,
 )
-from jaxenv.testing._source import described
 from jaxenv.testing._stacks import LANES, MANY_LANES
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure
@@ -47,41 +42,34 @@ def jit_equals_eager(subject: Subject) -> None:
 
 def one_trace(subject: Subject) -> None:
     """One reset and three steps trace each function once. New params trace nothing, another B traces once more."""
-    counts: Counter[Any] = Counter()
-    reset, advance = (_count_traces(method, counts) for method in _METHODS)
-    env = subject.env
+    counts: Counter[str] = Counter()
+
+    def counted(method: str) -> Any:
+        def traced(env: Environment, *args: Any) -> Any:
+            counts[method] += 1
+            return getattr(env, method)(*args)
+
+        return jax.jit(traced)
+
+    def require(expected: int, after: str) -> None:
+        for method in ("reset", "step"):
+            if counts[method] != expected:
+                raise Failure(f"{method} was traced {counts[method]} times after {after}, expected {expected}")
+
+    reset, advance, env = counted("reset"), counted("step"), subject.env
     action = action_shapes(env)
     state, _ = reset.trace(env, subject.key).out_info
     for _ in range(3):
         state, _ = advance.trace(env, state, action).out_info
-    _require_counts(counts, 1, "one reset and three steps")
+    require(1, "one reset and three steps")
     for name, changed in _with_other_params(env):
         advance.trace(changed, state, action)
-        _require_counts(counts, 1, f"a new value of {name}")
+        require(1, f"a new value of {name}")
     for count in (MANY_LANES, MANY_LANES):
         other = subject.with_lanes(count)
         later, _ = reset.trace(other, subject.key).out_info
         advance.trace(other, later, action_shapes(other))
-        _require_counts(counts, 2, f"{count} lanes following {LANES}")
-
-
-_METHODS = ("reset", "step")
-
-
-def _count_traces(method: str, counts: Counter[Any]) -> Any:
-    """Jits a method of an environment and counts its traces in ``counts[method]``."""
-
-    def traced(env: Environment, *args: Any) -> Any:
-        counts[method] += 1
-        return getattr(env, method)(*args)
-
-    return jax.jit(traced)
-
-
-def _require_counts(counts: Counter[Any], expected: int, after: str) -> None:
-    for method in _METHODS:
-        if counts[method] != expected:
-            raise Failure(f"{method} was traced {counts[method]} times after {after}, expected {expected}")
+        require(2, f"{count} lanes following {LANES}")
 
 
 def _with_other_params(env: Any) -> Iterator[tuple[str, Any]]:
@@ -103,21 +91,6 @@ def scan_equals_loop(subject: Subject) -> None:
     looped = [step(env, *take_steps((rollout.before, rollout.actions), t)) for t in range(subject.num_steps)]
     expected = stack([to_numpy(after) for after in looped])
     subject.same_steps(expected, rollout.after, ("in a loop", "in a scan"))
-
-
-def loop_compatible(subject: Subject) -> None:
-    """The state and the TimeStep can be the carry of ``lax.fori_loop`` and ``lax.while_loop``."""
-
-    def loop(env: Environment, key: jax.Array, action: Tree) -> Any:
-        start = env.reset(key)
-        later = jax.lax.fori_loop(0, 2, lambda _, now: env.step(now[0], action), start)
-        return jax.lax.while_loop(lambda now: now[1].is_mid().all(), lambda now: env.step(now[0], action), later)
-
-    env = subject.env
-    try:
-        jax.eval_shape(loop, env, subject.key, action_shapes(env))
-    except TypeError as error:
-        raise Failure(f"a loop raises {described(error)}") from None
 
 
 def no_callback(subject: Subject) -> None:
@@ -179,35 +152,3 @@ def donation_safe(subject: Subject) -> None:
             if id(x) in seen:
                 raise Failure(f"{method}: {seen[id(x)]} and {name} are the same array")
             seen[id(x)] = name
-    state, timestep = eager.resets[1]
-    donated = start(eager.env, subject.key, lane_numbers(LANES))
-    for x in filter(lambda x: isinstance(x, jax.Array), jax.tree.leaves(donated[0])):
-        x.delete()
-    others = {"its own TimeStep": donated[1], "another reset": (state, timestep), "the environment": eager.env}
-    for owner, values in others.items():
-        for path, x in jax.tree_util.tree_leaves_with_path(values):
-            if isinstance(x, jax.Array) and x.is_deleted():
-                raise Failure(f"donating the state of a reset deletes {tree.path_name(path)} of {owner}")
-
-
-def unroll_in_halves(subject: Subject) -> None:
-    """Two consecutive unrolls of 4 steps equal one rollout with their actions."""
-    env, rollout = subject.stack, subject.rollout
-    middle, first = to_numpy(_unroll(env, *rollout.start))
-    end, second = to_numpy(_unroll(env, *middle))
-    halves = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
-    steps = len(halves.timestep.step_type)
-    actions = jax.tree.map(np.copy, rollout.actions)
-    for x, given in zip(jax.tree.leaves(actions), jax.tree.leaves(halves.action), strict=True):
-        x[:steps] = given  # as many steps as in the shared rollout, which has been compiled
-    states, rows = run(env, *rollout.start, actions)
-    labels, timestep = ("in one rollout", "in two unrolls"), halves.timestep
-    require_equal(take_steps(rows, slice(steps)), timestep, labels, tolerance=subject.rounding)
-    whole = take_steps((states, rows), steps)
-    subject.same_starts(whole, end, labels, context="carry")
-
-
-@quick
-def _unroll(env: Environment, state: Tree, timestep: TimeStep) -> Any:
-    (*carry, _), experience = unroll(env, random_policy(env), state, timestep, 4)
-    return tuple(carry), experience

@@ -92,9 +92,7 @@ class Trials(Wrapper):
     keeps_specs: ClassVar[frozenset[str]] = frozenset({"observation"})
     place = "sees_ends"
     agent_entries = frozenset({"trial.first_return", "trial.last_return"})
-    opt_outs = dict.fromkeys(
-        ("time_limit_exact", "both_ends_on_one_step", "one_step_episodes"), "a limit inside does not end the trial"
-    )
+    opt_outs = {"time_limit_exact": "a limit inside does not end the trial"}
 
     def check(self) -> None:
         check_no_autoreset(self, "would restart its lanes in other tasks")

@@ -81,14 +81,12 @@ TWINS: dict[str, Twin] = {
     "other lanes freeze while one restarts": Twin(
         lambda: FreezesOtherLanes(Walk()), restarted, ("batch_equals_single_lanes", "lane_independent")
     ),
-    "reward depends on the lane index": Twin(
-        PaysByLaneIndex, walk, ("batch_equals_single_lanes", "permutation_equivariant")
-    ),
+    "reward depends on the lane index": Twin(PaysByLaneIndex, walk, ("batch_equals_single_lanes",)),
     "NaN leaks through a batch sum": Twin(ZeroTimesSum, walk, ("nan_contained",)),
     "squeeze drops a single lane": Twin(Squeezed, walk, ("any_number_of_lanes",)),
     "lane index of 8 bits": Twin(ByteIndex, walk, ("any_number_of_lanes",)),
-    "lane index of 8 bits at the start": Twin(ByteIndexAtStart, walk, ("any_number_of_lanes", "growth_invariant")),
-    "start depends on the number of lanes": Twin(StartsByNumberOfLanes, walk, ("growth_invariant",)),
+    "lane index of 8 bits at the start": Twin(ByteIndexAtStart, walk, ("any_number_of_lanes",)),
+    "start depends on the number of lanes": Twin(StartsByNumberOfLanes, walk, ("any_number_of_lanes",)),
     "wrong batch size is broadcast": Twin(lambda: BroadcastsActions(Walk()), walk, ("wrong_actions_refused",)),
     "params of one lane for all": Twin(ParamsOfOneLane, walk, ("scalar_equals_per_lane",)),
 }

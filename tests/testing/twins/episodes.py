@@ -143,10 +143,8 @@ TWINS: dict[str, Twin] = {
     "no FIRST after LAST": Twin(lambda: NeverFirst(Walk()), restarted, ("episode_grammar",)),
     "discount 0 within an episode": Twin(lambda: ZeroDiscountWithin(Walk()), walk, ("discount_zero_only_at_last",)),
     "time limit reported as termination": Twin(lambda: LimitTerminates(Walk(), 20), limited, ("time_limit_exact",)),
-    "termination reported as time limit": Twin(
-        lambda: LimitTruncates(Walk(), 20), limited, ("time_limit_exact", "both_ends_on_one_step")
-    ),
-    "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, ("time_limit_exact", "one_step_episodes")),
+    "termination reported as time limit": Twin(lambda: LimitTruncates(Walk(), 20), limited, ("time_limit_exact",)),
+    "time limit one step late": Twin(lambda: LimitLate(Walk(), 20), limited, ("time_limit_exact",)),
     "time limit read from a clock of 16 bits": Twin(lambda: ShortClock(Walk(), 20), limited, ("time_limit_exact",)),
     "compact restarts of the first block only": Twin(
         lambda: FirstBlock(Walk(), reset_strategy="compact"),

@@ -103,9 +103,6 @@ _LOCAL: list[type] = []
 TWINS: dict[str, Twin] = {
     "weakly typed reward": Twin(lambda: WeakReward(Walk()), walk, ("same_tree",)),
     "wrong dtype from step": Twin(lambda: HalfReward(Walk()), walk, ("same_tree",)),
-    "wrong dtype from step, under cond and in loops": Twin(
-        lambda: HalfReward(Walk()), walk, ("cond_compatible", "loop_compatible")
-    ),
     "leaf without a lane axis": Twin(lambda: TotalInInfo(Walk()), walk, ("leading_lanes",)),
     "observation spec not updated": Twin(lambda: OldSpec(Walk()), walk, ("rows_match_specs",)),
     "default float dtype": Twin(DefaultFloats, walk, ("x64_invariant",)),

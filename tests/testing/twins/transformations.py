@@ -103,9 +103,7 @@ SharedLeaf.reset = _sharing_reset  # reset is final, which is checked when a cla
 TWINS: dict[str, Twin] = {
     "behaves differently when traced": Twin(ChecksForTracers, walk, ("jit_equals_eager",)),
     "static params": Twin(StaticStride, walk, ("one_trace",)),
-    "reward depends on the number of traces": Twin(
-        CountsTraces, walk, ("scan_equals_loop", "checkpoint_invariant", "reproducible", "unroll_in_halves")
-    ),
+    "reward depends on the number of traces": Twin(CountsTraces, walk, ("scan_equals_loop", "reproducible")),
     "NaN gradient": Twin(RootOfNegative, walk, ("gradients_sound",)),
     "gradient stopped": Twin(GradientStopped, Smooth, ("gradients_sound",)),
     "gradient crosses a restart": Twin(lambda: GradientCrossesRestart(Walk()), restarted, ("gradients_sound",)),
