@@ -8,7 +8,7 @@ and without its wrappers. This library adds time limits, restarts and discounts.
 - ``_single``: the functions of one lane that a suite implements, with shapes and specs, and its structs of params;
 - ``_task``: the task that maps them over lanes, and how its stack is built;
 - ``_options``: constructor arguments as keywords of ``load``;
-- ``_host``, ``_engine`` and ``_host_stack``: the environment, its engine and its stack outside JAX.
+- ``_host`` and ``_engine``: the environment and its stack, and its engine, outside JAX.
 
 ``load(name, num_envs, **kwargs)`` builds an environment with its stack of wrappers as `jaxenv.make` does. ``name`` is
 an id of the library, ``num_envs`` the number of lanes that ``reset(key)`` makes, by default one game. Keywords

@@ -30,7 +30,7 @@ from jaxenv.core.task import Task
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.wrappers.action.continuous import ClipAction
 from jaxenv.wrappers.episode.autoreset import AutoReset
-from jaxenv.wrappers.episode.guard_non_finite import GuardNonFinite
+from jaxenv.wrappers.episode.ends import GuardNonFinite
 from jaxenv.wrappers.episode.time_limit import TimeLimit
 from jaxenv.wrappers.episode.trials import Trials
 from jaxenv.wrappers.observation.memory import PreviousActionAndReward

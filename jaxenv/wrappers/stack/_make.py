@@ -18,7 +18,7 @@ from jaxenv.core.registry import EnvSpec
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.wrappers import stack
 from jaxenv.wrappers.agents.agents_as_lanes import AgentsAsLanes
-from jaxenv.wrappers.episode.fixed_reset_key import FixedResetKey
+from jaxenv.wrappers.episode.starts import FixedResetKey
 from jaxenv.wrappers.episode.time_limit import TimeLimit
 from jaxenv.wrappers.stack._presets import PRESETS
 from jaxenv.wrappers.stack._wrapper_data import wrap, wrapper_class
