@@ -145,10 +145,15 @@ def page() -> str:
         seconds = f"{sum(row['seconds'] for row in done):.0f}"
         lines.append(f"| {' | '.join(map(str, cells))} | {seconds} |")
     lines += ["", "## Findings", "", _FINDINGS]
+    alike: dict[Any, list[tuple[str, dict[str, Any]]]] = {}  # findings of one cause, which are shown once
     for suite, rows in suites.items():
         for row in rows:
             for result in row.get("details", ()):
-                lines += _finding(suite, row["id"], result) if result["status"] == "failed" else []
+                if result["status"] == "failed":
+                    id, name = f"{suite}:{row['id']}", result["name"]
+                    hand = _by_hand(f"{id} {name}")
+                    alike.setdefault((suite, name, hand) if hand else (id, name), []).append((id, result))
+    lines += [line for findings in alike.values() for line in _finding(findings)]
     lines += ["## The ids", "", _IDS, "| id | passed | failed | not run | not applicable | opted out | CPU seconds |"]
     lines.append("|---|---|---|---|---|---|---|")
     for suite, rows in suites.items():
@@ -162,26 +167,29 @@ def page() -> str:
         if waiting := [f"`{row['id']}`" for row in rows if "by" not in row]:
             lines += [f"- {suite}, not run so far: {', '.join(waiting)}."]
         lines += [f"- `{suite}:{row['id']}`: {row['error']}" for row in rows if "error" in row]
+    if others := sorted(SUITES.keys() - suites.keys() - {"bsuite"}):
+        lines += [f"- no id so far: {', '.join(others)}."]
     return "\n".join(lines) + "\n"
 
 
-def _finding(suite: str, id: str, result: dict[str, Any]) -> list[str]:
-    """Formats a finding with what reading the library's code by hand said of it."""
-    key = f"{suite}:{id} {result['name']}"
-    hand = next(
-        (text for pattern, text in _by_hand() if fnmatch.fnmatchcase(key, pattern)), "Not looked into by hand so far."
-    )
-    if "expected" not in result:
-        return [f"### {suite}:{id}, `{result['name']}`", "", f"Seen: {result['evidence']}. {hand}", ""]
-    place = f"lane {result.get('lane', 0)}, " + (f"step {result['step']}" if "step" in result else "at reset")
-    lines = [f"### {suite}:{id}, `{result['name']}`", ""]
-    lines += [f"Expected {result['expected']}. Seen, {place}: {result['seen']}. {hand}", ""]
-    return [*lines, "```text", result["reproduction"], "```", ""]
+def _finding(findings: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    """Formats findings of one cause: the first with its program, and the ids of the others."""
+    (id, result), *others = findings
+    hand = _by_hand(f"{id} {result['name']}") or "Not looked into by hand so far."
+    lines = [f"### {id}, `{result['name']}`", ""]
+    if "expected" in result:
+        place = f"lane {result.get('lane', 0)}, " + (f"step {result['step']}" if "step" in result else "at reset")
+        lines += [f"Expected {result['expected']}. Seen, {place}: {result['seen']}. {hand}", ""]
+        lines += ["```text", result["reproduction"], "```", ""]
+    else:
+        lines += [f"Seen: {result['evidence']}. {hand}", ""]
+    return [*lines, f"The same in {', '.join(f'`{other}`' for other, _ in others)}.", ""] if others else lines
 
 
-def _by_hand() -> list[tuple[str, str]]:
-    """Returns patterns of ids and properties, and what was found by hand."""
-    return list(tomllib.loads((RESULTS / "by_hand.toml").read_text()).items())
+def _by_hand(key: str) -> str:
+    """Returns what was found by hand of an id and a property, the first pattern that fits; empty for nothing."""
+    patterns = tomllib.loads((RESULTS / "by_hand.toml").read_text())
+    return next((text for pattern, text in patterns.items() if fnmatch.fnmatchcase(key, pattern)), "")
 
 
 def _listed(names: Sequence[str]) -> str:

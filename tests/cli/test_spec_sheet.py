@@ -77,9 +77,10 @@ def test_a_field_whose_default_a_level_changes_keeps_its_description():
 
 
 def test_families_are_the_packages_in_the_order_of_listings():
-    groups = families(jaxenv.ids())
+    own = [id for id in jaxenv.ids() if jaxenv.spec(id).module.startswith("jaxenv.envs")]  # other tests register ids
+    groups = families(own)
     assert list(groups)[:2] == ["Classic control", "Toy text"]
-    assert sorted(id for ids in groups.values() for id in ids) == jaxenv.ids()
+    assert sorted(id for ids in groups.values() for id in ids) == own
     assert {"CardGame-v0", "CoinGame-v0", "TicTacToe-v0"} <= set(groups["Games"])
     assert {"ConnectFour-v0", "Othello-v0"} <= set(groups["Board games"])
     assert REGISTERED not in groups
