@@ -395,7 +395,7 @@ def test_a_custom_observation_wrapper_shows_the_relative_position():
     env = RelativePosition(showing({"agent": place, "target": place}, 2))
     assert env.observation_spec() == Array((2,), I32)
     state, timestep = env.reset(jax.random.key(0))
-    place = state.task.observation
+    place = env.env.observation_of(state)
     assert (timestep.observation == place["target"] - place["agent"]).all()
     given = {"agent": jnp.array([[1, 2]]), "target": jnp.array([[4, 0]])}
     assert env.observation(given).tolist() == [[3, -2]]
