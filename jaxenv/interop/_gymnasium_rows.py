@@ -81,14 +81,19 @@ class RowAdapter(Adapter):
         return self._masks[lane].copy()
 
 
-def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any]) -> Any:
-    """Gymnasium's spec of an id with options, ``None`` for an environment or an id that is not registered there."""
+def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any], env: Environment) -> Any:
+    """Gymnasium's spec of an id with options, ``None`` for an environment or an id that is not registered there.
+
+    It has no limit if episodes of ``env`` last longer, as trials do: the limit is inside.
+    """
     spec = registry.get(f"jaxenv/{env_or_id}") if isinstance(env_or_id, str) else None
     if spec is None:
         return None
     limit = options.get("max_episode_steps")
     if not isinstance(limit, int):
         limit = spec.max_episode_steps
+    if limit and np.all(np.asarray(env._longest_episode) > limit):
+        limit = None
     return dataclasses.replace(spec, kwargs={**spec.kwargs, **options}, max_episode_steps=limit or None)
 
 

@@ -40,7 +40,7 @@ def to_gymnasium(
         raise ValueError(f"{_OWNER}: env must have one lane, got {env.num_envs}: to_gymnasium_vector takes them")
     single = JaxenvEnv(env, render_mode)
     options.pop("autoreset", None)
-    single.spec = spec_of_id(gymnasium.registry, env_or_id, options)
+    single.spec = spec_of_id(gymnasium.registry, env_or_id, options, env)
     return single
 
 

@@ -55,7 +55,9 @@ def to_gymnasium_vector(
     if isinstance(options.get("autoreset"), AutoresetMode):
         options["autoreset"] = next(mode for mode, value in _MODES.items() if value is options["autoreset"])
     envs = JaxenvVectorEnv(environment_of(_OWNER, env_or_id, num_envs, options), arrays, render_mode)
-    envs.spec = spec_of_id(gymnasium.registry, env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays})
+    envs.spec = spec_of_id(
+        gymnasium.registry, env_or_id, {**options, "num_envs": envs.num_envs, "arrays": arrays}, envs.env
+    )
     return envs
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util import xla
 from jaxenv._util.checks import check_kind
+from jaxenv._util.xla import unshare
 from jaxenv.core import _moments
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core._moments import Count, Moments, sum_axis0
@@ -134,7 +135,7 @@ class Metrics:
             raise ValueError(f"Metrics: init takes one row [B], got step_type of shape {lanes}")
         known = not isinstance(row.step_type, jax.ShapeDtypeStruct)
         is_whole = jnp.asarray(row.is_first()) if known else jnp.zeros(lanes, bool)
-        state = _without_totals(Episode.zeros(row, self.gamma, is_whole))
+        state = unshare(_without_totals(Episode.zeros(row, self.gamma, is_whole)))  # so that it can be donated
         # Inside shard_map a loop carry must vary over the mesh from the start.
         return tree.vary_like(row.step_type, state) if isinstance(row.step_type, jax.Array) else state
 

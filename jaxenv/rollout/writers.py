@@ -145,7 +145,8 @@ class CSV(Writer):
     def _check(self, row: dict[str, Any]) -> None:
         new, missing = sorted(row.keys() - set(self._names)), sorted(set(self._names) - row.keys())
         if new or missing:
-            raise ValueError(f"CSV: the columns of {self.path} must stay the same, new: {new}, missing: {missing}")
+            rule = f"the columns of {self.path} must stay the same (another run needs another path)"
+            raise ValueError(f"CSV: {rule}, new: {new}, missing: {missing}")
 
 
 class TensorBoard(Writer):

@@ -81,18 +81,19 @@ TRACED_ONLY = (
 # ``no_callback`` may opt out of them.
 HOST_OPT_OUTS = (
     *("state_round_trip", "jit_equals_eager", "scan_equals_loop", "donation_safe", "step_repeatable"),
-    *("inputs_unmodified", "immutable", "stays_finite", "actions_clipped", "restart_is_reset", "specs_at_boundaries"),
+    *("inputs_unmodified", "immutable", "stays_finite", "actions_clipped", "specs_at_boundaries"),
 )
 
 # The properties that a class may opt out of (``opt_outs``). The reasons: state shared by the batch, films, third-party
 # code that starts all episodes alike, uses a key twice, follows the default float dtype or leaves its bounds, functions
-# without a gradient, discounts that mark more than the end of an episode, episodes that go on after a limit inside, and
-# environments computed on the host.
+# without a gradient, discounts that mark more than the end of an episode, episodes that go on after a limit inside,
+# starts of which a level fixes a part, and environments computed on the host.
 ALLOWED_OPT_OUTS = frozenset(
     {
         *("x64_invariant", "no_callback", "vmap_equals_loop", "gradients_sound", "sharding_invariant"),
         *("batch_equals_single_lanes", "lane_independent", "nan_contained", "any_number_of_lanes", "lanes_differ"),
         *("episodes_differ", "no_word_reused", "within_specs", "discount_zero_only_at_last", "time_limit_exact"),
+        "restart_is_reset",
         *HOST_OPT_OUTS,
     }
 )

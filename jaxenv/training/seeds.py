@@ -413,7 +413,7 @@ def write_curve(path: pathlib.Path, run: Run) -> None:
 
 
 def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None = None) -> None:
-    """Draws the mean return without exploration over the steps: a thin line per seed, their mean and its interval."""
+    """Draws the mean return of evaluations over the steps: a thin line per seed, their mean and its interval."""
     path = checks.check_path("draw_curve", "path", path)
     checks.check_kind("draw_curve", "run", run, Run)
     curve = jax.device_get(run.curve)

@@ -127,7 +127,8 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
         folder: the folder.
         seed: the number of a seed of the run, from 0. By default the one with the best mean return at the last
             evaluation; the first of equal ones.
-        modules: modules to import first, such as ``["my_package.tasks"]``, which register environment or wrappers.
+        modules: modules to import first, such as ``["my_package.tasks"]``, which register environments, wrappers or
+            models of memory.
 
     Returns:
         A `Trained`: ``policy`` and ``make_memory(num_envs)`` for `jaxenv.unroll`, `jaxenv.evaluate` and
@@ -153,8 +154,9 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
         reason = "no checkpoint yet, wait for the first evaluation" if started else "no run of jaxenv train"
         raise ValueError(f"load: {folder} holds {reason}")
     info = data.checkpoint_info(path)
+    given = info.config if isinstance(info.config, dict) else {}
+    registry.check_from_data("load", str(given.get("env_id")), modules)  # first: a module may add a model of memory
     algorithm, config, num_seeds = settings_of(path, info)
-    registry.check_from_data("load", config.env_id, modules)
     if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
         raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
     found = _restored(path, info, _algorithms.module("load", algorithm).make_train(config).init, num_seeds)

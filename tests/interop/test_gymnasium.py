@@ -262,6 +262,17 @@ def test_specs_of_environments_that_were_not_made_by_gymnasium_make_them_again()
     assert repr(env) == "<JaxenvEnv<TimeLimit<CartPole-v1>>>"
 
 
+def test_the_spec_of_trials_has_no_limit_of_one_episode():
+    trials = to_gymnasium("CardGame-v0", max_episode_steps=4, wrappers=[("Trials", {"num_episodes": 3})])
+    assert trials.spec.max_episode_steps is None
+    again = gymnasium.make(trials.spec)
+    lengths = []
+    for env in (trials, again):
+        env.reset(seed=0)
+        lengths.append(1 + next(t for t in range(99) if any(env.step(0)[2:4])))
+    assert lengths[0] == lengths[1] > 4
+
+
 # --- spaces -----------------------------------------------------------------------------------------------------------
 
 SPACES = [

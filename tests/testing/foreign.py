@@ -37,6 +37,7 @@ FAULTS = {
         "one_step_too_long": "ends_within_its_limit",
         "python_branch": "runs_under_jit",
         "five_values": "runs_under_jit",
+        "no_final_observation": "runs_under_jit",
         "lanes_leak": "vmap_equals_single",
         "eager_differs": "jit_equals_eager",
         "host_draws": "same_key_same_episode",
@@ -183,7 +184,8 @@ class Walk:
             terminated = terminated.astype(jnp.int32)
         if self.fault == "reward_is_a_vector":
             reward = reward[None]
-        row = obs, state, reward, terminated, truncated, {"final_observation": final}
+        info = {} if self.fault == "no_final_observation" else {"final_observation": final}
+        row = obs, state, reward, terminated, truncated, info
         return (*row[:3], done, row[5]) if self.fault == "five_values" else row
 
 

@@ -69,6 +69,22 @@ def test_a_reproduction_shows_what_was_found(capsys, factory, names):
     assert capsys.readouterr().out == "nan\n"
 
 
+@pytest.mark.parametrize(
+    ("fault", "seen", "raised"),
+    [
+        ("python_branch", r"TracerBoolConversionError.*raised at .*foreign", jax.errors.TracerBoolConversionError),
+        ("no_final_observation", "KeyError: 'final_observation'", KeyError),
+    ],
+)
+def test_what_does_not_run_is_told_with_its_line_and_reproduced(fault, seen, raised):
+    (finding,) = certify(foreign.Walk(fault), "gymnax", properties=["runs_under_jit"], seconds=LONG).failed
+    assert re.search(seen, finding.seen)
+    assert ("info['final_observation']" in finding.expected) == (raised is KeyError)
+    program = finding.reproduction.partition("\nparams")[2]
+    with pytest.raises(raised):
+        exec(f"params{program}", {"env": foreign.Walk(fault), "jax": jax})
+
+
 def test_params_that_a_factory_makes_replace_the_defaults(capsys):
     names = ["ends_within_its_limit", "pure"]
     (finding,) = certify(foreign.short_walk_and_params, "gymnax", properties=names, seconds=LONG).failed

@@ -57,6 +57,13 @@ def test_only_environments_of_the_host_may_opt_out_of_repeated_steps():
     assert allowed.status is Status.OPTED_OUT
 
 
+def test_a_task_whose_levels_fix_a_part_of_the_start_may_say_so():
+    class Partly(Walk):
+        opt_outs = {"restart_is_reset": "a level fixes the maze, not the start in it"}
+
+    assert check_env(Partly(), properties=["restart_is_reset"])["restart_is_reset"].status is Status.OPTED_OUT
+
+
 def test_allowed_opt_outs_are_properties():
     assert PROPERTIES.keys() > ALLOWED_OPT_OUTS
 

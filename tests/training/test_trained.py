@@ -368,6 +368,13 @@ def test_a_run_imports_no_module_that_the_caller_does_not_name(hover):
     assert repr(trained.make_env(2).unwrapped) == "<Hover-v0>"
 
 
+def test_a_module_is_imported_before_the_settings_are_read(hover):
+    write(hover, {**SETTINGS, "env_id": "hover_tasks:Hover-v0", "cell": "trace", "recurrent": 3})
+    (hover.parent / "hover_tasks.py").write_text("raise RuntimeError('imported')")
+    with pytest.raises(RuntimeError, match="imported"):
+        jaxenv.training.load(hover, modules=["hover_tasks"])
+
+
 @pytest.mark.parametrize(
     "argv",
     [["eval", "RUN", "--episodes", "2"], ["render", "RUN", "--num-steps", "1"], ["watch", "RUN"]],

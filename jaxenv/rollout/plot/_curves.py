@@ -109,7 +109,7 @@ def _plain(label: str) -> str:
     return "\u200b" * label.startswith("_") + label.replace("$", r"\$")
 
 
-_LABELS = {"eval_return": "mean return without exploration", "train_return": "mean return"}
+_LABELS = {"eval_return": "mean return of evaluations", "train_return": "mean return"}
 _AVERAGES = {"mean": "mean", "iqm": "interquartile mean"}
 
 

@@ -47,9 +47,16 @@ def runs_under_jit(trial: Trial) -> None:
     for step, line, stage in ((None, reset, "starts"), (0, trial.dialect.step, "first_step")):
         try:
             getattr(trial, stage)
+        except Failure as missing:
+            raise Failure(missing.expected, missing.seen, step=step, show=missing.show) from None
         except Exception as error:
-            seen = " ".join(described(error).split())[:300]
-            raise Failure(f"`{line}` to run{'' if trial.on_host else ' under jax.jit'}", seen, step=step) from None
+            seen = " ".join(described(error).split())
+            seen = seen if len(seen) <= 300 else f"{seen[:150]} ... {seen[-140:]}"
+            call = re.sub(r"^(env\.\w+)", r"jax.jit(\1)", line.partition(" = ")[2])
+            after = () if trial.on_host else (call,)
+            raise Failure(
+                f"`{line}` to run{'' if trial.on_host else ' under jax.jit'}", seen, step=step, after=after
+            ) from None
 
 
 @_property

@@ -12,6 +12,8 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.testing._certify._dialects import Dialect, Source
+from jaxenv.testing._certify._report import Failure
+from jaxenv.testing._source import described
 from jaxenv.tree._typed_keys import is_key
 
 LANES, STARTS, STEPS = 8, 64, 600
@@ -66,7 +68,14 @@ class Trial:
     def row(self, names: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
         """Evaluates the fields that the API has."""
         texts = {field: getattr(self.dialect, field) for field in fields}
-        return {field: self.value(text, **names) for field, text in texts.items() if text}
+        return {field: self._told(text, names) for field, text in texts.items() if text}
+
+    def _told(self, text: str, names: dict[str, Any]) -> Any:
+        """Evaluates what the loop reads of a result; raises a `Failure` if the environment did not return it so."""
+        try:
+            return self.value(text, **names)
+        except Exception as error:
+            raise Failure(f"to find `{text}` in what the environment returns", described(error), show=text) from error
 
     def begin(self, key: jax.Array) -> tuple[dict[str, Any], dict[str, Any]]:
         """Starts an episode: what the loop carries, and the row of a reset."""

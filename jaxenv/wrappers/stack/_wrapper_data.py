@@ -126,7 +126,7 @@ def wrapper_class(name: Any, owner: str) -> type[Wrapper]:
         raise ValueError(f"{owner}: the name of a wrapper must be text, got {name!r}")
     if name not in known:
         hint = did_you_mean(name, known, otherwise=f"the wrappers are {', '.join(sorted(known))};")
-        hint += " jaxenv.wrappers.register adds one of your own"
+        hint += " jaxenv.wrappers.register adds one of your own, once its module is imported (my_module:ID imports it)"
         raise ValueError(f"{owner}: no wrapper {name!r}, {meaning(name, r'^use jaxenv.wrappers.') or hint}")
     return known[name]
 

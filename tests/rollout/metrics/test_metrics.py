@@ -51,6 +51,13 @@ def test_episodes_that_end_in_one_way_are_measured_over_several_calls(ends):
     assert found["discounted_return"] == pytest.approx(((7 + 6) / 2 + (3.5 + 3) / 2 + (-0.5 + 1 + 6) / 3) / 3)
 
 
+def test_the_first_state_can_be_donated():
+    metrics = Metrics(gamma=0.5)
+    state = metrics.init(Chain(num_envs=3).reset(jax.random.key(0))[1])
+    pointers = [x.unsafe_buffer_pointer() for x in jax.tree.leaves(state)]
+    assert len(set(pointers)) == len(pointers) > 10
+
+
 def test_an_episode_cut_short_by_a_first_row_counts_only_its_steps():
     found = computed(Metrics(gamma=GAMMA), trajectory(["FMMFML", "FMMMMM"]))
     assert (found["steps"], found["episodes"], found["return_mean"], found["length_mean"]) == (9, 1, 2, 2)

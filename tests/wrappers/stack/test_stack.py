@@ -121,7 +121,7 @@ def test_a_wrapper_may_be_given_by_name():
     ],
 )
 def test_an_unknown_or_abstract_wrapper_is_refused_with_the_known_ones(name, hint):
-    with pytest.raises(ValueError, match=f"no wrapper '{name}', ({hint}).* of your own"):
+    with pytest.raises(ValueError, match=f"no wrapper '{name}', ({hint}).* of your own, once"):
         jaxenv.make("Chain-v0", wrappers=[(name, {})])
 
 
