@@ -106,7 +106,7 @@ def from_minari(dataset: Any) -> Experience:
     """Reads a data set of Minari into the rows of one lane, its episodes one after another: leaves ``[N, 1, ...]``.
 
     Each episode is rows from FIRST to LAST, as of `from_episode`. A replay buffer of one lane takes the rows, and
-    ``to_transitions(rows[:-1], rows[-1])`` makes transitions of them.
+    `to_transitions` takes all but the last, and the ``timestep`` of the last.
 
     Args:
         dataset: a ``minari.MinariDataset``, whole or a selection by ``filter_episodes``. All of it is read into memory.

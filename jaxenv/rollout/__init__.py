@@ -33,4 +33,4 @@ if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> _typing.Any:
         message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(_explained(message, name, r"^use jaxenv\.rollout\."), name=name)
+        raise AttributeError(_explained(message, name, r"^use .*\bjaxenv\.rollout\."), name=name)

@@ -72,7 +72,7 @@ def unroll(
     def one_step(carry: tuple[Any, TimeStep, Any], _: Any) -> tuple[tuple[Any, TimeStep, Any], Experience]:
         carry, row = loop.step(carry)
         row = jax.tree.map(_flat, row if paths is None else tree.select_fields(row, paths))
-        return carry, _packed(row) if limited_by_launches(num_envs) else row
+        return carry, _packed(row, num_envs) if limited_by_launches(num_envs) else row
 
     carry, num_envs = (state, timestep, loop.memory), timestep.step_type.shape[0]
     steps = chosen("unroll", steps_per_iteration, one_step, carry, num_envs)
@@ -96,10 +96,10 @@ class _Packed:
     structure: Any = tree.static()
 
 
-def _packed(row: Any) -> Any:
+def _packed(row: Any, num_envs: int) -> Any:
     """Stacks the numbers and flags of a row: on a GPU every stored array is a launch of its own in each step."""
     leaves, structure = jax.tree.flatten(row)
-    dtypes = tuple(x.dtype if x.ndim == 1 and x.dtype in _STACKED else None for x in leaves)
+    dtypes = tuple(x.dtype if x.shape == (num_envs,) and x.dtype in _STACKED else None for x in leaves)
     groups: dict[Any, list[jax.Array]] = {}
     for x, dtype in zip(leaves, dtypes, strict=True):
         stacked = _STACKED.get(dtype)

@@ -27,8 +27,8 @@ class OutOfTime(TimeoutError):
 def bounded(function: Callable[[], T], seconds: float | None) -> T:
     """Returns the result of a function, or raises `OutOfTime` and leaves it in its thread after ``seconds``.
 
-    JAX's settings of the caller's thread hold in it, and so does a mesh of ``jax.set_mesh``. Without a bound it runs in
-    the thread of the caller.
+    The settings above hold in it as in the caller's thread, and so does a mesh of ``jax.set_mesh``. Without a bound
+    it runs in the thread of the caller.
     """
     if seconds is None:
         return function()

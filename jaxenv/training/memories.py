@@ -224,7 +224,8 @@ def _linear_backward(residuals: Any, d_h: Any) -> Any:
 
 def _one_after_the_other(first: Any, second: Any) -> tuple[Any, Any]:
     """Composes two maps of ``h``, pairs of factor and summand."""
-    return first[0] * second[0], second[0] * first[1] + second[1]
+    keep, add = (jnp.where(second[0] == 0, np.float32(0), second[0] * x) for x in first)  # NaN does not pass a start
+    return keep, add + second[1]
 
 
 _linear_recurrence.defvjp(_linear_forward, _linear_backward)
@@ -248,7 +249,7 @@ class GTrXL(nn.Module):
 
     In each layer a row attends to itself and to the W rows before it, if they belong to its episode, by relative
     positions (Dai et al., 2019, arXiv:1901.02860). With several layers a row reaches further back. The memory is a
-    `Window`.
+    `Window`. In one call a NaN also reaches rows of the next episode: mask such rows, as PPO does.
     """
 
     width: int

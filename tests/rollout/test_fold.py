@@ -262,5 +262,7 @@ def test_a_count_is_compared_with_integers_only():
 
 @pytest.mark.parametrize("name", ["fold_steps", "fold_episodes"])
 def test_a_former_fold_is_answered_with_its_successor(name):
+    with pytest.raises(AttributeError, match=r"'ChunkedRollout': use a loop over a jitted jaxenv.unroll"):
+        _ = jaxenv.rollout.ChunkedRollout
     with pytest.raises(AttributeError, match=rf"'{name}': use jaxenv.rollout.fold\(.*until=.*{name[5:]} >= n"):
         getattr(jaxenv.rollout, name)

@@ -114,10 +114,13 @@ def test_on_a_gpu_numbers_and_flags_are_stored_in_one_array_of_each_kind(monkeyp
     env = AutoReset(random_environment(observation, specs.discrete(2), num_envs=5))
     start = env.reset(jax.random.key(0))
 
+    def policy(timestep, stream):
+        return PolicyStep(random_policy(env)(timestep, stream), info=np.arange(3, dtype=np.float32))  # not of lanes
+
     def play(most_lanes, platform):
         monkeypatch.setattr(_iteration, "_MOST_LANES", most_lanes)
         monkeypatch.setattr(jax, "default_backend", lambda: platform)
-        stored = jax.jit(lambda s, t: unroll(env, random_policy(env), s, t, 6, steps_per_iteration=1)[1])
+        stored = jax.jit(lambda s, t: unroll(env, policy, s, t, 6, steps_per_iteration=1)[1])
         return stored(*start), stored.lower(*start).as_text()
 
     expected, apart = play(5, "cpu")

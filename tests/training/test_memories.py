@@ -96,6 +96,15 @@ def test_nothing_of_an_abnormal_episode_is_left_after_a_restart(name):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("name", [name for name in MODELS if not name.startswith("gtrxl")])
+def test_a_nan_ends_at_a_restart_inside_a_call(name):
+    model, x = MODELS[name], jnp.ones((7, LANES, INPUTS)).at[2].set(jnp.nan)
+    starts = jnp.zeros((7, LANES), bool).at[4].set(True)
+    params = model.init(jax.random.key(0), model.start(LANES), x, starts)
+    _, found = model.apply(params, model.start(LANES), x, starts)
+    np.testing.assert_array_equal(np.isnan(found).any(axis=(1, 2)), [0, 0, 1, 1, 0, 0, 0])
+
+
 # --- the GRU ---------------------------------------------------------------------------------------------------------
 
 

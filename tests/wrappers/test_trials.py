@@ -437,6 +437,14 @@ def test_make_refuses_what_does_not_fit(wrappers, message):
         jaxenv.make("CartPole-v1", 2, wrappers=wrappers)
 
 
+def test_a_game_of_turns_may_begin_with_the_player_who_moved_last():
+    game = TimeLimit(jaxenv.spec("ConnectFour-v0").make(2), 50)
+    assert game.facts.alternates
+    assert not Trials(game, 2).facts.alternates
+    with pytest.raises(ValueError, match="Opponent"):
+        jaxenv.wrappers.Opponent(Trials(game, 2), lambda timestep, stream: jnp.zeros(2, jnp.int32))
+
+
 def test_refuses_episodes_without_a_bound_before_a_step():
     rule = "Trials: every episode of a trial must have a time limit, .*pass max_episode_steps to make"
     spec = EnvSpec("Counting", counting)

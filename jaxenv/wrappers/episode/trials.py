@@ -121,7 +121,8 @@ class Trials(Wrapper):
         return jnp.where(longest > _NEVER // number, _NEVER, longest * number)
 
     def facts_of(self, inner: Facts) -> Facts:
-        return inner  # an observation of the state stays one
+        # An observation of the state stays one. In a game of turns, any player may begin the next episode.
+        return dataclasses.replace(inner, alternates=inner.alternates and not inner.turns)
 
     def inner(self, state: TrialState) -> Tree:
         return state.inner
