@@ -31,7 +31,7 @@ FIRST = {
     "contact-rich physics": "scope.html#robotics-and-contact-rich-physics",
     "populations": "scope.html#populations-and-evolution",
     "several GPUs": "scope.html#several-gpus",
-    "GTrXL": "howto/recurrent-policies.html#in-ppo",
+    "GTrXL": "api/jaxenv.training.memories.html#jaxenv.training.memories.GTrXL",
     "checkpoints in jit": "scope.html#checkpoints-in-the-middle-of-a-jit",
 }
 

@@ -77,7 +77,7 @@ def test_links_lead_to_files_and_anchors_of_the_site(pages):
 
 
 def test_logs_of_trials_are_not_in_the_site(pages):
-    assert [name for name in pages if "trials" in name or "archive" in name] == []
+    assert [name for name in pages if "-trials" in name or "archive" in name] == []
 
 
 def test_pages_load_nothing_from_elsewhere(pages):
