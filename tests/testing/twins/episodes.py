@@ -8,6 +8,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, RewardWrapper, TimeLimit
+from tests.testing.twins.restarting import Restarting
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Place, Stepped, Walk, limited, restarted, walk
 
@@ -87,14 +88,14 @@ class ShortClock(TimeLimit):
         return state, row
 
 
-class FirstBlock(AutoReset):
+class FirstBlock(Restarting):
     """Its compact restarts start one block of lanes and forget the others."""
 
-    def _start_episodes(self, mask, state, timestep):
-        started = mask & (jnp.cumsum(mask, dtype=jnp.int32) <= self.block)
-        if self.reset_strategy != "compact":
-            return super()._start_episodes(mask, state, timestep)
-        return tree.where(started, super()._start_episodes(mask, state, timestep), (state, timestep))
+    def start(self, env, mask, state, timestep, strategy, block):
+        started = super().start(env, mask, state, timestep, strategy, block)
+        if strategy != "compact":
+            return started
+        return tree.where(mask & (jnp.cumsum(mask, dtype=jnp.int32) <= block), started, (state, timestep))
 
 
 class LosesReward(AutoReset):
@@ -125,8 +126,9 @@ class ShowsPlace(Walk):
 class KeepsStateInfo(AutoReset):
     """Shows the info of the last state of an episode next to the first observation of the next one."""
 
-    def _env_info_where(self, mask, state, first, timestep):
-        return super()._env_info_where(mask & False, state, first, timestep)
+    def _same_step(self, state, stepped, timestep):
+        state, row = super()._same_step(state, stepped, timestep)
+        return state, dataclasses.replace(row, env_info={**row.env_info, **timestep.env_info})
 
 
 class StartsByLaneIndex(Walk):

@@ -10,6 +10,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.starts import next_episodes
 from jaxenv.core.wrapper import Wrapper
 from jaxenv.wrappers import AutoReset, BatchWrapper, EpisodeStatistics, LaneWrapper, RewardWrapper, map_observation
+from tests.testing.twins.restarting import Restarting
 from tests.testing.twins.twin import Twin
 from tests.testing.twins.walk import Params, Place, Stepped, Walk
 
@@ -76,11 +77,11 @@ class DividesObservationOnly(DividesObservations):
         return dataclasses.replace(timestep, observation=timestep.observation / largest)
 
 
-class DropsParams(AutoReset):
+class DropsParams(Restarting):
     """Starts every episode except the first with the default params of the class."""
 
-    def _start_episodes(self, mask, state, timestep):
-        return AutoReset(self.env.with_params(spread=0.5))._start_episodes(mask, state, timestep)
+    def start(self, env, *arguments):
+        return super().start(env.with_params(spread=0.5), *arguments)
 
 
 class BeginsWithDefaults(Wrapper):
@@ -165,11 +166,11 @@ class Tired(Walk):
         return {}
 
 
-class IgnoresCarry(AutoReset):
+class IgnoresCarry(Restarting):
     """Starts every episode like the first."""
 
-    def _start_episodes(self, mask, state, timestep):
-        return self.env.begin(next_episodes(self.env.clock(state)))
+    def start(self, env, mask, state, *arguments):
+        return env.begin(next_episodes(env.clock(state)))
 
 
 class ShiftsObservation(Wrapper):
