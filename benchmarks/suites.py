@@ -34,7 +34,7 @@ _MOST = 40  # times the bound of a property: the seconds of wall time after whic
 
 
 def judged(suite: str, id: str, seconds: float) -> dict[str, Any]:
-    """Judges an id in a process of its own; returns its line, whose seconds are those of the processor."""
+    """Judges an id in a process of its own; returns its line, with CPU seconds."""
     certifies = suite in CERTIFIED
     words = ["certify", "--seconds"] if certifies else ["check", "--max-seconds"]
     line = [sys.executable, "-W", "ignore", "-m", "jaxenv", words[0], f"{suite}:{id}", "--json", words[1], str(seconds)]
@@ -208,8 +208,8 @@ difference between what an environment states and what it does, often one line t
 [Suites: faults and differences](suites.md) says what jaxenv does about each.
 
 One command makes the record and goes on where it was stopped:
-`python -m benchmarks suites --suites gymnax --page docs/evidence/record.md`. The seconds are those of the
-processor on a machine that was shared. A property had at most a minute; what took longer was not run, and is
+`python -m benchmarks suites --suites gymnax --page docs/evidence/record.md`. It counts CPU
+seconds, on a machine that was shared. A property had at most a minute; what took longer was not run, and is
 not counted as passed.
 """
 

@@ -8,6 +8,7 @@ import jax
 import pytest
 
 import jaxenv
+from jaxenv.core import registry
 from tests import numeric, skips
 
 _CACHE = pathlib.Path(__file__).parents[1] / ".cache" / "jax"
@@ -65,6 +66,12 @@ def _allow_promotion(request):
     yield
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(autouse=True)
+def _forget_registered_ids(monkeypatch):
+    """An id that a test registers is gone after it."""
+    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
 
 
 @pytest.fixture

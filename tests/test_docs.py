@@ -77,7 +77,6 @@ WITH_CODE = [page for page, text in PAGES.items() if "```python\n" in text]
 @pytest.mark.pages
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_the_code_of_a_page_prints_what_it_shows(page, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     monkeypatch.chdir(tmp_path)
     script = types.ModuleType("__main__")  # the page is a script, whose classes can be pickled by their names
     monkeypatch.setitem(sys.modules, "__main__", script)

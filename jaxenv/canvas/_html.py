@@ -46,7 +46,9 @@ _MAX_SIZE = 2**22  # elements of an array whose range is shown: they may have to
 _LONGEST_REPR = 32  # elements of an array that `repr` prints
 
 
-class _Unquoted(str):
+class Unquoted(str):
+    """Text that `repr` shows without quotes."""
+
     __slots__ = ()
     __repr__ = str.__str__
 
@@ -56,7 +58,7 @@ def short(value: Tree) -> str:
 
     def leaf(x: Any) -> Any:
         large = is_known_array(x) and x.size > _LONGEST_REPR
-        return _Unquoted(f"{x.dtype}{list(x.shape)}") if large else x
+        return Unquoted(f"{x.dtype}{list(x.shape)}") if large else x
 
     return repr(jax.tree.map(leaf, value))
 

@@ -110,8 +110,11 @@ def compiled(
     began = time.perf_counter()
     env_id = jnp.arange(env.num_envs, dtype=jnp.int32)
     first, advance, inputs = _over_devices(env, key, env_id, devices)
-    start = jax.jit(first).lower(*inputs).compile()
-    carry = start(*inputs)
+    lowered = jax.jit(first).lower(*inputs)
+    start = lowered.compile()
+    carry = jax.tree.map(
+        lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), lowered.out_info, start.output_shardings
+    )
     chunks, programs = chunk_lengths(num_steps, env.num_envs), {}
     for length in set(chunks):
         chunk = jax.jit(functools.partial(advance, length=length), donate_argnums=1).lower(inputs[0], carry)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util.checks import is_concrete
-from jaxenv.canvas._html import page, table
+from jaxenv.canvas._html import Unquoted, page, table
 from jaxenv.core._declared import Declared, declared_leaves
 from jaxenv.core.elements import Composed
 from jaxenv.core.environment import Environment
@@ -186,12 +186,7 @@ def _short_specs(env: Environment) -> dict[str, str]:
 
 def _short(spec: Tree) -> str:
     """Formats dtypes and shapes of a tree of specs: ``{'image': uint8[4, 4, 3]}``."""
-    return str(jax.tree.map(lambda s: _Unquoted(f"{s.dtype}{list(s.shape)}"), spec))
-
-
-class _Unquoted(str):
-    __slots__ = ()
-    __repr__ = str.__str__
+    return str(jax.tree.map(lambda s: Unquoted(f"{s.dtype}{list(s.shape)}"), spec))
 
 
 def describe_html(env: Environment) -> str:

@@ -10,11 +10,12 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_choice
 from jaxenv._util.library import import_library
-from jaxenv.core import Environment, TimeStep
+from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.interop._adapter import Adapter
 from jaxenv.interop._environment import ON_HOST, check_infos, check_reward, has_action_mask
 from jaxenv.interop._spaces import HostActions, space_of
 from jaxenv.tree import Tree
+from jaxenv.wrappers import Trials
 
 
 class StepResult(NamedTuple):
@@ -84,7 +85,7 @@ class RowAdapter(Adapter):
 def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any], env: Environment) -> Any:
     """Gymnasium's spec of an id with options, ``None`` for an environment or an id that is not registered there.
 
-    It has no limit if episodes of ``env`` last longer, as trials do: the limit is inside.
+    It has no limit around `Trials`, whose episodes have it inside.
     """
     spec = registry.get(f"jaxenv/{env_or_id}") if isinstance(env_or_id, str) else None
     if spec is None:
@@ -92,7 +93,7 @@ def spec_of_id(registry: Any, env_or_id: Any, options: dict[str, Any], env: Envi
     limit = options.get("max_episode_steps")
     if not isinstance(limit, int):
         limit = spec.max_episode_steps
-    if limit and np.all(np.asarray(env._longest_episode) > limit):
+    if any(isinstance(layer, Trials) for layer in layers(env)):
         limit = None
     return dataclasses.replace(spec, kwargs={**spec.kwargs, **options}, max_episode_steps=limit or None)
 

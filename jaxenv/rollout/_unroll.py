@@ -81,8 +81,9 @@ def unroll(
 
 
 # The dtypes whose leaves [B] a GPU stores in one array -> the dtype of this array.
-_STACKED: dict[Any, Any] = {np.dtype(x): np.int32 for x in (np.int32, np.uint32, np.bool_)} | {
-    np.dtype(np.float32): np.float32
+_STACKED: dict[Any, str] = {
+    np.dtype(given): stored
+    for given, stored in (("int32", "int32"), ("uint32", "int32"), ("bool", "int32"), ("float32", "float32"))
 }
 
 
@@ -90,7 +91,7 @@ _STACKED: dict[Any, Any] = {np.dtype(x): np.int32 for x in (np.int32, np.uint32,
 class _Packed:
     """A row whose leaves ``[B]`` are stacked to ``[k, B]``, by dtype; ``[T, k, B]`` behind the scan."""
 
-    stacked: dict[Any, jax.Array]
+    stacked: dict[str, jax.Array]
     others: list[jax.Array]
     dtypes: tuple[Any, ...] = tree.static()  # of every leaf that is stacked; None for the others
     structure: Any = tree.static()
@@ -100,12 +101,12 @@ def _packed(row: Any, num_envs: int) -> Any:
     """Stacks the numbers and flags of a row: on a GPU every stored array is a launch of its own in each step."""
     leaves, structure = jax.tree.flatten(row)
     dtypes = tuple(x.dtype if x.shape == (num_envs,) and x.dtype in _STACKED else None for x in leaves)
-    groups: dict[Any, list[jax.Array]] = {}
+    groups: dict[str, list[jax.Array]] = {}
     for x, dtype in zip(leaves, dtypes, strict=True):
-        stacked = _STACKED.get(dtype)
-        groups.setdefault(stacked, []).append(x if stacked is None else x.astype(stacked))
-    others = groups.pop(None, [])
-    return _Packed({np.dtype(d).name: jnp.stack(x) for d, x in groups.items()}, others, dtypes, structure)
+        if dtype is not None:
+            groups.setdefault(_STACKED[dtype], []).append(x.astype(_STACKED[dtype]))
+    others = [x for x, dtype in zip(leaves, dtypes, strict=True) if dtype is None]
+    return _Packed({name: jnp.stack(x) for name, x in groups.items()}, others, dtypes, structure)
 
 
 def _unpacked(rows: Any) -> Any:
@@ -113,10 +114,7 @@ def _unpacked(rows: Any) -> Any:
         return rows
     arrays = {name: iter(x.swapaxes(0, 1)) for name, x in rows.stacked.items()}
     others = iter(rows.others)
-    leaves = [
-        next(others) if dtype is None else next(arrays[np.dtype(_STACKED[dtype]).name]).astype(dtype)
-        for dtype in rows.dtypes
-    ]
+    leaves = [next(others) if dtype is None else next(arrays[_STACKED[dtype]]).astype(dtype) for dtype in rows.dtypes]
     return rows.structure.unflatten(leaves)
 
 

@@ -140,7 +140,7 @@ def _lstm_forward(kernel: Any, memory: Any, x: Any, starts: Any) -> tuple[Any, A
 
 
 def _lstm_backward(residuals: Any, gradients: Any) -> Any:
-    """Propagates gradients row by row, and sums those of the kernel over all rows in one product."""
+    """Propagates gradients row by row, and sums the gradients of the kernel over all rows in one product."""
     kernel, x, starts, saved = residuals
     d_last, d_outputs = gradients
     num_inputs, width = x.shape[-1], d_last.shape[-1] // 2

@@ -154,8 +154,8 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
         reason = "no checkpoint yet, wait for the first evaluation" if started else "no run of jaxenv train"
         raise ValueError(f"load: {folder} holds {reason}")
     info = data.checkpoint_info(path)
-    given = info.config if isinstance(info.config, dict) else {}
-    registry.check_from_data("load", str(given.get("env_id")), modules)  # first: a module may add a model of memory
+    # Before the settings are read: a module may add a model of memory.
+    registry.check_from_data("load", str(_settings(info).get("env_id")), modules)
     algorithm, config, num_seeds = settings_of(path, info)
     if seed is not None and not (is_integer(seed) and 0 <= seed < num_seeds):
         raise ValueError(f"load: seed must be at least 0 and below {num_seeds}, the seeds of the run, got {seed!r}")
@@ -173,7 +173,7 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
 
 def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any, int]:
     """Returns the algorithm, the config and the number of seeds of a checkpoint."""
-    settings = dict(info.config) if isinstance(info.config, dict) else {}
+    settings = _settings(info)
     algorithm, num_seeds = settings.pop("algorithm", None), settings.pop("num_seeds", None)
     for name in ("seed", "figures"):
         settings.pop(name, None)
@@ -185,6 +185,10 @@ def settings_of(path: pathlib.Path, info: data.CheckpointInfo) -> tuple[str, Any
     if unknown := sorted(settings.keys() - {field.name for field in dataclasses.fields(cls)}):
         raise ValueError(f"{origin}: there is no setting {unknown[0]!r}")
     return algorithm, cls(**settings), num_seeds
+
+
+def _settings(info: data.CheckpointInfo) -> dict[str, Any]:
+    return dict(info.config) if isinstance(info.config, dict) else {}
 
 
 def _restored(

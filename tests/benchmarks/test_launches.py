@@ -189,7 +189,7 @@ def test_the_command_counts_for_this_machine_and_adds_to_its_file(tmp_path, caps
 
 
 def test_the_side_of_our_loops_takes_the_steps_that_are_chosen_for_the_target(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")  # the counts are those of this machine
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")  # this machine stands for a GPU
     for store in (False, True):
         found = launches.compiled("local", "default", "CartPole-v1", 8, store)
         assert found["steps_per_iteration"] == 4

@@ -171,7 +171,6 @@ def test_the_environments_of_a_module_are_listed_by_its_name(capsys):
 
 
 def test_the_environments_of_a_module_of_the_user_have_its_prefix(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     monkeypatch.syspath_prepend(tmp_path)
     text = "import jaxenv\n\n\nclass Lawn(jaxenv.testing.Chain):\n    pass\n\n\njaxenv.register('Lawn-v0', Lawn)\n"
     (tmp_path / "garden.py").write_text(text)

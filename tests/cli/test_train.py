@@ -173,11 +173,8 @@ def test_a_run_on_trials_reports_the_gain_from_the_first_to_the_last_episode(cap
     settings = ("num_envs=2", "num_steps=12", "num_minibatches=1", "num_eval_episodes=2", "hidden=4", "recurrent=4")
     wrappers = "wrappers=Trials(num_episodes=3),PreviousActionAndReward"
     argv = ["train", "Longer-v0", "--algo", "ppo", "--out", str(tmp_path), "--total-steps", "48"]
-    try:
-        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as networks need
-            assert cli.main([*argv, "--set", wrappers, *settings, "num_evaluations=2"]) == 0
-    finally:
-        jaxenv.core.registry._registry.pop("Longer-v0")
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as networks need
+        assert cli.main([*argv, "--set", wrappers, *settings, "num_evaluations=2"]) == 0
     header, *lines = capsys.readouterr().out.splitlines()[1:4]
     assert header.split()[-1] == "train_gain"
     assert [line.split()[-1] for line in lines] == ["2", "2"]

@@ -167,8 +167,7 @@ def test_options_are_those_of_make():
     assert env.reset_strategy == "compact"
 
 
-def test_a_registered_function_makes_the_same_environment(monkeypatch):
-    monkeypatch.setattr(jaxenv.core.registry, "_registry", dict(jaxenv.core.registry._registry))
+def test_a_registered_function_makes_the_same_environment():
     jaxenv.register("OwnWalk-v0", functools.partial(walk, autoreset=None, max_episode_steps=0), max_episode_steps=9)
     made = jaxenv.make("OwnWalk-v0", num_envs=3)
     assert made.name == "OwnWalk-v0"

@@ -16,7 +16,6 @@ from gymnasium.wrappers import PassiveEnvChecker, TimeLimit
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.core import registry
 from jaxenv.core.wrapper import layers
 from jaxenv.interop import to_gymnasium, to_gymnasium_vector
 from jaxenv.interop.gymnasium import to_space, to_spec
@@ -183,8 +182,7 @@ def test_a_limit_that_follows_params_does_so_under_gymnasiums_make(options, limi
         assert ends == (limit - 1) * [False] + [True]
 
 
-def test_ids_that_are_registered_later_are_found_and_those_without_a_name_stay_out(monkeypatch):
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+def test_ids_that_are_registered_later_are_found_and_those_without_a_name_stay_out():
     jaxenv.register("OneStep-v0", lambda num_envs: Counting(np.array([2]), num_envs=num_envs), max_episode_steps=1)
     jaxenv.register("a name with spaces", Counting)
     envs = gymnasium.make_vec("jaxenv/OneStep-v0", num_envs=2)

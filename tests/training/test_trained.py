@@ -16,7 +16,6 @@ import jaxenv
 from jaxenv import cli, data, specs
 from jaxenv._util import version
 from jaxenv.cli import watch
-from jaxenv.core import registry
 from jaxenv.rollout._film import Reel
 from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
 from jaxenv.wrappers import AutoReset
@@ -344,7 +343,6 @@ def test_a_frame_shows_every_game_with_step_and_return():
 @pytest.fixture
 def hover(tmp_path, monkeypatch):
     """The folder of a run whose id names a module that registers it, and which is not imported."""
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     monkeypatch.setitem(sys.modules, "hover_tasks", None)  # removed at the end
     del sys.modules["hover_tasks"]
     monkeypatch.syspath_prepend(tmp_path)

@@ -43,20 +43,18 @@ def runs_under_jit(trial: Trial) -> None:
     """Reset and step can be traced and compiled."""
     if trial.on_host and (name := ragged(trial.value(trial.dialect.space))):
         raise Skip(Status.NOT_APPLICABLE, f"values of the space {name} have no fixed shape and dtype")
-    reset = trial.dialect.reset.format(key="key")
+    reset, how = trial.dialect.reset.format(key="key"), "" if trial.on_host else " under jax.jit"
     for step, line, stage in ((None, reset, "starts"), (0, trial.dialect.step, "first_step")):
         try:
             getattr(trial, stage)
         except Failure as missing:
-            raise Failure(missing.expected, missing.seen, step=step, show=missing.show) from None
+            missing.step = step
+            raise
         except Exception as error:
             seen = " ".join(described(error).split())
             seen = seen if len(seen) <= 300 else f"{seen[:150]} ... {seen[-140:]}"
             call = re.sub(r"^(env\.\w+)", r"jax.jit(\1)", line.partition(" = ")[2])
-            after = () if trial.on_host else (call,)
-            raise Failure(
-                f"`{line}` to run{'' if trial.on_host else ' under jax.jit'}", seen, step=step, after=after
-            ) from None
+            raise Failure(f"`{line}` to run{how}", seen, step=step, after=(call,) if how else ()) from None
 
 
 @_property

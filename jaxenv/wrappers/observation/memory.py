@@ -160,10 +160,9 @@ class PreviousActionAndReward(LaneWrapper):
         if not (self.action or self.reward):
             raise ValueError("PreviousActionAndReward: action or reward must be True, got neither")
 
-    def _joined(self, observation: Tree, action: Tree, reward: Tree, end: Tree) -> dict[str, Tree]:
-        entries = {"prev_action": (self.action, action), "prev_reward": (self.reward, reward)}
-        entries["episode_end"] = (any(isinstance(layer, Trials) for layer in layers(self.env)), end)
-        return {"observation": observation} | {name: x for name, (is_shown, x) in entries.items() if is_shown}
+    @property
+    def _in_trials(self) -> bool:
+        return any(isinstance(layer, Trials) for layer in layers(self.env))
 
     @property
     def _of_agents(self) -> tuple[int, ...]:
@@ -171,18 +170,27 @@ class PreviousActionAndReward(LaneWrapper):
         return (self.num_agents,) if self.num_agents > 1 and not self.turns else ()
 
     def observation_spec(self) -> Tree:
-        action = shown_action_spec(self.env.action_spec())
-        reward = with_zero(self.env.reward_spec()).replace(name="prev_reward")
-        end = specs.Bounded(self._of_agents, np.bool_, False, True, "episode_end")
-        return self._joined(self.env.observation_spec(), action, reward, end)
+        shown = {"observation": self.env.observation_spec()}
+        if self.action:
+            shown["prev_action"] = shown_action_spec(self.env.action_spec())
+        if self.reward:
+            shown["prev_reward"] = with_zero(self.env.reward_spec()).replace(name="prev_reward")
+        if self._in_trials:
+            shown["episode_end"] = specs.Bounded(self._of_agents, np.bool_, False, True, "episode_end")
+        return shown
 
     def after(self, own: Tree, timestep: TimeStep, stream: Stream) -> tuple[Tree, TimeStep]:
-        action = shown_action(self.env.action_spec(), timestep.prev_action)
-        end = timestep.env_info.get("trial", {}).get("episode_end", np.zeros(timestep.step_type.shape, bool))
-        end = jnp.broadcast_to(tree.expand(end, 1 + len(self._of_agents)), end.shape + self._of_agents)
+        shown: dict[str, Any] = {}
+        if self.action:
+            shown["prev_action"] = shown_action(self.env.action_spec(), timestep.prev_action)
+        if self.reward:
+            shown["prev_reward"] = timestep.reward
+        if self._in_trials:
+            end = timestep.env_info["trial"]["episode_end"]
+            end = jnp.broadcast_to(tree.expand(end, 1 + len(self._of_agents)), end.shape + self._of_agents)
+            shown["episode_end"] = end
         # The copies serve eager callers who donate the state. Compiled code has none.
-        action, reward, end = jax.tree.map(jnp.copy, (action, timestep.reward, end))
-        observation = self._joined(timestep.observation, action, reward, end)
+        observation = {"observation": timestep.observation, **jax.tree.map(jnp.copy, shown)}
         return own, dataclasses.replace(timestep, observation=observation)
 
 

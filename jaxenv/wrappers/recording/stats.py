@@ -77,7 +77,7 @@ def _find(owner: str, env: Environment, state: Tree, name: str | None) -> tuple[
     fitting = [entry for entry in found if name in (None, type(entry[0]).__name__)]
     if len(fitting) != 1:
         names = ", ".join(type(layer).__name__ for layer, _ in found) or "none"
-        rule = "name must be given unless the stack has" if name is None else "name must be that of"
+        rule = "name must be given unless the stack has" if name is None else "name must be the name of"
         raise ValueError(f"{owner}: {rule} one wrapper with batch state, got {name!r}; {env} has {names}")
     return fitting[0]
 

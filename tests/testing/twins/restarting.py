@@ -10,7 +10,7 @@ _START = _restart.start_episodes
 
 
 class Restarting(AutoReset):
-    """Its twins override ``start``, whose arguments are those of `start_episodes`."""
+    """Twins override ``start``, which takes the arguments of `start_episodes`."""
 
     def start(self, env, *arguments):
         return _START(env, *arguments)
