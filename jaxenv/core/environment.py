@@ -35,7 +35,7 @@ class Environment(WithFacts, abc.ABC):
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        declared.refuse_overrides_of_final(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
+        declared.check_overrides(cls, {"reset": "begin", "step": "proceed", "render": "picture_of"})
         super().__init_subclass__(**kwargs)
 
     # --- episodes: users call `reset` and `step`, layers implement `begin` and `proceed` -----------------------------

@@ -44,6 +44,9 @@ from jaxenv.training import dqn, evaluation, ppo
         ({"cell": "rnn", "recurrent": 4}, r"cell .*got 'rnn'"),
         ({"cell": "mingru"}, r"recurrent .*cell='mingru', got 0"),
         ({"cell": "mingru", "recurrent": 4, "num_layers": 0}, r"num_layers .*got 0"),
+        ({"num_layers": 2}, r"num_layers .*recurrent=0 does not read it, got 2"),
+        ({"cell": "gru", "recurrent": 4, "num_layers": 2}, r"num_layers .*cell='gru' does not read it, got 2"),
+        ({"cell": "mingru", "recurrent": 4, "window": 8}, r"window .*cell='mingru' does not read it, got 8"),
         ({"cell": "gtrxl", "recurrent": 6, "num_heads": 4}, r"num_heads .*recurrent = 6, got 4"),
         ({"cell": "gtrxl", "recurrent": 8, "window": 65}, r"window .*num_steps = 64, .*got 65"),
     ],
@@ -58,6 +61,7 @@ def test_a_wrong_setting_is_refused_by_name(options, message):
     [
         ("lr", r", use Config\(learning_rate=...\); settings: env_id, "),
         ("NUM_ENVS", r", use Config\(num_envs=...\); "),
+        ("max_episode_steps", r", use env_options={'max_episode_steps': ...}; "),
         ("gama", r", did you mean 'gamma'\? "),
         ("colour", "; settings: env_id, "),
     ],

@@ -13,13 +13,21 @@ from jaxenv.core.timestep import TimeStep
 _FIELDS = [field.name for field in dataclasses.fields(TimeStep)]
 
 
-def refuse_overrides_of_final(cls: type, primitives: Mapping[str, str]) -> None:
-    """Raises a ``TypeError`` if a class overrides a final method, with the method to implement in its place."""
-    for name in vars(cls):
+def check_overrides(cls: type, primitives: Mapping[str, str]) -> None:
+    """Raises a ``TypeError`` if a class overrides a final method, with the method to implement in its place.
+
+    The same for a field without a default that overrides a property, since no value could be assigned to it.
+    """
+    for name in (*vars(cls), *vars(cls).get("__annotations__", ())):
         inherited = next((vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)), None)
-        if getattr(getattr(inherited, "fget", inherited), "__final__", False):
+        if name in vars(cls) and getattr(getattr(inherited, "fget", inherited), "__final__", False):
             hint = f": override {primitives[name]}" if name in primitives else ""
             raise TypeError(f"{cls.__name__}: {name} is final, a subclass cannot override it{hint}")
+        own = vars(cls).get(name, dataclasses.MISSING)
+        default = own.default if isinstance(own, dataclasses.Field) else own
+        if default is dataclasses.MISSING and isinstance(inherited, property):
+            rule = f"must have a default or be a property, as in {cls.__base__.__name__}"
+            raise TypeError(f"{cls.__name__}: the field {name!r} {rule}")
 
 
 def check_takes_level(cls: type, initial: Callable[..., Any]) -> None:

@@ -131,6 +131,7 @@ def _built(
     check_strategy("make", reset_strategy)
     check_bool("make", "clip_action", clip_action)
     spec.check_keywords(params, ["num_envs", *OPTIONS])
+    _check_wrappers("make", wrappers)
     games = num_games(spec, num_envs, wrappers, params)
     env = spec.make(games, **params)
     if any(isinstance(layer, TimeLimit) for layer in layers(env)):

@@ -48,6 +48,7 @@ def test_a_limit_that_is_not_a_positive_integer_is_refused(given):
         ({"id": 5}, r"id .*got 5: jaxenv.register gives an environment.*"),
         ({"num_envs": True}, r"MountainCar-v0: num_envs .*got True"),
         ({"wrappers": None}, r"make: wrappers .*got None"),
+        ({"wrappers": FrameStack, "num_envs": 2}, r"make: wrappers .*got <class .*FrameStack'>"),
         ({"wrappers": [5]}, r"make: wrappers\[0\] .*got 5"),
         ({"wrappers": ("SignReward", {})}, r"make: wrappers\[1\] .*got \{\}.*one entry.*"),
         ({"wrappers": [("Sticky",)]}, r"make: wrappers\[0\] .*got \('Sticky',\)"),
