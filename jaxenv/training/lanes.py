@@ -157,20 +157,15 @@ class DeviceLanes:
         """Averages over the devices: gradients, or values in a loss that do not depend on the weights."""
         return values if self.mesh is None else jax.lax.pmean(values, AXIS)
 
-    def means(self, valid: jax.Array) -> Callable[[jax.Array], jax.Array]:
-        """Returns a function that sums the valid rows of ``x``, ``[..., N]``, divided by their number.
-
-        Averaged over the devices, its results are means over all valid rows. Rows that are not valid may be NaN.
-        """
+    def weights(self, valid: jax.Array) -> jax.Array:
+        """Returns the weights of rows in a mean over the valid ones, float32 in the shape of ``valid``."""
         weight = valid.astype(jnp.float32)
         count = self.mean(weight.sum())
-        weight = weight / jnp.where(count > 0, count, np.float32(1))
+        return weight / jnp.where(count > 0, count, np.float32(1))
 
-        def mean(x: jax.Array) -> jax.Array:
-            mask, weights = (jnp.broadcast_to(y, x.shape) for y in (valid, weight))
-            return jnp.sum(weights * jnp.where(mask, x, np.float32(0)))
-
-        return mean
+    def means(self, valid: jax.Array) -> Callable[[jax.Array], jax.Array]:
+        """Returns the function `weighted_sum` with the weights of ``valid``."""
+        return functools.partial(weighted_sum, self.weights(valid))
 
     def train(
         self, env: Environment, learner: type[L], curve: type, init: Callable[..., L], iteration: Callable[..., Any]
@@ -206,6 +201,15 @@ class DeviceLanes:
             return iteration(given)
 
         return Train(self.config, checked_init, checked_iteration)
+
+
+def weighted_sum(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """Sums rows ``x``, ``[..., N]``, times their weights ``[N]``. Rows of weight 0 may be NaN.
+
+    With `DeviceLanes.weights`, and averaged over the devices, the result is the mean over all valid rows.
+    """
+    mask, weights = (jnp.broadcast_to(y, x.shape) for y in (weight > 0, weight))
+    return jnp.sum(weights * jnp.where(mask, x, np.float32(0)))
 
 
 def _specs(cls: Any) -> Any:

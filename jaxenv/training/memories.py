@@ -358,10 +358,6 @@ MODELS: dict[str, Callable[[Any], Memory]] = {
     "gtrxl": lambda config: GTrXL(config.recurrent, config.num_layers, config.num_heads, config.window),
 }
 
-_OWN = tuple(MODELS)
-# Settings that only some of the models above read.
-_READ_BY = {"num_layers": ("mingru", "gtrxl"), "num_heads": ("gtrxl",), "window": ("gtrxl",)}
-
 
 def check(config: Any) -> None:
     """Raises a ``ValueError`` unless the settings of a learner choose a model and fit it."""
@@ -369,11 +365,9 @@ def check(config: Any) -> None:
     check_choice(owner, "cell", name, tuple(MODELS))
     if not width and name != type(config).cell:
         raise ValueError(f"{owner}: recurrent must be at least 1 with cell={name!r}, got 0: it is the memory's width")
-    for setting, models in _READ_BY.items():
-        changed = getattr(config, setting) != getattr(type(config), setting)
-        if changed and (not width or (name in _OWN and name not in models)):
-            rule = f"{setting} must be left out, since {f'cell={name!r}' if width else 'recurrent=0'} does not read it"
-            raise ValueError(f"{owner}: {rule}, got {getattr(config, setting)}")
+    if config.num_layers > 1 and (not width or name in ("gru", "lstm")):
+        what = f"cell={name!r} has one layer" if width else "recurrent=0 is no memory"
+        raise ValueError(f"{owner}: num_layers must be 1, since {what}, got {config.num_layers}")
     if not width or name != "gtrxl":
         return
     if width % config.num_heads:

@@ -30,7 +30,7 @@ from jaxenv.core import Environment, TimeStep
 from jaxenv.training import distributions, evaluation, memories
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve as Curve
-from jaxenv.training.lanes import DeviceLanes, PerLane, Train
+from jaxenv.training.lanes import DeviceLanes, PerLane, Train, weighted_sum
 from jaxenv.training.networks import MLP, Reader, Torso, clipped_adam, dense
 
 
@@ -243,16 +243,12 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
             batch = dataclasses.replace(rows, memory=batch.memory)
         inputs, values, _ = heads(params, batch.observation, batch.memory, batch.starts)
         inputs = distributions.masked(inputs, batch.mask)
-        mean = lanes.means(batch.valid)
-        advantage = batch.advantage
-        if config.normalize_advantage:
-            advantage = advantage - lanes.mean(mean(advantage))
-            advantage = advantage / (jnp.sqrt(lanes.mean(mean(advantage**2))) + 1e-8)
+        mean = functools.partial(weighted_sum, batch.weight)
         log_ratio = pi.log_probability(inputs, batch.sample) - batch.log_probability
-        log_ratio = jnp.where(batch.valid, log_ratio, np.float32(0))  # in other rows the ratio may overflow
+        log_ratio = jnp.where(batch.weight > 0, log_ratio, np.float32(0))  # in other rows the ratio may overflow
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
-        surrogate = jnp.minimum(ratio * advantage, clipped * advantage)
+        surrogate = jnp.minimum(ratio * batch.advantage, clipped * batch.advantage)
         squared_error = 0.5 * (values - batch.return_) ** 2
         if config.clip_value:
             moved = jnp.clip(values - batch.value, -settings.clip, settings.clip)
@@ -262,6 +258,14 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
         clipped_rows = (jnp.abs(ratio - 1) > settings.clip).astype(jnp.float32)
         recorded = jnp.stack([-surrogate, squared_error, entropy, ratio - 1 - log_ratio, clipped_rows])
         return total, jax.vmap(mean)(jax.lax.stop_gradient(recorded))  # the `Losses`, in few kernels
+
+    def prepared(batch: "_Batch") -> "_Batch":
+        weight, advantage = lanes.weights(batch.weight), batch.advantage
+        mean = functools.partial(weighted_sum, weight)
+        if config.normalize_advantage:
+            advantage = advantage - lanes.mean(mean(advantage))
+            advantage = advantage / (jnp.sqrt(lanes.mean(mean(advantage**2))) + 1e-8)
+        return dataclasses.replace(batch, advantage=advantage, weight=weight)
 
     def optimise(settings: Config, learner: Learner, batch: "_Batch") -> tuple[Learner, Losses]:
         remaining = 1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates)
@@ -277,7 +281,9 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
             return (jax.tree.map(lambda p, d: p - rate * d, params, direction), state), losses
 
         def epoch(fitted: tuple[Any, Any], key: jax.Array) -> tuple[tuple[Any, Any], jax.Array]:
-            return jax.lax.scan(descend, fitted, data.minibatches(key, batch, config.num_minibatches))
+            # What does not depend on the params is computed for all minibatches at once, in fewer kernels.
+            batches = jax.vmap(prepared)(data.minibatches(key, batch, config.num_minibatches))
+            return jax.lax.scan(descend, fitted, batches)
 
         shuffle_key, _ = jax.random.split(jax.random.fold_in(learner.key, learner.update))
         keys = jax.random.split(shuffle_key, config.num_epochs)
@@ -322,7 +328,7 @@ class _Batch:
     advantage: jax.Array
     value: Any
     return_: jax.Array
-    valid: jax.Array
+    weight: jax.Array
     starts: Any = ()
     memory: Any = ()
 

@@ -113,7 +113,7 @@ def test_final_methods_cannot_be_overridden_since_a_stack_would_not_call_them(na
 
 @pytest.mark.parametrize("given", [{}, {"time_limit": jaxenv.tree.leaf(low=1)}], ids=["bare", "leaf"])
 def test_a_field_in_place_of_a_property_needs_a_default(given):
-    with pytest.raises(TypeError, match="^Mine: the field 'time_limit' must have a default or be a property"):
+    with pytest.raises(TypeError, match=r"^Mine: the field 'time_limit' must have a default or be a property"):
         type("Mine", (Chain,), {"__annotations__": {"time_limit": int}, **given})
     mine = type("Mine", (Chain,), {"__annotations__": {"time_limit": int}, "time_limit": 7})
     assert (mine().time_limit, mine(time_limit=3).time_limit) == (7, 3)
