@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv._util.checks import Range
-from jaxenv.canvas import _font, _shapes, _tiles, _xp
+from jaxenv.canvas import _font, _shapes, _xp
 from jaxenv.canvas._palette import PAPER
 
 # One number for all lanes, or one per lane, float32 [B].
@@ -72,8 +72,8 @@ class Canvas:
         """Red, green and blue from 0 to 1: float32 ``[B, H, W]`` each, or ``[1, H, W]`` while all lanes are equal."""
         planes = self.ground
         for kinds, sheet in self.cells:
-            words = _tiles.computed_once(_tiles.lookup(kinds, sheet, *self.size, np.uint32(0)))
-            *light, opacity = _tiles.unpacked(words)
+            words = _shapes.computed_once(_shapes.lookup(kinds, sheet, *self.size, np.uint32(0)))
+            *light, opacity = _shapes.unpacked(words)
             planes = tuple(p * (1 - opacity) + c for p, c in zip(planes, light, strict=True))
         return planes
 
@@ -112,14 +112,14 @@ class Canvas:
     def view_cells(self, rows: int, columns: int) -> "Canvas":
         """Chooses a view in which each cell of `tiles` is a unit square, x from 0 to ``columns``, y up to ``rows``."""
         height, width = self.size
-        side = _tiles.side("view_cells", height, width, rows, columns)
+        side = _shapes.side("view_cells", height, width, rows, columns)
         left, top = (width - columns * side) // 2 / side, (height - rows * side) // 2 / side
         return self.view((-left, width / side - left), (rows + top - height / side, rows + top))
 
     def image(self) -> jax.Array:
         """Returns the pictures as uint8 ``[B, H, W, 3]``."""
-        if self.cells and (mosaic := _tiles.mosaic(self.cells, self.ground)) is not None:
-            words = _tiles.lookup(mosaic[0], _packed(mosaic[1]), *self.size, _packed(self.ground))
+        if self.cells and (mosaic := _shapes.mosaic(self.cells, self.ground)) is not None:
+            words = _shapes.lookup(mosaic[0], _packed(mosaic[1]), *self.size, _packed(self.ground))
         else:
             words = _packed(self.planes)
         words = jnp.broadcast_to(words, (self.lanes, *self.size))
@@ -292,11 +292,11 @@ class Canvas:
             raise ValueError(f"tiles: kinds must be [B, R, C], got shape {np.shape(kinds)}")
         self._check_lanes(kinds)
         Range(low=0, high=len(painters) - 1).check("tiles", "kinds", kinds, np.ndim(kinds))
-        side = _tiles.side("tiles", *self.size, *kinds.shape[1:])
+        side = _shapes.side("tiles", *self.size, *kinds.shape[1:])
         grounds = (Canvas.blank(1, side, np.full(3, light, np.float32)).view((0, 1), (0, 1)) for light in (0, 1))
-        painted = tree.rebuild(self, cells=(*self.cells, (kinds, _tiles.sheet(painters, *grounds))))
+        painted = tree.rebuild(self, cells=(*self.cells, (kinds, _shapes.sheet(painters, *grounds))))
         later = self.cells or isinstance(kinds, jax.Array)
-        return painted if later and _tiles.is_ground(self.ground) else self._on(painted.planes)
+        return painted if later and _shapes.is_ground(self.ground) else self._on(painted.planes)
 
     def picture(self, pixels: jax.Array) -> "Canvas":
         """Paints an image of large square pixels in the middle: uint8 ``[B, R, C, 3]``, or grey ones ``[B, R, C]``.
@@ -307,8 +307,8 @@ class Canvas:
             got = f"{getattr(pixels, 'dtype', type(pixels).__name__)}{list(np.shape(pixels))}"
             raise ValueError(f"picture: pixels must be uint8 [B, R, C, 3] or [B, R, C], got {got}")
         self._check_lanes(pixels)
-        side = _tiles.side("picture", *self.size, *pixels.shape[1:3])
-        shown, inside = _tiles.enlarged(pixels, side, *self.size)
+        side = _shapes.side("picture", *self.size, *pixels.shape[1:3])
+        shown, inside = _shapes.enlarged(pixels, side, *self.size)
         shown = shown.astype(np.float32) / np.float32(255)
         colours = [shown] * 3 if shown.ndim == 3 else [shown[..., i] for i in range(3)]
         planes = tuple(_xp.where(inside, c, p) for c, p in zip(colours, self.planes, strict=True))
@@ -351,7 +351,7 @@ class Canvas:
         value = jnp.asarray(value, jnp.int32)
         across, up = self.x - np.float32(x), self.y - np.float32(y)
         covered = _font.number(value, digits, across, up, height, self.scale, align)
-        return self._cover(_tiles.computed_once(covered), colour, alpha)
+        return self._cover(_shapes.computed_once(covered), colour, alpha)
 
     # --- lanes -------------------------------------------------------------------------------------------------------
 
@@ -420,7 +420,7 @@ def _bytes_of_words(words: jax.Array) -> jax.Array:
 
     XLA:CPU would recompute a pixel for each of its bytes.
     """
-    return jax.lax.bitcast_convert_type(_tiles.computed_once(words), jnp.uint8)[..., :3]
+    return jax.lax.bitcast_convert_type(_shapes.computed_once(words), jnp.uint8)[..., :3]
 
 
 def _bytes_in_one_kernel(words: jax.Array) -> jax.Array:

@@ -127,7 +127,7 @@ _PER_LANE = np.array([[0.2, 0.4, 0.9], [0.7, 0.1, 0.3]], np.float32)
 @pytest.mark.parametrize("ground", [PAPER, _PER_LANE])
 @pytest.mark.parametrize("most", [2**18, 600])
 def test_grids_on_each_other_are_looked_up_as_they_are_painted(monkeypatch, ground, most):
-    monkeypatch.setattr("jaxenv.canvas._tiles._MOST_WORDS", most)
+    monkeypatch.setattr("jaxenv.canvas._shapes._MOST_WORDS", most)
     painted = _cells(_KINDS, ground).image()
     looked_up = jax.jit(lambda kinds: _cells(kinds, ground).image())(_KINDS)
     np.testing.assert_array_equal(looked_up, painted)

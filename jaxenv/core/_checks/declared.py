@@ -26,7 +26,7 @@ def check_overrides(cls: type, primitives: Mapping[str, str]) -> None:
         own = vars(cls).get(name, dataclasses.MISSING)
         default = own.default if isinstance(own, dataclasses.Field) else own
         if default is dataclasses.MISSING and isinstance(inherited, property):
-            rule = f"must have a default or be a property, as in {cls.__base__.__name__}"
+            rule = f"must have a default or be a property, as in {cls.__bases__[0].__name__}"
             raise TypeError(f"{cls.__name__}: the field {name!r} {rule}")
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Task, Transition
-from jaxenv.envs.bsuite import _chains, _coins
+from jaxenv.envs.bsuite import _chains
 from jaxenv.tree import Tree
 
 
@@ -54,10 +54,10 @@ class MemoryChain(Task):
     action_names = ("bit 0", "bit 1")
 
     def initial(self, stream: random.Stream) -> State:
-        first, *words = random.separate_bits(stream, 1 + _coins.num_words(self.num_bits))
+        first, *words = random.separate_bits(stream, 1 + _chains.num_words(self.num_bits))
         query = random.high_product(first, jnp.uint32(self.num_bits)).astype(jnp.int32)
         lanes = jnp.zeros_like(query)
-        return State(lanes, _coins.flips(words, self.num_bits), query, lanes, lanes)
+        return State(lanes, _chains.flips(words, self.num_bits), query, lanes, lanes)
 
     def carry(self, old: Tree, new: Tree) -> Tree:
         return tree.rebuild(new, right=old.right, wrong=old.wrong)

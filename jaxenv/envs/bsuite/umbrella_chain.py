@@ -20,7 +20,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Task, Transition
-from jaxenv.envs.bsuite import _chains, _coins
+from jaxenv.envs.bsuite import _chains
 from jaxenv.tree import Tree
 
 
@@ -52,7 +52,7 @@ class UmbrellaChain(Task):
 
     def initial(self, stream: random.Stream) -> State:
         words = self._words(stream)
-        both = _coins.flips(words[:1], 2)
+        both = _chains.flips(words[:1], 2)
         lanes = jnp.zeros(stream.shape, jnp.int32)
         return State(lanes, needed=both[:, 0], held=both[:, 1], coins=words, failures=lanes)
 
@@ -68,7 +68,7 @@ class UmbrellaChain(Task):
         time = state.time + 1
         ended = time == self.params.chain_length
         failed = held != state.needed
-        good = jnp.where(ended, ~failed, _coins.flips(words[:1], 1)[:, 0])
+        good = jnp.where(ended, ~failed, _chains.flips(words[:1], 1)[:, 0])
         state = State(time, state.needed, held, words, state.failures + (ended & failed).astype(jnp.int32))
         return Transition(state, 2 * good.astype(jnp.float32) - 1, terminated=ended)
 
@@ -89,10 +89,10 @@ class UmbrellaChain(Task):
         return specs.discrete(2, name="action")
 
     def _words(self, stream: random.Stream) -> tuple[jax.Array, ...]:
-        return random.separate_bits(stream, _coins.num_words(2 + self.n_distractor))
+        return random.separate_bits(stream, _chains.num_words(2 + self.n_distractor))
 
     def _distractors(self, state: State) -> jax.Array:
-        return _coins.flips(state.coins, 2 + self.n_distractor)[:, 2:]
+        return _chains.flips(state.coins, 2 + self.n_distractor)[:, 2:]
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = _chains.umbrella(canvas, state.needed, state.held)

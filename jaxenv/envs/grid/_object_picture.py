@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.canvas import BLUE, GOLD, GREEN, GREY, INK, NIGHT, PURPLE, RED, Canvas, mix
-from jaxenv.envs import _maze_tiles
+from jaxenv.envs import _drawing
 from jaxenv.envs._drawing import floor, goal
 from jaxenv.envs.grid import _picture
 
@@ -32,7 +32,7 @@ def draw(state: Any, seen: jax.Array, canvas: Canvas) -> Canvas:
     here = index == (state.agent.x + 32 * state.agent.y)[:, None, None]
     agents = jnp.where(here, 1 + state.agent.direction[:, None, None], 0)
 
-    canvas = canvas.fill(NIGHT).tiles(kinds, _CELLS).tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
+    canvas = canvas.fill(NIGHT).tiles(kinds, _CELLS).tiles(seen.astype(jnp.int32), [None, _drawing.sight])
     canvas = canvas.tiles(agents, [None, *(_picture.agent(direction) for direction in range(4))])
     return canvas.tiles(jnp.where(here & (carried > 0)[:, None, None], carried[:, None, None] - _KEYS + 1, 0), _CARRIED)
 
@@ -68,7 +68,7 @@ _KEYS = _DOORS + 3 * len(_COLOURS)
 _CELLS = (
     None,
     floor,
-    _maze_tiles.wall,
+    _drawing.wall,
     goal,
     # Doors are in the order of their states, objects that can be carried in the order of their codes.
     *(

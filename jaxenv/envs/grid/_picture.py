@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv.canvas import BLACK, BROWN, GOLD, INK, NIGHT, ORANGE, RED, Canvas, mix, turn
-from jaxenv.envs import _maze_tiles
+from jaxenv.envs import _drawing
 from jaxenv.envs._drawing import floor, goal
 
 
@@ -42,7 +42,7 @@ def draw(state: Any, size: jax.Array, seen: jax.Array, canvas: Canvas) -> Canvas
     agents = jnp.where(at(state.agent.x + 32 * state.agent.y), 1 + looks[:, None, None], 0)
 
     canvas = canvas.fill(NIGHT).tiles(jnp.where(inside, kinds, 0), _CELLS)
-    canvas = canvas.tiles((seen & inside).astype(jnp.int32), [None, _maze_tiles.sight])
+    canvas = canvas.tiles((seen & inside).astype(jnp.int32), [None, _drawing.sight])
     return canvas.tiles(agents, [None, *_AGENTS])
 
 
@@ -102,5 +102,5 @@ def agent(direction: int, with_key: bool = False) -> Callable[..., Any]:
 
 
 # Doors are in the order of their states: open, closed, locked.
-_CELLS = (None, floor, _maze_tiles.wall, goal, _lava, lambda c: key(floor(c)), open_door, closed_door, locked_door)
+_CELLS = (None, floor, _drawing.wall, goal, _lava, lambda c: key(floor(c)), open_door, closed_door, locked_door)
 _AGENTS = tuple(agent(direction, with_key) for with_key in (False, True) for direction in range(4))

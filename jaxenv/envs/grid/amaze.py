@@ -33,7 +33,7 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels
 from jaxenv.core.levels import sample_level
-from jaxenv.envs import _maze_tiles
+from jaxenv.envs import _drawing
 from jaxenv.envs._drawing import floor, goal
 from jaxenv.envs._level_text import TextForm
 from jaxenv.envs.grid import _amaze_view, _picture
@@ -210,8 +210,8 @@ class AMaze(Task):
         kinds = jnp.where(cell(x, y) == state.goal[:, None, None], np.int32(2), kinds)
         seen = _amaze_view.index(x, y, lanes) != _amaze_view.OUT_OF_VIEW
         agents = jnp.where((x == lanes.x) & (y == lanes.y), 1 + lanes.direction, 0)
-        canvas = canvas.fill(NIGHT).tiles(kinds, [floor, _maze_tiles.wall, goal])
-        canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
+        canvas = canvas.fill(NIGHT).tiles(kinds, [floor, _drawing.wall, goal])
+        canvas = canvas.tiles(seen.astype(jnp.int32), [None, _drawing.sight])
         return canvas.tiles(agents, [None, *(_picture.agent(direction) for direction in range(4))])
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import Range, Task, Transition, is_concrete, toward
-from jaxenv.envs import _drawing, _maze_tiles
+from jaxenv.envs import _drawing
 from jaxenv.envs._bitmap import lookup
 
 MAP = """\
@@ -124,10 +124,10 @@ class FourRooms(Task):
         return specs.discrete(4, name="action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _maze_tiles.wall])
+        canvas = canvas.fill(NIGHT).tiles(WALLS[None].astype(np.int32), [_drawing.floor, _drawing.wall])
         agent, goal = _plane(state.row, state.column), _plane(state.goal_row, state.goal_column)
         canvas = canvas.tiles(goal.astype(jnp.int32), [None, _drawing.goal])
-        return canvas.tiles(agent.astype(jnp.int32), [None, _maze_tiles.walker])
+        return canvas.tiles(agent.astype(jnp.int32), [None, _drawing.walker])
 
 
 def transition_table(fail_prob: float = 1 / 3) -> np.ndarray:

@@ -26,7 +26,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.canvas import NIGHT, Canvas
 from jaxenv.core import Task, Transition, toward
-from jaxenv.envs import _maze_tiles
+from jaxenv.envs import _drawing
 from jaxenv.envs._drawing import floor
 from jaxenv.envs.misc._time_feature import time_bounds, time_feature
 
@@ -109,9 +109,9 @@ class MetaMaze(Task):
         seen = jnp.maximum(jnp.abs(rows - row), jnp.abs(columns - column)) <= self.rf_size // 2
         things = jnp.where((rows == goal_row) & (columns == goal_column), np.int32(1), np.int32(0))
         things = jnp.where((rows == row) & (columns == column), np.int32(2), things)
-        canvas = canvas.fill(NIGHT).tiles(walls, [floor, _maze_tiles.wall])
-        canvas = canvas.tiles(seen.astype(jnp.int32), [None, _maze_tiles.sight])
-        return canvas.tiles(things, [None, _maze_tiles.hidden_goal, _maze_tiles.walker])
+        canvas = canvas.fill(NIGHT).tiles(walls, [floor, _drawing.wall])
+        canvas = canvas.tiles(seen.astype(jnp.int32), [None, _drawing.sight])
+        return canvas.tiles(things, [None, _drawing.hidden_goal, _drawing.walker])
 
 
 def _advance(

@@ -14,7 +14,7 @@ Time limit    the option time_limit
 
 from jaxenv import tree
 from jaxenv.envs.classic_control import pendulum
-from jaxenv.envs.popgym._noisy import Noisy
+from jaxenv.envs.popgym._partly_observed import Noisy
 from jaxenv.envs.popgym.position_only_pendulum import PositionOnlyPendulum
 
 

@@ -12,7 +12,7 @@ from jaxenv import random
 from jaxenv.envs.classic_control import cart_pole, pendulum
 from jaxenv.envs.popgym import (
     _deck,
-    _noisy,
+    _partly_observed,
     autoencode,
     battleship,
     concentration,
@@ -58,7 +58,7 @@ def control_state(game, state, noise, fresh):
     plain = (pendulum if game.endswith("Pendulum") else cart_pole).State(*columns)
     if game.startswith("Velocity"):
         return velocity_only_cart_pole.State(plain, jnp.full(len(state), fresh))
-    return _noisy.State(plain, jnp.asarray(noise, jnp.float32)) if game.startswith("Noisy") else plain
+    return _partly_observed.State(plain, jnp.asarray(noise, jnp.float32)) if game.startswith("Noisy") else plain
 
 
 def first_state(game, env, rows):
