@@ -55,11 +55,11 @@ class XMiniGridSingle(Single):
     reset_strategy = "compact"
 
     def build(self, id: str, arguments: dict[str, Any]) -> None:
+        reason = "branches fail the type check of shard_map, and XLA's TopK, which draws positions, gathers all lanes"
+        self.opt_outs = {"sharding_invariant": reason}
         if id.startswith("MiniGrid-Empty-"):
             reason = f"all episodes of {id} start in the same state"
-            self.opt_outs = dict.fromkeys(("lanes_differ", "episodes_differ"), reason)
-        else:
-            self.opt_outs = {"sharding_invariant": "positions are drawn by XLA's TopK, which gathers all lanes"}
+            self.opt_outs |= dict.fromkeys(("lanes_differ", "episodes_differ"), reason)
         sizes = {name: arguments.pop(name) for name in ("num_rules", "num_tiles") if name in arguments}
         with reporting(self.owner, arguments):
             self.env, self.env_params = _xminigrid().make(id, **arguments)
