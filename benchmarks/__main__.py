@@ -12,35 +12,25 @@ from benchmarks import command
 from jaxenv._util.names import did_you_mean
 
 PARTS = {
-    "throughput": "environment steps per second, compared with the peers",
+    "throughput": "environment steps per second, compared with gymnax, Gymnasium, EnvPool, POPGym, JaxMARL and others",
     "scaling": "time and memory over the number of lanes, compared with the peers, as a table and a plot",
     "compiling": "CPU seconds to trace, lower and compile rollouts and learners, compared with the peers",
     "launches": "launches and bytes of a step as compiled for an H100 or a TPU v5e, compared with gymnax",
     "updates": "launches and bytes of one update of every learner, compiled likewise",
-    "resets": "restart strategies, over the fraction of lanes that end and the cost of a reset, and for the ids",
     "device": "the first minutes on an accelerator: loops with nothing set, PPO, pictures, curricula, agreement",
-    "devices": "lanes sharded over simulated devices: rollouts and PPO, compared with one device",
-    "model": "a paper model of rollouts and PPO on 1 to 1024 accelerators, from the compiled programs",
-    "seeds": "several seeds under vmap, compared with the same number of lanes in one batch",
-    "to_gymnax": "trainers that vmap one lane, compared with this library's own batched loop and with gymnax",
-    "wrappers": "the time that each wrapper adds to a rollout",
-    "returns": "returns and advantages, compared with rlax",
     "replay": "replay buffers: rows added and sampled per second and bytes per row, compared with flashbax",
     "host": "time of one step from a Python loop, compared with Gymnasium",
     "render": "pictures per second, compared with the renderers of Gymnasium and MiniGrid",
     "training": "learners with their presets, compared with published results",
     "bsuite": "bsuite's score of PPO and of a random agent, from all of its 468 settings, and its radar",
     "mazes": "solve rates of curricula on held-out mazes, and a film of their levels",
+    "randomness": "the words of jaxenv.random, tested by dieharder",
     "levels": "steps in levels of a maze and updates of level replay, compared with jaxued and minimax",
     "ppo": "PPO from end to end, compared with purejaxrl on gymnax",
-    "boards": "games of random legal play, or of search, per second of board games, compared with pgx",
     "match": "a trained player against plain Monte Carlo tree search",
-    "libraries": "environments of other libraries, compared with their own wrappers and with native ids",
     "suites": "environments of other libraries: every id judged, into files and a page",
-    "limit": "CartPole, compared with the same work in hand-written C, one thread each",
-    "agents": "tasks of several agents that act at the same time, compared with JaxMARL and Jumanji",
-    "suite": "all but launches, updates, device, devices, model, training, mazes, levels, bsuite, boards, match,"
-    " agents, suites and libraries, into files",
+    "suite": "all but launches, updates, device, training, mazes, levels, bsuite, match, randomness and suites, into"
+    " files",
     "compare": "two result files: reports what became slower",
 }
 
@@ -68,8 +58,7 @@ def module_of(part: str) -> types.ModuleType:
 
 def parse(part: str, arguments: Sequence[str]) -> argparse.Namespace:
     """Parses the options of a part; an invalid one ends the program with status 2 and a one-line message."""
-    module = module_of(part)
-    return module.parse(arguments) if hasattr(module, "parse") else command.parse(part, module, arguments)
+    return command.parse(part, module_of(part), arguments)
 
 
 def run_part(part: str, arguments: Sequence[str]) -> int:
@@ -79,7 +68,7 @@ def run_part(part: str, arguments: Sequence[str]) -> int:
     cached = jax.config.jax_enable_compilation_cache
     jax.config.update("jax_enable_compilation_cache", False)
     try:
-        return module.main(arguments) if hasattr(module, "main") else command.run(part, module, arguments)
+        return command.run(part, module, arguments)
     finally:
         jax.config.update("jax_enable_compilation_cache", cached)
 

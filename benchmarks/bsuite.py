@@ -252,8 +252,6 @@ def options(parser: command.Parser) -> None:
     parser.add_argument("--folder", type=pathlib.Path, default=folder, metavar="DIR", help="logs, by agent")
     parser.add_argument("--table", action="store_true", help="train nothing, score the logs of the folder")
     parser.add_argument("--plot", type=command.new_file, metavar="PATH", help="draw the radar")
-    parser.add_json()
-    parser.add_update()
 
 
 def check(parser: command.Parser, args: argparse.Namespace) -> None:

@@ -5,14 +5,13 @@ import json
 import pathlib
 import sys
 import types
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import jax
 
 import jaxenv
 from benchmarks import measure
-from benchmarks.measure import Unavailable
 from jaxenv.core.registry import SUITES
 
 
@@ -32,12 +31,6 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
         )
 
-    def parse_args(self, args=None, namespace=None):
-        found = super().parse_args(args, namespace)
-        if getattr(found, "update", False) and found.json is None:
-            self.error("argument --update: needs --json, the file to update")
-        return found
-
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
 
@@ -56,11 +49,9 @@ class Parser(argparse.ArgumentParser):
     def add_sizes(
         self, num_envs: Sequence[int], num_steps: int | None, repeats: int = 5, steps: str = "steps of each lane"
     ) -> None:
-        """Adds ``--num-envs``, ``--num-steps``, ``--repeats`` and ``--json`` with these defaults."""
+        """Adds ``--num-envs``, ``--num-steps`` and ``--repeats`` with these defaults."""
         default = "at least three mean episodes and 2^20 steps over all lanes"
-        self.add_argument(
-            "--num-envs", nargs="+", type=positive, default=list(num_envs), metavar="B", help="numbers of lanes"
-        )
+        self.add_lanes(num_envs)
         self.add_argument(
             "--num-steps",
             type=positive,
@@ -68,16 +59,21 @@ class Parser(argparse.ArgumentParser):
             metavar="T",
             help=steps + (f" (default: {default})" if num_steps is None else ""),
         )
-        self.add_argument("--repeats", type=positive, default=repeats, metavar="R", help="timed runs of each side")
-        self.add_json()
+        self.add_repeats(repeats)
 
-    def add_json(self) -> None:
-        """Adds ``--json``."""
-        self.add_argument("--json", type=new_file, metavar="PATH", help="write all results to this file")
+    def add_lanes(self, default: Sequence[int] | None, help: str = "numbers of lanes") -> None:
+        """Adds ``--num-envs``."""
+        lanes = default and list(default)
+        self.add_argument("--num-envs", nargs="+", type=positive, default=lanes, metavar="B", help=help)
 
-    def add_update(self) -> None:
-        """Adds ``--update``, for parts whose rows take long: `finish` then adds to the file of ``--json``."""
-        self.add_argument("--update", action="store_true", help="replace only these rows in the file of --json")
+    def add_repeats(self, default: int) -> None:
+        """Adds ``--repeats``."""
+        self.add_argument("--repeats", type=positive, default=default, metavar="R", help="timed runs of each side")
+
+    def add_folder(self) -> None:
+        """Adds ``--folder`` and ``--prefix``, for parts that write several files."""
+        self.add_argument("--folder", type=folder, default="benchmarks/results", metavar="PATH", help="of files")
+        self.add_argument("--prefix", default=jax.default_backend(), help="prefix of the names of the files")
 
 
 class _Help(argparse.HelpFormatter):
@@ -98,24 +94,6 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def natural(text: str) -> int:
-    """Parses a whole number of at least 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got {text!r}")
-    return int(text)
-
-
-def fraction(text: str) -> float:
-    """Parses a number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, got {text!r}")
-    return value
-
-
 def id(text: str) -> str:
     """Checks that an id is registered."""
     try:
@@ -128,17 +106,6 @@ def any_id(text: str) -> str:
     """Checks that an id is registered or names a suite, which knows its own ids."""
     suite = text.partition(":")[0]
     return text if suite != text and suite in SUITES else id(text)
-
-
-def one_of(names: Collection[str]) -> Callable[[str], str]:
-    """Returns a check that a text is one of the names."""
-
-    def name(text: str) -> str:
-        if text not in names:
-            raise argparse.ArgumentTypeError(f"must be one of {', '.join(names)}, got {text!r}")
-        return text
-
-    return name
 
 
 def folder(text: str) -> pathlib.Path:
@@ -183,71 +150,59 @@ def run(part: str, module: types.ModuleType, arguments: Sequence[str]) -> int:
 
     A part is a module with ``options(parser)``, which adds its options; ``rows(args)``, which yields the rows of the
     result file; and ``report(rows, args)``, which formats them. It may have ``check(parser, args)``, which refuses
-    combinations of options, and ``NAMES``, the entries by which ``--update`` finds a row. The file is written after
-    every row, so a part that is stopped keeps what it has measured.
+    combinations of options; ``NAMES``, the entries by which ``--update`` finds a row; and ``failed(rows, args)``,
+    whether the exit status is 1. A part that writes no result file of its own has ``main(args)`` in place of ``rows``.
     """
     args = parse(part, module, arguments)
-    given = {k: v for k, v in vars(args).items() if k not in ("json", "update") and not isinstance(v, pathlib.Path)}
-    names, rows, shown = getattr(module, "NAMES", ()), [], []
-    old = _old(args)
+    if hasattr(module, "main"):
+        return module.main(args)
     try:
-        for row in module.rows(args):
-            rows.append(row)
-            print("  ".join(f"{k} {v}" for k, v in row.items() if type(v) in (str, int)), file=sys.stderr)
-            shown = _replaced(old, rows, names)
-            _write(part, args, shown, given)
-    except Unavailable as error:
+        rows = written(part, args, module.rows(args), getattr(module, "NAMES", ()))
+    except measure.Unavailable as error:
         print(f"jaxenv bench {part}: {error}", file=sys.stderr)
         return 1
-    print(module.report(shown, args) if rows else "nothing to run")
-    return 0
-
-
-def start_with_devices(number: int) -> None:
-    """Starts JAX with simulated devices.
-
-    Raises:
-        Unavailable: if it has already started with fewer.
-    """
-    try:
-        jax.config.update("jax_num_cpu_devices", number)
-    except RuntimeError:
-        if len(jax.devices()) < number:
-            raise Unavailable(f"JAX has started with {len(jax.devices())} devices, {number} are needed") from None
+    print(module.report(rows, args) if rows else "nothing to run")
+    return int(hasattr(module, "failed") and module.failed(rows, args))
 
 
 def parse(part: str, module: types.ModuleType, arguments: Sequence[str]) -> argparse.Namespace:
     """Parses the options of a part; an invalid one ends the program with status 2 and a one-line message."""
     parser = Parser(part, module.__doc__ or "")
     module.options(parser)
+    if hasattr(module, "rows"):
+        parser.add_argument("--json", type=new_file, metavar="PATH", help="write all results to this file")
+    if hasattr(module, "NAMES"):
+        parser.add_argument("--update", action="store_true", help="replace only these rows in the file of --json")
     args = parser.parse_args(arguments)
+    args.arguments = list(arguments)
+    if getattr(args, "update", False) and args.json is None:
+        parser.error("argument --update: needs --json, the file to update")
     if hasattr(module, "check"):
         module.check(parser, args)
     return args
 
 
-def finish(
-    part: str,
-    args: argparse.Namespace,
-    rows: Sequence[dict[str, Any]],
-    report: Callable[[Sequence[dict[str, Any]]], str],
-    *,
-    names: Sequence[str] = (),
-    **settings: Any,
-) -> int:
-    """Prints the table, writes the result file if ``--json`` is given, and returns exit status 0.
+def written(
+    part: str, args: argparse.Namespace, rows: Iterable[dict[str, Any]], names: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Writes the file of ``--json`` after every row, so a part that is stopped keeps what it has measured.
 
-    With ``--update`` both hold the rows of the file too, but those with the same entries under ``names`` as a new row.
+    Returns:
+        The rows; with ``--update`` also those of the file that have other entries under ``names``. Empty if there is no
+        new row.
     """
-    shown = _replaced(_old(args), rows, names)
-    print(report(shown))
-    _write(part, args, shown, settings)
-    return 0
-
-
-def _old(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Returns the rows that ``--update`` keeps."""
-    return json.loads(args.json.read_text())["rows"] if getattr(args, "update", False) and args.json.is_file() else []
+    kept = getattr(args, "update", False) and args.json.is_file()
+    old, new, shown = json.loads(args.json.read_text())["rows"] if kept else [], [], []
+    given = vars(args).items()
+    settings = {k: v for k, v in given if k not in ("json", "update", "arguments") and not isinstance(v, pathlib.Path)}
+    for row in rows:
+        new.append(row)
+        print(measure.progress(row), file=sys.stderr, flush=True)
+        shown = _replaced(old, new, names)
+        if args.json is not None:
+            content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": shown}
+            measure.write_json(args.json, content)
+    return shown
 
 
 def _replaced(
@@ -261,9 +216,3 @@ def _replaced(
     replaced = {named(row) for row in new}
     kept = [row for row in old if named(row) not in replaced]
     return sorted([*new, *kept], key=named) if kept else list(new)
-
-
-def _write(part: str, args: argparse.Namespace, rows: Sequence[dict[str, Any]], settings: dict[str, Any]) -> None:
-    if args.json is not None:
-        content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": list(rows)}
-        measure.write_json(args.json, content)

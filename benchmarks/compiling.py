@@ -19,7 +19,8 @@ import jax
 import jax.numpy as jnp
 
 import jaxenv
-from benchmarks import agents, command, levels, measure, peers, ppo, updates
+from benchmarks import command, levels, measure, ppo, updates
+from benchmarks.libraries import COUNTERPARTS, PEERS
 from benchmarks.measure import Unavailable
 from benchmarks.ours import rollout_of_id
 from jaxenv._util.library import default_types
@@ -109,9 +110,8 @@ def row_of(what: str, id: str, makers: dict[str, Callable[[], Callable]], repeat
 
 def rollouts_of(id: str) -> dict[str, Callable[[], Callable]]:
     """Returns the makers of a rollout of an id, by side."""
-    peer: Callable = peers.popjaxrl if id.endswith("-popgym") else peers.gymnax
-    peer = agents.jaxmarl if id in agents.JAXMARL else peer
-    sides = {"jaxenv": rollout_of_id, peer.__name__: peer}
+    peer = "popjaxrl" if id.endswith("-popgym") else "jaxmarl" if id in COUNTERPARTS["jaxmarl"] else "gymnax"
+    sides = {"jaxenv": rollout_of_id, peer: PEERS[peer]}
     return {name: lambda side=side: side(id, LANES, STEPS, "sums").program for name, side in sides.items()}
 
 
@@ -140,8 +140,6 @@ def options(parser: command.Parser) -> None:
     parser.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS), help="runs of learners")
     parser.add_argument("--jaxued", type=command.folder, metavar="PATH", help="a clone of DramaCow/jaxued")
     parser.add_argument("--repeats", type=command.positive, default=3, metavar="R", help="compilations of each side")
-    parser.add_json()
-    parser.add_update()
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

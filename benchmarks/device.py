@@ -1,4 +1,4 @@
-"""The first minutes on an accelerator: loops with nothing set, training, pictures, curricula, and what explains them.
+"""The first minutes on an accelerator: loops with nothing set, training, pictures, curricula and agreement.
 
 ``python -m benchmarks device --folder results``. The parts run in order of worth, each in its own process and within
 its seconds. A part writes its file after every row, so one that is stopped loses nothing. See README.md.
@@ -6,7 +6,6 @@ its seconds. A part writes its file after every row, so one that is stopped lose
 
 import argparse
 import concurrent.futures
-import functools
 import itertools
 import subprocess
 import sys
@@ -15,22 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from benchmarks import command, hlo, mazes, measure, ppo, render
+from benchmarks import command, mazes, measure, ppo, render
 from benchmarks import defaults as loops
-from benchmarks.ours import rollout_of_id
-from jaxenv import testing
 from jaxenv._util.library import default_types
 from jaxenv.training import ued
 
 # The parts in order of worth, and the most seconds of each; --total-seconds limits their sum. The first four are the
-# default; the others explain what they find.
-PARTS = {"defaults": 200, "train": 150, "pixels": 60, "mazes": 480}
-DEFAULT_PARTS = list(PARTS)
-PARTS |= {"limits": 30, "agreement": 60, "options": 90, "properties": 60}
+# default.
+PARTS = {"defaults": 200, "train": 150, "pixels": 60, "mazes": 480, "agreement": 60}
+DEFAULT_PARTS = list(PARTS)[:4]
 # The ids and the numbers of lanes of a part, in order of worth.
 IDS = ("CartPole-v1", "Pendulum-v1", "Breakout-MinAtar", "Seaquest-MinAtar", "MiniGrid-DoorKey-8x8-v0")
 LANES = (2**17, 2**11, 2**20, 2**14)
@@ -42,15 +37,9 @@ _IDS = {
 _LANES = {"defaults": (2**11, 2**17, 2**20, 2**14), "train": (2**11, 2**14), "pixels": (2**11, 2**17, 2**14)}
 CURRICULA = ["dr", "robust_plr", "accel"]
 # The sizes of a dry run: seconds on a CPU for each part, though what it measures then means nothing.
-TINY: dict[str, Any] = {"num_envs": [8], "num_steps": 16, "lane_steps": 1, "repeats": 1, "copy_bytes": 2**12}
+TINY: dict[str, Any] = {"num_envs": [8], "num_steps": 16, "lane_steps": 1, "repeats": 1}
 TINY |= {"train_steps": 1, "maze_steps": 512, "seeds": 2, "curricula": ["robust_plr"], "evaluations": 2}
 _TINY_MAZES = {"num_envs": 4, "num_steps": 32, "recurrent": 8, "capacity": 4}
-# What an accelerator may break: the order of lanes, of draws and of restarts, and the exactness of sums.
-PROPERTIES = ("same_tree", "leading_lanes", "rows_match_specs", "lane_independent", "batch_equals_single_lanes")
-PROPERTIES += ("episode_grammar", "time_limit_exact", "modes_agree", "statistics_exact")
-_ITERATIONS = 10_000
-_CAPTURED = {"xla_gpu_graph_min_graph_size": 1}  # loop bodies of fewer than five launches run as CUDA graphs, too
-
 Rows = Iterator[dict[str, Any]]
 Make = Callable[[str, int, int], tuple[list[measure.Contestant], list[str]]]  # of id, lanes and steps
 
@@ -142,37 +131,6 @@ def _difference(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.max(np.nan_to_num(difference, nan=np.inf), initial=0.0))
 
 
-def properties(args: argparse.Namespace) -> Rows:
-    """Checks the properties of the conformance kit that an accelerator may break."""
-    for id in args.ids:
-        report = testing.check_env(jaxenv.make(id, num_envs=8), properties=PROPERTIES)
-        yield {"id": id, "failed": [f"{r.name}: {r.evidence}" for r in report.failed]}
-
-
-def limits(args: argparse.Namespace) -> Rows:
-    """Measures the time of a launch and the bandwidth of a copy."""
-    yield {"launch_microseconds": launch_seconds() * 1e6}
-    yield {"copy_gigabytes_per_second": measure.copy_bandwidth(args.copy_bytes) / 1e9}
-
-
-def launch_seconds() -> float:
-    """Returns the time of a loop of small kernels, divided by their number in the compiled program."""
-
-    def body(_: Any, x: jax.Array) -> jax.Array:
-        return x * np.float32(0.5) + jnp.mean(x)
-
-    x = jnp.ones(1024, jnp.float32)
-    loop = jax.jit(lambda x: jax.lax.fori_loop(0, _ITERATIONS, body, x)).lower(x).compile()
-    timed = measure.time_interleaved({"loop": lambda _: jax.block_until_ready(loop(x))}, 5)
-    return min(seconds for seconds, _ in timed["loop"]) / hlo.work(loop.as_text()).kernels
-
-
-def options(args: argparse.Namespace) -> Rows:
-    """Compares ways to compile a random rollout: as captured launches, unrolled, with four steps in an iteration."""
-    make = lambda *sizes: (_variants(rollout_of_id(*sizes)), [])  # noqa: E731
-    return _throughput(args, [n for n in args.num_envs if n <= 2**17][:2], make)
-
-
 def _throughput(args: argparse.Namespace, num_envs: Sequence[int], make: Make) -> Rows:
     """Compiles all rollouts at one number of lanes at once, then times one after the other."""
     for lanes in num_envs:
@@ -193,64 +151,57 @@ def _compiled(make: Make, id: str, lanes: int, num_steps: int) -> tuple[list[mea
     return contestants, notes
 
 
-def _variants(plain: measure.Contestant) -> list[measure.Contestant]:
-    four_steps = functools.partial(plain.program, steps_per_iteration=4)
-    return [
-        plain,
-        measure.compiled("captured", plain.program, _CAPTURED),
-        measure.compiled("captured, unrolled", plain.program, _CAPTURED | measure.DOUBLE_BUFFERED),
-        measure.compiled("four steps", four_steps),
-        measure.compiled("captured, four steps", four_steps, _CAPTURED),
-    ]
-
-
-_RUN = {f.__name__: f for f in (defaults, train, pixels, agreement, properties, limits, options)}
-_RUN |= {"mazes": maze_curricula}
-
-
 # --- command line ----------------------------------------------------------------------------------------------------
 
+_RUN: dict[str, Callable[[argparse.Namespace], Rows]] = {
+    "defaults": defaults,
+    "train": train,
+    "pixels": pixels,
+    "mazes": maze_curricula,
+    "agreement": agreement,
+}
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("device", __doc__)
-    parser.add_argument("--folder", type=command.folder, default="benchmarks/results", metavar="PATH", help="of files")
-    parser.add_argument("--prefix", default=jax.default_backend(), help="prefix of the names of the files")
-    parser.add_argument(
-        "--parts", nargs="+", choices=list(PARTS), default=DEFAULT_PARTS, help="one part runs in this process"
-    )
+
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    parser.add_folder()
+    help = "one part runs in this process"
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=DEFAULT_PARTS, help=help)
     parser.add_argument("--total-seconds", type=command.positive, default=480, metavar="S", help="time of all parts")
     parser.add_argument("--tiny", action="store_true", help="a dry run: sizes that take seconds on a CPU")
-    parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="ids to run (default: the part's)")
+    parser.add_ids(None, help="ids to run (default: the part's)")
     parser.add_peers(["gymnax"])
-    parser.add_argument("--num-envs", nargs="+", type=command.positive, metavar="B", help="lanes (default: the part's)")
+    parser.add_lanes(None, help="lanes (default: the part's)")
     parser.add_argument("--num-steps", type=command.positive, default=256, metavar="T", help="steps of each lane")
-    parser.add_argument(
-        "--lane-steps", type=command.positive, default=2**22, metavar="N", help="at least so many steps over all lanes"
-    )
-    parser.add_argument("--repeats", type=command.positive, default=3, metavar="R", help="timed runs of each side")
-    parser.add_argument("--copy-bytes", type=command.positive, default=2**30, metavar="N", help="size of the copy")
+    help = "at least so many steps over all lanes"
+    parser.add_argument("--lane-steps", type=command.positive, default=2**22, metavar="N", help=help)
+    parser.add_repeats(3)
     parser.add_argument("--train-steps", type=command.positive, default=2 * 10**7, metavar="N", help="of a run of PPO")
     parser.add_argument("--curricula", nargs="+", choices=mazes.CURRICULA, default=CURRICULA, help="of mazes")
     parser.add_argument("--maze-steps", type=command.positive, default=30_000 * 8192, metavar="N", help="of a run")
     parser.add_argument("--evaluations", type=command.positive, default=120, metavar="N", help="in a run on mazes")
     parser.add_argument("--seeds", type=command.positive, default=8, metavar="N", help="runs of each curriculum")
-    given = sys.argv[2:] if arguments is None else arguments
-    if "--tiny" in given:
-        parser.set_defaults(**TINY)
-    return parser.parse_args(given)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Makes the sizes that are not given tiny for a dry run."""
+    for name, size in TINY.items() if args.tiny else ():
+        if getattr(args, name) == parser.get_default(name):
+            setattr(args, name, size)
+
+
+def main(args: argparse.Namespace) -> int:
     """Runs the parts and returns 1 if one failed or was stopped."""
-    args = parse(arguments)
     if len(args.parts) == 1:
-        return _run(args.parts[0], args)
-    given, end = list(sys.argv[2:] if arguments is None else arguments), time.monotonic() + args.total_seconds
-    outcomes = []
+        (part,) = args.parts
+        args.json = args.folder / f"{args.prefix}-{part}.json"
+        args.ids, args.num_envs = args.ids or list(_IDS.get(part, IDS)), args.num_envs or list(_LANES.get(part, LANES))
+        command.written(f"device {part}", args, _RUN[part](args))
+        return 0
+    end, outcomes = time.monotonic() + args.total_seconds, []
     for part in args.parts:
         seconds = min(PARTS[part], end - time.monotonic())
-        outcomes.append((part, _in_process(part, given, seconds) if seconds > 0 else "no time left"))
+        outcomes.append((part, _in_process(part, args.arguments, seconds) if seconds > 0 else "no time left"))
     print(measure.table(["part", "outcome"], outcomes))
     return int(any(outcome != "done" for _, outcome in outcomes))
 
@@ -262,28 +213,3 @@ def _in_process(part: str, arguments: Sequence[str], seconds: float) -> str:
     except subprocess.TimeoutExpired:
         return f"stopped after {seconds:.0f} s"
     return "done" if code == 0 else f"exit status {code}"
-
-
-def _run(part: str, args: argparse.Namespace) -> int:
-    path = args.folder / f"{args.prefix}-{part}.json"
-    args.ids = args.ids or list(_IDS.get(part, IDS))
-    args.num_envs = args.num_envs or list(_LANES.get(part, LANES))
-    settings = {name: value for name, value in vars(args).items() if name not in ("folder", "prefix", "parts")}
-    rows = []
-    for row in _RUN[part](args):
-        rows.append(row)
-        print(_line(row), flush=True)
-        content = {"benchmark": f"device {part}", "record": measure.record(), "settings": settings, "rows": rows}
-        measure.write_json(path, content)
-    return 0
-
-
-def _line(row: dict[str, Any]) -> str:
-    """Formats a row in one line."""
-    if "contestants" not in row:
-        return "  ".join(f"{name} {value}" for name, value in row.items() if name != "solved")
-    sides = row["contestants"]
-    what = next((w for w in ("frames_per_second", "steps_per_second") if any(w in side for side in sides.values())), "")
-    rates = [f"{name} {measure.millions(side[what])}" for name, side in sides.items()]
-    title = f"{row['id']}, {row['num_envs']} lanes, million {what.replace('_', ' ')}"
-    return f"{title}: {', '.join([*rates, *row['notes']])}"

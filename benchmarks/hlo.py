@@ -1,17 +1,17 @@
-"""The work of a compiled program, read from its HLO text: kernels, collectives, launches and bytes."""
+"""The launches and bytes of a loop of a compiled program, read from its HLO text."""
 
 import math
 import re
 from typing import NamedTuple
 
-COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter")
 # Instructions that run nothing themselves.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id"}
 FREE |= {"opt-barrier", "add-dependency"}
 COPIES = ("copy", "slice")  # slice: an asynchronous copy of a part
-LIBRARY = ("custom-call", "rng-get-and-update-state", "infeed", "outfeed", "send", "recv", *COLLECTIVES)
+LIBRARY = ("custom-call", "rng-get-and-update-state", "infeed", "outfeed", "send", "recv")
+LIBRARY += ("all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter")
 _ARRAY = re.compile(r"\b(pred|[a-z]+?(\d+)[a-z0-9]*)\[([\d,]*)\]")
-_COMPUTATION = re.compile(r"(ENTRY )?%?([\w.-]+) .*\{$")
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.-]+) .*\{$")
 _INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([a-z][a-z-]*)\((.*)$")
 
 
@@ -30,76 +30,20 @@ class Instruction(NamedTuple):
         listed = re.sub(r"/\*.*?\*/", "", self.rest).partition(")")[0]
         return [operand.split("%")[-1] for operand in listed.split(", ") if operand]
 
-    @property
-    def rounds(self) -> int | None:
-        """The number of rounds of a loop; ``None`` if XLA does not know it."""
-        found = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', self.rest)
-        return int(found[1]) if found else None
-
 
 Computations = dict[str, list[Instruction]]
 
 
-class Work(NamedTuple):
-    """The work of one device.
-
-    Attributes:
-        kernels: instructions that run one after another, fusions counted once; of a conditional, the longest branch.
-        collectives: how many of them communicate.
-        collective_bytes: the bytes of their results.
-        open_loops: loops whose number of rounds is not known when compiling; none of their rounds is counted.
-    """
-
-    kernels: int = 0
-    collectives: int = 0
-    collective_bytes: int = 0
-    open_loops: int = 0
-
-    def plus(self, other: "Work", times: int = 1) -> "Work":
-        """Adds ``times`` the other work."""
-        return Work(*(a + times * b for a, b in zip(self, other, strict=True)))
-
-
-def work(text: str) -> Work:
-    """Counts the work of a program from ``compiled.as_text()``."""
-    computations, entry = program(text)
-    known: dict[str, Work] = {}
-
-    def of(name: str) -> Work:
-        if name not in known:
-            known[name] = Work()
-            for instruction in computations[name]:
-                known[name] = known[name].plus(*of_instruction(instruction))
-        return known[name]
-
-    def of_instruction(instruction: Instruction) -> tuple[Work, int]:
-        _, _, result, opcode, rest = instruction
-        if opcode == "while":
-            return (of(named("body", rest)), instruction.rounds) if instruction.rounds else (Work(open_loops=1), 1)
-        if opcode == "conditional":
-            return max(map(of, branches(rest))), 1
-        if opcode == "call":
-            return of(named("to_apply", rest)), 1
-        if opcode in FREE or opcode.endswith("-done"):
-            return Work(), 1
-        if opcode.removesuffix("-start") in COLLECTIVES:
-            return Work(1, 1, size(result)), 1
-        return Work(1), 1
-
-    return of(entry)
-
-
-def program(text: str) -> tuple[Computations, str]:
-    """Reads the text of a program: its computations by name, and the name of the first that runs."""
+def computations_of(text: str) -> Computations:
+    """Reads the text of a program."""
     computations: Computations = {}
-    entry, instructions = "", []
+    instructions: list[Instruction] = []
     for line in text.splitlines():
         if header := _COMPUTATION.match(line):
-            instructions = computations.setdefault(header[2], [])
-            entry = header[2] if header[1] else entry
+            instructions = computations.setdefault(header[1], [])
         elif found := _INSTRUCTION.match(line):
             instructions.append(Instruction(found[1] is not None, *found.groups()[1:]))
-    return computations, entry
+    return computations
 
 
 def named(attribute: str, text: str) -> str:
@@ -123,9 +67,6 @@ def size(shapes: str) -> int:
         math.prod(int(n) for n in sizes.split(",") if n) * (max(int(bits) // 8, 1) if bits else 1)
         for _, bits, sizes in _ARRAY.findall(shapes)
     )
-
-
-# --- launches of one step --------------------------------------------------------------------------------------------
 
 
 class Launches(NamedTuple):
@@ -162,14 +103,14 @@ def launches(text: str, num_steps: int) -> Launches:
     Raises:
         ValueError: If the program has no such loop.
     """
-    computations, _ = program(text)
+    computations = computations_of(text)
     body, steps = _loop(computations, num_steps)
     return Launches().plus(_launches(body, computations), 1 / steps)
 
 
 def loops(text: str, num_steps: int) -> list[tuple[int, Launches]]:
     """Returns the loops inside of one step of a loop of ``num_steps`` steps: rounds, and launches of all rounds."""
-    computations, _ = program(text)
+    computations = computations_of(text)
     body, steps = _loop(computations, num_steps)
     found = [(_rounds(i, computations) or 1, named("body", i.rest)) for i in computations[body] if i.opcode == "while"]
     return [(rounds, Launches().plus(_launches(inner, computations), rounds / steps)) for rounds, inner in found]
@@ -192,16 +133,16 @@ def _loop(computations: Computations, num_steps: int) -> tuple[str, int]:
 
 def _rounds(loop: Instruction, computations: Computations) -> int | None:
     """Returns the rounds that XLA knows, or else those of a condition that compares a counter with a constant."""
-    if loop.rounds is not None:
-        return loop.rounds
+    if known := re.search(r'"known_trip_count":\{"n":"(\d+)"\}', loop.rest):
+        return int(known[1])
     condition = _by_name(computations[named("condition", loop.rest)])
     root = _root(condition)
     if root.opcode != "compare" or "direction=LT" not in root.rest:
         return None
     counter, limit = (condition[name] for name in root.operands)
-    constant = re.match(r"\d+", limit.rest)
-    known = counter.opcode == "get-tuple-element" and limit.opcode == "constant" and constant
-    return int(constant[0]) if known else None
+    compared = counter.opcode == "get-tuple-element" and limit.opcode == "constant"
+    constant = re.match(r"\d+", limit.rest) if compared else None
+    return int(constant[0]) if constant else None
 
 
 def _launches(name: str, computations: Computations) -> Launches:

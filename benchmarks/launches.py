@@ -5,11 +5,11 @@
 
 import argparse
 import importlib.util
+import itertools
 import multiprocessing
 import os
 import pathlib
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 
 import jaxenv
 from benchmarks import command, hlo, measure, peers
+from benchmarks.measure import Unavailable
 from benchmarks.ours import rollout_of_id
 from jaxenv._util.library import default_types
 
@@ -32,9 +33,11 @@ PLATFORMS = {"h100": "gpu", "v5e": "tpu"}
 # How a side is compiled: its rollout, and XLA's options.
 _SIDES: dict[str, tuple[Callable, dict[str, Any] | None]] = {
     "jaxenv": (rollout_of_id, None),
-    "unrolled": (rollout_of_id, measure.DOUBLE_BUFFERED),
+    # a loop body of two steps, which use different buffers
+    "unrolled": (rollout_of_id, {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}),
     "gymnax": (peers.gymnax, None),
 }
+NAMES = ("id", "num_envs", "store")
 DEFAULT = "default"  # the side of our loops with nothing set: `fold` for sums, `unroll` for stored rows
 
 
@@ -68,7 +71,7 @@ def compiled(target: str, side: str, id: str, num_envs: int, store: bool) -> dic
         executable, seconds = compile_for(target, program, options)
         body = hlo.launches(executable.as_text(), NUM_STEPS // steps)
         counts = hlo.Launches().plus(body, 1 / steps)
-    except peers.Unavailable:
+    except Unavailable:
         raise
     except Exception as error:  # every failure is a row
         return error_row(error)
@@ -127,8 +130,15 @@ class Compiler:
     """A process that compiles, and is replaced when it takes longer than ``seconds``."""
 
     def __init__(self, target: str, seconds: int):
+        prepare(target)  # this process too: the record asks for the devices
         self.target, self.seconds = target, seconds
         self._pool: Any = None
+
+    def __enter__(self) -> "Compiler":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __call__(self, compiled: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
         """Calls a function of the target and arguments; a process that is stopped or ends is an error of the row."""
@@ -160,37 +170,10 @@ def prepare(target: str) -> None:
         os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
 
-def rows(
-    target: str, ids: Sequence[str], num_envs: Sequence[int], store: bool, gymnax: bool, seconds: int
-) -> Iterator[dict[str, Any]]:
-    """Compiles every id at every number of lanes and yields a row of the result file for each.
-
-    Args:
-        target: What to compile for, a key of `COMPILERS`.
-        ids: The ids.
-        num_envs: Numbers of lanes.
-        store: Store whole rows, instead of their sums.
-        gymnax: Compile gymnax's environment too, where it has the id.
-        seconds: Time limit of one compilation.
-    """
-    sides = ["jaxenv", *(["unrolled", DEFAULT] if target == "h100" else []), *(["gymnax"] if gymnax else [])]
-    compiler = Compiler(target, seconds)
-    try:
-        for lanes in num_envs:
-            for id in ids:
-                row: dict[str, Any] = {"id": id, "num_envs": lanes, "store": store, "contestants": {}, "notes": []}
-                for side in sides:
-                    try:
-                        row["contestants"][side] = compiler(compiled, side, id, lanes, store)
-                    except peers.Unavailable as error:
-                        row["notes"].append(str(error))
-                yield row
-    finally:
-        compiler.close()
-
-
-def report(rows: Sequence[dict[str, Any]]) -> str:
-    """Formats the results as an aligned table."""
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
+    """Formats the results as an aligned table, and draws the plot."""
+    if args.plot is not None:
+        draw(rows, args.plot)
     header = ["id", "lanes", "rows", "launches", "kernels", "copies", "others", "branches", "unrolled"]
     header += ["default", "steps", "gymnax"]
     header += ["ratio", "bytes", "gymnax", "temporary MB", "compile s", "gymnax"]
@@ -272,35 +255,29 @@ def _kind(row: dict[str, Any]) -> str:
 # --- command line ----------------------------------------------------------------------------------------------------
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("launches", __doc__)
-    add_target(parser)
-    parser.add_argument("--ids", nargs="+", type=command.id, default=jaxenv.ids(), metavar="ID", help="ids to compile")
-    parser.add_argument(
-        "--num-envs", nargs="+", type=command.positive, default=[2048, 65536], metavar="B", help="numbers of lanes"
-    )
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
+    add_target(parser, seconds=200)
+    parser.add_ids(jaxenv.ids(), help="ids to compile")
+    parser.add_lanes([2048, 65536])
     parser.add_argument("--store", action="store_true", help="store whole rows [T, B] instead of their sums")
-    parser.add_argument("--peers", nargs="*", choices=["gymnax"], default=["gymnax"], help="nothing for jaxenv alone")
-    parser.add_argument("--seconds", type=command.positive, default=200, metavar="S", help="limit of one compilation")
+    parser.add_peers(["gymnax"])
     parser.add_argument(
         "--plot", type=command.png_file, metavar="PATH", help="plot the launches, with gymnax's, to this PNG file"
     )
-    parser.add_json()
-    parser.add_update()
-    return checked_target(parser, parser.parse_args(arguments))
 
 
-def add_target(parser: command.Parser) -> None:
-    """Adds ``--target``."""
+def add_target(parser: command.Parser, seconds: int) -> None:
+    """Adds ``--target`` and ``--seconds``."""
     parser.add_argument("--target", choices=list(COMPILERS), default="h100", help="local: the device of this machine")
+    help = "limit of one compilation"
+    parser.add_argument("--seconds", type=command.positive, default=seconds, metavar="S", help=help)
 
 
-def checked_target(parser: command.Parser, args: argparse.Namespace) -> argparse.Namespace:
-    """Ends the program if the target needs a compiler that is missing."""
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses a target without its compiler."""
     if not installed(args.target):
         parser.error(f"argument --target: {args.target} needs a compiler: pip install 'jaxenv[compilers]'")
-    return args
 
 
 def installed(target: str) -> bool:
@@ -311,25 +288,15 @@ def installed(target: str) -> bool:
         return False
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compiles the rollouts, prints the table and writes the file."""
-    args, found = parse(arguments), []
-    prepare(args.target)  # the record asks for the devices too
-    for row in rows(args.target, args.ids, args.num_envs, args.store, bool(args.peers), args.seconds):
-        results = (f"{side} {r.get('error') or round(r['launches'], 1)}" for side, r in row["contestants"].items())
-        print(f"{row['id']}, {row['num_envs']} lanes, launches: {', '.join(results)}", file=sys.stderr)
-        found.append(row)
-
-    def shown(rows: Sequence[dict[str, Any]]) -> str:
-        if args.plot is not None:
-            draw(rows, args.plot)
-        return report(rows)
-
-    settings = {"target": args.target, "num_steps": NUM_STEPS, "policy": "random"}
-    return command.finish("launches", args, found, shown, names=("id", "num_envs", "store"), **settings)
-
-
-if __name__ == "__main__":
-    from benchmarks.__main__ import main as run_part
-
-    sys.exit(run_part(["launches", *sys.argv[1:]]))
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Compiles every id at every number of lanes."""
+    sides = ["jaxenv", *(["unrolled", DEFAULT] if args.target == "h100" else []), *args.peers]
+    with Compiler(args.target, args.seconds) as compiler:
+        for lanes, id in itertools.product(args.num_envs, args.ids):
+            row: dict[str, Any] = {"id": id, "num_envs": lanes, "store": args.store, "contestants": {}, "notes": []}
+            for side in sides:
+                try:
+                    row["contestants"][side] = compiler(compiled, side, id, lanes, args.store)
+                except Unavailable as error:
+                    row["notes"].append(str(error))
+            yield row

@@ -1,13 +1,13 @@
-"""Environments of other libraries, run by this library and by their own wrappers; and native ids of the same name.
+"""Environments of other libraries: the loops of their own users, and which of their environments are ours.
 
-``python -m benchmarks libraries --ids jumanji:Snake-v1 brax:ant --num-envs 64``. See README.md.
+An id ``SUITE:ID`` is compared with the loop of the suite's own users (`library`) and with this library's environment of
+the same task (`native`); an id of this library with its counterpart in JaxMARL, Jumanji or Pgx.
 """
 
-import argparse
+import dataclasses
 import functools
-import itertools
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,20 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure, ours, peers
-from benchmarks.measure import Contestant, Row, jax_contestant
-from benchmarks.peers import Unavailable
-from jaxenv.cli._arguments import add_assignments, assignment, one_line
+from benchmarks import ours, peers
+from benchmarks.measure import Contestant, Unavailable
+from benchmarks.peers import Loop
+from jaxenv.cli._arguments import one_line
 
-DEFAULT_IDS = (
-    *("gymnax:CartPole-v1", "gymnax:Breakout-MinAtar"),
-    *("jumanji:RubiksCube-v0", "jumanji:Maze-v0", "jumanji:Snake-v1"),
-    "brax:ant",
-    *("xminigrid:MiniGrid-EmptyRandom-5x5", "xminigrid:MiniGrid-DoorKey-5x5"),
-    *("navix:Navix-Empty-Random-5x5-v0", "navix:Navix-DoorKey-5x5-v0"),
-    "craftax:Craftax-Classic-Symbolic-v1",
-    *("gymnasium:HalfCheetah-v5", "envpool:HalfCheetah-v5"),
-)
 # Native ids of the same task.
 NATIVE = {
     "gymnax:CartPole-v1": "CartPole-v1",
@@ -48,299 +39,252 @@ NATIVE = {
     # EnvPool keeps MiniGrid's ids.
     **{f"envpool:{id}": id for id in jaxenv.ids() if id.startswith("MiniGrid-")},
 }
-# A loop as a suite's own users write it: the state for keys [B], the state after a step, the results of a step as
-# (observation, reward, terminated, truncated, is_step), and the random actions for a state and keys [B].
-Loop = tuple[Callable, Callable, Callable, Callable]
+# Library -> its environments of our ids.
+COUNTERPARTS: dict[str, dict[str, Any]] = {
+    "jaxmarl": {
+        "SimpleSpread-mpe": "MPE_simple_spread_v3",
+        "SimpleTag-mpe": "MPE_simple_tag_v3",
+        "SimpleReference-mpe": "MPE_simple_reference_v3",
+        # with the layout
+        "Overcooked-CrampedRoom-v1": "overcooked:cramped_room",
+        "Overcooked-AsymmAdvantages-v1": "overcooked:asymm_advantages",
+        "Overcooked-CoordRing-v1": "overcooked:coord_ring",
+        "Overcooked-ForcedCoord-v1": "overcooked:forced_coord",
+        "Overcooked-CounterCircuit-v1": "overcooked:counter_circuit",
+    },
+    # of ``LevelBasedForaging``: size of the grid, sight, number of agents, of food, and ``force_coop``
+    "jumanji": {
+        "Foraging-8x8-2p-2f-coop-v3": (8, 8, 2, 2, True),
+        "Foraging-10x10-3p-3f-v3": (10, 10, 3, 3, False),
+        "Foraging-2s-10x10-3p-3f-v3": (10, 2, 3, 3, False),
+        "Foraging-15x15-4p-3f-v3": (15, 15, 4, 3, False),
+    },
+    "pgx": {
+        "ConnectFour-v0": "connect_four",
+        "Go-9x9-v0": "go_9x9",
+        "Hex-11x11-v0": "hex",
+        "Othello-v0": "othello",
+        "2048-v0": "2048",
+    },
+}
 
 
-def gymnax(name: str, options: dict[str, Any]) -> Loop:
+def gymnax(name: str, num_envs: int) -> Loop:
     """Runs gymnax's ``step`` under ``vmap``; it restarts lanes itself."""
     import gymnax
 
-    return _like_gymnax(*gymnax.make(name, **options))
+    return peers.like_gymnax(*gymnax.make(name), num_envs)
 
 
-def craftax(name: str, options: dict[str, Any]) -> Loop:
+def craftax(name: str, num_envs: int) -> Loop:
     """Runs the ``step`` of Craftax's environments with automatic restarts under ``vmap``."""
     from craftax.craftax_env import make_craftax_env_from_name
 
-    env = make_craftax_env_from_name(name, auto_reset=True, **options)
-    return _like_gymnax(env, env.default_params)
+    env = make_craftax_env_from_name(name, auto_reset=True)
+    return peers.like_gymnax(env, env.default_params, num_envs)
 
 
-def _like_gymnax(env: Any, params: Any) -> Loop:
-    def reset(keys):
-        observation, state = jax.vmap(env.reset, in_axes=(0, None))(keys, params)
-        zeros = jnp.zeros(keys.shape[0])
-        return state, (observation, zeros, zeros.astype(bool), zeros.astype(bool))
+def jumanji(name: Any, num_envs: int) -> Loop:
+    """Runs Jumanji's ``VmapAutoResetWrapper``: a lane restarts in the step that ends it; actions obey the masks.
 
-    def step(state, action, keys):
-        found = jax.vmap(env.step, in_axes=(0, 0, 0, None))(keys, state[0], action, params)
-        observation, state, reward, *ends = found[:-1]  # gymnax separates truncations, Craftax does not
-        return state, (observation, reward, ends[0], ends[1] if len(ends) > 1 else jnp.zeros_like(ends[0]))
-
-    sample = jax.vmap(env.action_space(params).sample)
-    return reset, step, lambda state: (*state[1], _all_steps(state[1][2])), lambda state, keys: sample(keys)
-
-
-def jumanji(name: str, options: dict[str, Any]) -> Loop:
-    """Runs Jumanji's ``VmapAutoResetWrapper``: a lane restarts in the step that ends it; actions obey the masks."""
+    A tuple of `COUNTERPARTS` is a foraging task, with the time limit of this library.
+    """
     import jumanji
+    from jumanji.environments.routing.lbf.env import LevelBasedForaging
+    from jumanji.environments.routing.lbf.generator import RandomGenerator
     from jumanji.wrappers import VmapAutoResetWrapper
 
-    env = VmapAutoResetWrapper(jumanji.make(name, **options))
+    if isinstance(name, tuple):
+        size, sight, num_agents, num_food, coop = name
+        generator = RandomGenerator(size, fov=sight, num_agents=num_agents, num_food=num_food, force_coop=coop)
+        limit = jaxenv.spec("Foraging-8x8-2p-2f-coop-v3").max_episode_steps
+        env = VmapAutoResetWrapper(LevelBasedForaging(generator, time_limit=limit))
+    else:
+        env = VmapAutoResetWrapper(jumanji.make(name))
     spec = env.action_spec
+    low, high = np.asarray(spec.minimum), np.asarray(spec.maximum)
 
-    def read(state):
-        timestep = state[1]
-        return timestep.observation, timestep.reward, timestep.last(), jnp.zeros_like(timestep.last())
+    def step(state, action, keys):
+        state, timestep = env.step(state[0], action)
+        last = timestep.last()
+        return (state, timestep), (timestep.observation, timestep.reward, last, jnp.zeros_like(last))
 
-    def sample(state, keys):
+    def sample(state, key):
         mask = getattr(state[1].observation, "action_mask", None)
-        if mask is not None and mask.shape[1:] == (getattr(spec, "num_values", None),):
-            return jax.vmap(lambda key, m: jax.random.categorical(key, jnp.where(m, 0.0, -jnp.inf)))(keys, mask)
-        low, high = np.asarray(spec.minimum), np.asarray(spec.maximum)
-        draw = jax.vmap(lambda key: jax.random.randint(key, spec.shape, low, high + 1, spec.dtype))
-        return draw(keys)
+        if mask is not None and mask.shape[-1] == high.max() + 1 and mask.ndim == 2 + len(spec.shape):
+            return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf))
+        return jax.random.randint(key, (num_envs, *spec.shape), low, high + 1, spec.dtype)
 
-    return (
-        env.reset,
-        lambda state, action, keys: env.step(state[0], action),
-        lambda state: (*read(state), _all_steps(state[1].last())),
-        sample,
-    )
+    return Loop(env.reset, step, sample)
 
 
-def brax(name: str, options: dict[str, Any]) -> Loop:
+def brax(name: str, num_envs: int) -> Loop:
     """Runs the wrappers of Brax's trainers: a lane restarts in the step that ends it, from its first state."""
     from brax import envs
     from brax.envs.wrappers import training
 
-    env = training.wrap(envs.get_environment(name, **options))
+    env = training.wrap(envs.get_environment(name))
 
-    def read(state):
+    def step(state, action, keys):
+        state = env.step(state, action)
         truncated = state.info["truncation"] > 0
-        return state.obs, state.reward, (state.done > 0) & ~truncated, truncated, _all_steps(state.done)
+        return state, (state.obs, state.reward, (state.done > 0) & ~truncated, truncated)
 
-    def sample(state, keys):
-        return jax.vmap(lambda key: jax.random.uniform(key, (env.action_size,), minval=-1.0, maxval=1.0))(keys)
+    def sample(state, key):
+        return jax.random.uniform(key, (num_envs, env.action_size), minval=-1.0, maxval=1.0)
 
-    return (
-        lambda keys: env.reset(jax.random.key_data(keys)),  # Brax takes the number of lanes from the shape of the words
-        lambda state, action, keys: env.step(state, action),
-        read,
-        sample,
-    )
+    # Brax takes the number of lanes from the shape of the words.
+    return Loop(lambda keys: env.reset(jax.random.key_data(keys)), step, sample)
 
 
-def xminigrid(name: str, options: dict[str, Any]) -> Loop:
+def xminigrid(name: str, num_envs: int) -> Loop:
     """Runs XLand-MiniGrid's ``GymAutoResetWrapper`` under ``vmap``."""
     import xminigrid
     from xminigrid.wrappers import GymAutoResetWrapper
 
-    env, params = xminigrid.make(name, **options)
+    env, params = xminigrid.make(name)
     env = GymAutoResetWrapper(env)
     num_actions = env.num_actions(params)
-    return (
-        jax.vmap(lambda key: env.reset(params, key)),
-        lambda state, action, keys: jax.vmap(lambda t, a: env.step(params, t, a))(state, action),
-        lambda t: (t.observation, t.reward, t.last() & (t.discount == 0), t.last() & (t.discount > 0), _all_steps(t)),
-        lambda state, keys: jax.vmap(lambda key: jax.random.randint(key, (), 0, num_actions))(keys),
-    )
+
+    def step(state, action, keys):
+        t = jax.vmap(lambda t, a: env.step(params, t, a))(state, action)
+        return t, (t.observation, t.reward, t.last() & (t.discount == 0), t.last() & (t.discount > 0))
+
+    def sample(state, key):
+        return jax.random.randint(key, (num_envs,), 0, num_actions)
+
+    return Loop(jax.vmap(lambda key: env.reset(params, key)), step, sample)
 
 
-def navix(name: str, options: dict[str, Any]) -> Loop:
+def navix(name: str, num_envs: int) -> Loop:
     """Runs NAVIX's ``step`` under ``vmap``; it restarts lanes in the step after an end."""
     import navix
 
-    env = navix.make(name, **options)
+    env = navix.make(name)
 
-    def read(t):
-        return t.observation, t.reward, t.step_type == 2, t.step_type == 1, t.t > 0
+    def step(state, action, keys):
+        t = jax.vmap(env.step)(state, action)
+        return t, (t.observation, t.reward, t.step_type == 2, t.step_type == 1, t.t > 0)
 
-    return (
-        jax.vmap(env.reset),
-        lambda state, action, keys: jax.vmap(env.step)(state, action),
-        read,
-        lambda state, keys: jax.vmap(lambda key: jax.random.randint(key, (), 0, env.action_space.n))(keys),
-    )
+    def sample(state, key):
+        return jax.random.randint(key, (num_envs,), 0, env.action_space.n)
+
+    return Loop(jax.vmap(env.reset), step, sample)
 
 
-def gymnasium(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
-    """Runs a Python loop over ``AsyncVectorEnv``, or over the engine that ``vectorization`` names."""
+def jaxmarl(name: str, num_envs: int) -> Loop:
+    """Runs JaxMARL's ``step``, which restarts games, under ``vmap``."""
+    import jaxmarl
+    from jaxmarl.environments.overcooked import overcooked_layouts
+
+    name, _, layout = name.partition(":")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # JaxMARL recommends its Overcooked V2
+        env = jaxmarl.make(name, **({"layout": overcooked_layouts[layout]} if layout else {}))
+
+    def step(state, actions, keys):
+        observations, state, rewards, ends, _ = jax.vmap(env.step)(keys, state, actions)
+        ended = ends["__all__"]
+        return state, (observations, jnp.stack([rewards[a] for a in env.agents], axis=1), jnp.zeros_like(ended), ended)
+
+    def sample(state, key):
+        keys = jax.random.split(key, (len(env.agents), num_envs))
+        return {a: jax.vmap(env.action_space(a).sample)(k) for a, k in zip(env.agents, keys, strict=True)}
+
+    return Loop(lambda keys: jax.vmap(env.reset)(keys)[1], step, sample)
+
+
+def pgx(name: str, num_envs: int) -> Loop:
+    """Runs Pgx's ``auto_reset`` under ``vmap``, and legal actions by its ``act_randomly``."""
+    import pgx
+    from pgx.experimental import act_randomly, auto_reset
+
+    env = pgx.make(name)
+    advance = jax.vmap(auto_reset(env.step, env.init))
+
+    def step(state, action, keys):
+        state = advance(state, action, keys)
+        return state, (state.observation, state.rewards, state.terminated, state.truncated)
+
+    return Loop(jax.vmap(env.init), step, lambda state, key: act_randomly(key, state.legal_action_mask))
+
+
+LOOPS = {f.__name__: f for f in (gymnax, craftax, jumanji, brax, xminigrid, navix, jaxmarl, pgx)}
+
+
+def gymnasium(name: str, num_envs: int, num_steps: int) -> Contestant:
+    """Runs a Python loop over ``AsyncVectorEnv``."""
     import gymnasium
 
-    env = gymnasium.make_vec(name, num_envs, **_mode_and_arguments(options))
+    spawned = {"context": "spawn"}  # a fork of a process with JAX's threads may never end
+    env = gymnasium.make_vec(name, num_envs, vectorization_mode="async", vector_kwargs=spawned)
     return peers.gymnasium_loop(env, num_envs, num_steps)
 
 
-def _mode_and_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """Translates the options of ``load`` to arguments of ``gymnasium.make_vec``."""
-    arguments = {"vectorization": "async", **options}
-    mode = arguments.pop("vectorization")
-    return {"vectorization_mode": "vector_entry_point" if mode == "native" else mode, **arguments}
-
-
-def envpool(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
+def envpool(name: str, num_envs: int, num_steps: int) -> Contestant:
     """Runs a Python loop over EnvPool's synchronous mode."""
     import envpool
 
-    env = envpool.make(name, env_type="gymnasium", num_envs=num_envs, **options)
-    return peers.envpool_loop(env, num_envs, num_steps)
+    return peers.envpool_loop(envpool.make(name, env_type="gymnasium", num_envs=num_envs), num_envs, num_steps)
 
 
-def gxm(name: str, options: dict[str, Any], num_envs: int, num_steps: int) -> Contestant:
-    """Runs gxm's adapter for Gymnasium: a ``pure_callback`` under ``vmap``, which JAX joins to one call per step."""
-    import gxm
-
-    env = gxm.make(f"Gymnasium/{name}", **_mode_and_arguments(options))
-    sample = jax.vmap(env.action_space.sample)
-
-    def start(key):
-        key, key_reset, key_action = jax.random.split(key, 3)
-        state, _ = jax.vmap(env.init)(jax.random.split(key_reset, num_envs))
-        ended = jnp.zeros(num_envs, bool)
-        return state, key, sample(jax.random.split(key_action, num_envs)), ended
-
-    def step(carry):
-        state, key, action, ended = carry
-        key, key_step, key_action = jax.random.split(key, 3)
-        state, t = jax.vmap(env.step)(jax.random.split(key_step, num_envs), state, action)
-        row = Row(t.next_obs, action, t.reward, t.terminated, t.truncated, ~ended)
-        return (state, key, sample(jax.random.split(key_action, num_envs)), t.terminated | t.truncated), row
-
-    return jax_contestant("gxm", start, step, num_envs, num_steps, False)
+HOSTS = {f.__name__: f for f in (gymnasium, envpool)}  # suites outside JAX
 
 
-SUITES = {f.__name__: f for f in (gymnax, craftax, jumanji, brax, xminigrid, navix)}
-# Suites outside JAX.
-HOSTS = {f.__name__: f for f in (gymnasium, envpool)}
-
-NAMES = ("id", "options", "num_envs", "num_steps")
-
-
-def _all_steps(state: Any) -> jax.Array:
-    """Counts every row as a step, for lanes that restart within the step."""
-    return jnp.ones(jax.tree.leaves(state)[0].shape[0], bool)
-
-
-def library(id: str, num_envs: int, num_steps: int, options: dict[str, Any], store: bool = False) -> Contestant:
-    """Runs the loop of the library's own users, with its own restarts.
+def library(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
+    """Runs the loop of the library's own users for an id ``SUITE:ID``, with its own restarts.
 
     Raises:
-        Unavailable: If the library is not installed.
+        Unavailable: If the library is not installed, or its loop is not known.
     """
-    name, _, own = id.partition(":")
+    suite, _, name = id.partition(":")
+    if name and suite in HOSTS:
+        found = _imported(suite, lambda: HOSTS[suite](name, num_envs, num_steps))
+    elif name and suite in LOOPS:
+        found = _run(suite, name, num_envs, num_steps, loop)
+    else:
+        raise Unavailable(f"no library of its own has {id}")
+    return dataclasses.replace(found, name="library")
+
+
+def native(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
+    """Runs this library's environment of the same task.
+
+    Raises:
+        Unavailable: If there is none.
+    """
+    if id not in NATIVE:
+        raise Unavailable(f"native: no environment here has the task of {id}")
+    return ours.rollout("native", jaxenv.make(NATIVE[id], num_envs=num_envs), num_steps, loop == "stored")
+
+
+def counterpart(suite: str, id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
+    """Runs the environment of another library that is the same task as one of this library.
+
+    Raises:
+        Unavailable: If the library is not installed or lacks the id.
+    """
+    if id not in COUNTERPARTS[suite]:
+        raise Unavailable(f"{suite} has no {id}")
+    return _run(suite, COUNTERPARTS[suite][id], num_envs, num_steps, loop)
+
+
+def _run(suite: str, name: Any, num_envs: int, num_steps: int, loop: str) -> Contestant:
+    return _imported(suite, lambda: LOOPS[suite](name, num_envs)).contestant(
+        suite, num_envs, num_steps, loop == "stored"
+    )
+
+
+def _imported(suite: str, make: Callable[[], Any]) -> Any:
     try:
-        if name in HOSTS:
-            return HOSTS[name](own, options, num_envs, num_steps)
-        reset, advance, read, sample = SUITES[name](own, options)
+        return make()
     except ImportError as error:
-        raise Unavailable(f"{name} cannot be imported: {one_line(error)}") from None
-
-    def start(key):
-        key, key_reset, key_action = jax.random.split(key, 3)
-        state = reset(jax.random.split(key_reset, num_envs))
-        return state, key, sample(state, jax.random.split(key_action, num_envs))
-
-    def step(carry):
-        # The action is carried, as in the rollout of this library.
-        state, key, action = carry
-        key, key_step, key_action = jax.random.split(key, 3)
-        state = advance(state, action, jax.random.split(key_step, num_envs))
-        observation, reward, terminated, truncated, is_step = read(state)
-        row = Row(observation, action, reward, terminated, truncated, is_step)
-        return (state, key, sample(state, jax.random.split(key_action, num_envs))), row
-
-    return jax_contestant(name, start, step, num_envs, num_steps, store)
+        raise Unavailable(f"{suite} cannot be imported: {one_line(error)}") from None
 
 
-def compare(id: str, options: dict[str, Any], num_envs: int, num_steps: int, repeats: int) -> dict[str, Any]:
-    """Runs all sides of one id, interleaved; the ratios are the other sides' speeds divided by the library's."""
-    theirs, _, own = id.partition(":")
-    env = jaxenv.make(id, num_envs=num_envs, **options)
-    contestants = [ours.rollout("jaxenv", env, num_steps), library(id, num_envs, num_steps, options)]
-    notes = []
-    if id in NATIVE:
-        contestants.append(ours.rollout("native", jaxenv.make(NATIVE[id], num_envs=num_envs), num_steps))
-    elif theirs == "gymnasium":
-        try:
-            contestants.append(gxm(own, options, num_envs, num_steps))
-        except ImportError as error:
-            notes.append(f"gxm cannot be imported: {one_line(error)}")
-    row = {"id": id, "options": options, "num_envs": num_envs, "num_steps": num_steps}
-    row |= measure.compared(contestants, notes, repeats)
-    env.close()
-    rates = {name: side["steps_per_second"] for name, side in row["contestants"].items()}
-    return row | {"ratios": {name: rate / rates[theirs] for name, rate in rates.items() if name != theirs}}
-
-
-def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
-    """Formats the results as an aligned table, with geometric means of the ratios."""
-
-    def named(row: dict[str, Any]) -> str:
-        given = ", ".join(f"{name}={value}" for name, value in row["options"].items())
-        return row["id"] + (f" ({given})" if given else "")
-
-    def of(which: str, form: Callable[[str], Callable[[Any], str]]) -> Callable[[Any], str]:
-        def cell(row: dict[str, Any]) -> str:
-            theirs = row["id"].partition(":")[0]
-            others = (name for name in row["contestants"] if name not in (theirs, "jaxenv"))
-            return form({"library": theirs, "jaxenv": "jaxenv"}.get(which) or next(others))(row)
-
-        return cell
-
-    rate = functools.partial(measure.side, text=lambda x: f"{x / 1e3:.3g}")
-    seconds = functools.partial(measure.side, entry="compile_seconds", text=lambda x: "-" if x is None else f"{x:.1f}")
-    shown = measure.columns(
-        [row for row in rows if row["contestants"]],
-        ("id", named),
-        ("lanes", "num_envs"),
-        *((side, of(side, rate)) for side in ("library", "jaxenv")),
-        ("ratio", measure.ratio("jaxenv", ".2f")),
-        ("other", of("other", rate)),
-        ("", of("other", lambda name: lambda _: name)),
-        ("ratio", of("other", measure.ratio)),
-        *((f"compile s: {side}", of(side, seconds)) for side in ("library", "jaxenv")),
-    )
-    title = (
-        "Thousand environment steps per second; ratio: how many times faster than the library with its own wrappers.\n"
-        "Other: native, this library's environment of the same task; gxm, which runs Gymnasium under JAX."
-    )
-    text = [title, shown, *measure.notes(rows)]
-    if len(ratios := [row["ratios"]["jaxenv"] for row in rows if row["ratios"]]) > 1:
-        text.append(f"geometric mean of {len(ratios)} rows: {statistics.geometric_mean(ratios):.2f}x")
-    return "\n".join(text)
-
-
-# --- command line ----------------------------------------------------------------------------------------------------
-
-
-def suite_id(text: str) -> str:
-    """Checks that an id names a suite that has a loop here."""
-    if text.partition(":")[0] not in {**SUITES, **HOSTS} or ":" not in text:
-        raise argparse.ArgumentTypeError(f"must be SUITE:ID with one of {', '.join([*SUITES, *HOSTS])}, got {text!r}")
-    return text
-
-
-def options(parser: command.Parser) -> None:
-    """Adds the options."""
-    parser.add_ids(DEFAULT_IDS, suite_id)
-    add_assignments(parser, "--options", "arguments of the library's constructor")
-    parser.add_sizes(num_envs=[64], num_steps=256)
-    parser.add_update()
-
-
-def check(parser: command.Parser, args: argparse.Namespace) -> None:
-    """Reads ``--options``."""
-    args.options = dict(assignment(text, parser, "--options") for text in args.options)
-
-
-def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Compares every id and number of lanes; one that cannot run is a row with a note."""
-    for id, num_envs in itertools.product(args.ids, args.num_envs):
-        try:
-            yield compare(id, args.options, num_envs, args.num_steps, args.repeats)
-        except (ImportError, Unavailable, ValueError) as error:
-            row = {"id": id, "options": args.options, "num_envs": num_envs, "num_steps": args.num_steps}
-            yield row | {"contestants": {}, "ratios": {}, "notes": [f"{id}, {num_envs} lanes: {one_line(error)}"]}
+PEERS: dict[str, Callable[..., Contestant]] = {
+    **peers.PEERS,
+    **{suite: functools.partial(counterpart, suite) for suite in COUNTERPARTS},
+    "library": library,
+    "native": native,
+}

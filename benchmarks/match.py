@@ -53,7 +53,6 @@ def options(parser: command.Parser) -> None:
     parser.add_argument("--simulations", type=command.positive, default=800, metavar="N", help="of its opponent")
     parser.add_argument("--own", type=command.positive, metavar="N", help="simulations of AlphaZero, if not the run's")
     parser.add_argument("--games", type=command.positive, default=64, metavar="N", help="games from each side")
-    parser.add_json()
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -139,7 +139,6 @@ def options(parser: command.Parser) -> None:
     parser.add_argument("--published", action="store_true", help="jaxued's settings, for hundreds of millions of steps")
     parser.add_argument("--film", type=pathlib.Path, metavar="PATH", help="films of the levels, one per run")
     parser.add_argument("--plot", type=command.png_file, metavar="PATH", help="curves of the solve rates")
-    parser.add_json()
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -24,8 +24,6 @@ import numpy as np
 from jaxenv._util.library import default_types
 
 _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has started at import
-# An option of XLA for a GPU: a loop body of two steps, which use different buffers.
-DOUBLE_BUFFERED = {"xla_gpu_enable_while_loop_unrolling": "WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"}
 PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
 PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas", "pgx", "jaxmarl", "popgym")
@@ -117,16 +115,14 @@ def jax_contestant(
     return compiled(name, rollout)
 
 
-def compiled(
-    name: str, program: Callable[[jax.Array], dict[str, Any]], compiler_options: dict[str, Any] | None = None
-) -> Contestant:
-    """Returns a rollout that is compiled at its first run, with XLA's own options if some are given."""
+def compiled(name: str, program: Callable[[jax.Array], dict[str, Any]]) -> Contestant:
+    """Returns a rollout that is compiled at its first run."""
 
     @functools.cache
     def built() -> tuple[Any, float]:
         started = time.perf_counter()
         with default_types():  # peers rely on JAX's defaults
-            executable = jax.jit(program).lower(jax.random.key(0)).compile(compiler_options)
+            executable = jax.jit(program).lower(jax.random.key(0)).compile()
         return executable, time.perf_counter() - started
 
     def run(seed: int) -> dict[str, Any]:
@@ -186,6 +182,19 @@ def sample_interleaved(contestants: Sequence[Contestant], repeats: int) -> dict[
     return samples
 
 
+def progress(row: dict[str, Any]) -> str:
+    """Formats what a row is of, and the rates of its sides, in one line."""
+    sides = row.get("contestants", {})
+    for what in ("steps_per_second", "frames_per_second"):
+        if rates := [f"{name} {millions(side[what])}" for name, side in sides.items() if what in side]:
+            return f"{_settings(row)}: million {what.replace('_', ' ')}: {', '.join(rates)}"
+    return _settings(row)
+
+
+def _settings(row: dict[str, Any]) -> str:
+    return "  ".join(f"{k} {v}" for k, v in row.items() if type(v) in (str, int, float))
+
+
 def _count(x: Any) -> int:
     return int(np.asarray(x).sum(dtype=np.int64))
 
@@ -233,7 +242,7 @@ def compared(contestants: Sequence[Contestant], notes: Sequence[str], repeats: i
     for contestant in contestants:
         contestant.close()
     rates = {name: steps_per_second(s) for name, s in samples.items()}
-    first = rates.get(contestants[0].name)
+    first = rates.get(contestants[0].name) if contestants else None
     return {
         "contestants": {c.name: summary(c, samples[c.name]) for c in fit},
         "ratios": {name: first / rate for name, rate in list(rates.items())[1:]} if first else {},

@@ -1,5 +1,6 @@
 """Rollouts of this library under its random policy or a linear one."""
 
+import dataclasses
 import functools
 import math
 
@@ -9,11 +10,13 @@ import numpy as np
 
 import jaxenv
 from benchmarks import linear
-from benchmarks.measure import Contestant, Row, jax_contestant
+from benchmarks.measure import Contestant, Row, Unavailable, jax_contestant
 from jaxenv import specs, tree
+from jaxenv.cli._arguments import one_line
 
 EPISODES = 3  # minimal duration of a run in mean episodes
 LANE_STEPS = 2**20  # minimal number of steps of a run over all lanes, so that it is long enough to time
+SUITE_STEPS = 256  # of an environment of another library, whose steps may take long
 STORED_BYTES = 2**29  # of the observations of a run that stores them, at most, if one step does not take more
 
 
@@ -26,8 +29,15 @@ LOOPS = {
 
 
 def rollout_of_id(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
-    """Returns a rollout of this library with the stack that ``make`` builds, in one of the `LOOPS`."""
-    env = jaxenv.make(id, num_envs=num_envs)
+    """Returns a rollout of this library with the stack that ``make`` builds, in one of the `LOOPS`.
+
+    Raises:
+        Unavailable: If a suite is not installed.
+    """
+    try:
+        env = jaxenv.make(id, num_envs=num_envs)
+    except ImportError as error:  # of a suite
+        raise Unavailable(one_line(error)) from None
     if loop == "linear":
         return _linear_rollout(env, num_steps)
     return rollout("jaxenv", env, num_steps, loop == "stored")
@@ -38,12 +48,9 @@ def rollout(
     env: jaxenv.Environment,
     num_steps: int,
     store: bool = False,
-    seeds: int = 0,
     policy: jaxenv.rollout.Policy | None = None,
 ) -> Contestant:
-    """Returns a rollout of any stack; if ``seeds`` is positive, of that many seeds under ``vmap``.
-
-    Without a ``policy`` it is the random one.
+    """Returns a rollout of any stack, without a ``policy`` under the random one.
 
     On all sides of a comparison the action is drawn at the end of the loop body and carried. The step thus reads it
     from an array, as it would read the action of a learner, and the compiler cannot recompute it in every consumer.
@@ -63,17 +70,8 @@ def rollout(
         row = Row(t.observation, action, _reward_and_statistics(t), t.terminated, t.truncated, ~t.is_first())
         return (state, t, act(state, t)), row
 
-    if not seeds:
-        return jax_contestant(name, start, step, env.num_envs, num_steps, store)
-
-    def step_all(carry):
-        carry, row = jax.vmap(step)(carry)
-        return carry, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), row)
-
-    def start_all(key):
-        return jax.vmap(start)(jax.random.split(key, seeds))
-
-    return jax_contestant(name, start_all, step_all, seeds * env.num_envs, num_steps, store)
+    found = jax_contestant(name, start, step, env.num_envs, num_steps, store)
+    return dataclasses.replace(found, close=env.close)
 
 
 def _linear_rollout(env: jaxenv.Environment, num_steps: int) -> Contestant:
@@ -159,8 +157,10 @@ def _reward_and_statistics(t: jaxenv.TimeStep) -> jax.Array:
 def default_num_steps(id: str, num_envs: int, loop: str = "sums") -> int:
     """Returns the number of steps of a run: at least three mean episodes of a random policy, with their FIRST rows.
 
-    Where observations are stored, there are at most as many steps as `STORED_BYTES` hold.
+    Where observations are stored, there are at most as many steps as `STORED_BYTES` hold. Suites run `SUITE_STEPS`.
     """
+    if ":" in id:
+        return SUITE_STEPS
     num_steps = max(math.ceil(EPISODES * (_mean_length(id) + 1)), math.ceil(LANE_STEPS / num_envs))
     return min(num_steps, max(1, STORED_BYTES // (num_envs * observation_bytes(id)))) if loop == "stored" else num_steps
 

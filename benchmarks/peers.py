@@ -6,7 +6,7 @@ import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,44 @@ def module_of_file(path: pathlib.Path) -> types.ModuleType:
     return module
 
 
+class Loop(NamedTuple):
+    """The loop that a library's own users write, over B lanes under JAX.
+
+    Attributes:
+        reset: Maps keys ``[B]`` to the state.
+        step: Maps (state, action, keys ``[B]``) to the state and (observation, reward, terminated, truncated), with
+            flags of the rows that are steps where lanes do not restart within the step.
+        sample: Maps (state, key) to random actions.
+    """
+
+    reset: Callable
+    step: Callable
+    sample: Callable
+
+    def contestant(self, name: str, num_envs: int, num_steps: int, store: bool = False) -> Contestant:
+        """Returns the rollout; the action is carried, as in the rollout of this library."""
+
+        def start(key):
+            key, key_reset, key_action = jax.random.split(key, 3)
+            state = self.reset(jax.random.split(key_reset, num_envs))
+            return state, key, self.sample(state, key_action)
+
+        def step(carry):
+            state, key, action = carry
+            key, key_step, key_action = jax.random.split(key, 3)
+            state, found = self.step(state, action, jax.random.split(key_step, num_envs))
+            observation, reward, terminated, truncated, is_step = (*found, jnp.ones(num_envs, bool))[:5]
+            row = Row(observation, action, reward, terminated, truncated, is_step)
+            return (state, key, self.sample(state, key_action)), row
+
+        return jax_contestant(name, start, step, num_envs, num_steps, store)
+
+
+def each(sample: Callable[[jax.Array], Any], num_envs: int) -> Callable[[Any, jax.Array], Any]:
+    """Returns the `Loop.sample` that draws an action for every lane, whatever its state."""
+    return lambda state, key: jax.vmap(sample)(jax.random.split(key, num_envs))
+
+
 def gymnax(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
     """Runs gymnax as PureJaxRL does: ``vmap`` of ``env.step``, which restarts lanes itself, with split keys.
 
@@ -47,7 +85,7 @@ def gymnax(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contes
     env, params = gymnax_env(id)
     if loop == "linear":
         return _gymnax_linear(id, num_envs, num_steps, env, params)
-    return _like_gymnax("gymnax", env, params, num_envs, num_steps, loop)
+    return like_gymnax(env, params, num_envs).contestant("gymnax", num_envs, num_steps, loop == "stored")
 
 
 def popjaxrl(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Contestant:
@@ -56,7 +94,7 @@ def popjaxrl(id: str, num_envs: int, num_steps: int, loop: str = "sums") -> Cont
     Raises:
         Unavailable: If popjaxrl cannot be imported or lacks the id.
     """
-    return _like_gymnax("popjaxrl", *popjaxrl_env(id), num_envs, num_steps, loop)
+    return like_gymnax(*popjaxrl_env(id), num_envs).contestant("popjaxrl", num_envs, num_steps, loop == "stored")
 
 
 def popjaxrl_env(id: str) -> tuple[Any, Any]:
@@ -83,30 +121,19 @@ def popjaxrl_env(id: str) -> tuple[Any, Any]:
     return env, params
 
 
-def _like_gymnax(name: str, env: Any, params: Any, num_envs: int, num_steps: int, loop: str) -> Contestant:
-    sample = jax.vmap(env.action_space(params).sample)
+def like_gymnax(env: Any, params: Any, num_envs: int) -> Loop:
+    """Returns the loop over an environment with gymnax's methods, which restarts lanes within its step."""
 
-    def act(key):
-        key, key_action = jax.random.split(key)
-        return key, sample(jax.random.split(key_action, num_envs))
+    def reset(keys):
+        return jax.vmap(env.reset, in_axes=(0, None))(keys, params)[1]
 
-    def start(key):
-        key, key_reset = jax.random.split(key)
-        _, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(key_reset, num_envs), params)
-        return state, *act(key)
+    def step(state, action, keys):
+        found = jax.vmap(env.step, in_axes=(0, 0, 0, None))(keys, state, action, params)
+        observation, state, reward, terminated, *others = found[:-1]
+        truncated = others[0] if others else jnp.zeros_like(terminated)  # Craftax does not separate truncations
+        return state, (observation, reward, terminated, truncated)
 
-    def step(carry):
-        # The action is carried, as in the rollout of this library.
-        state, key, action = carry
-        key, key_step = jax.random.split(key)
-        keys = jax.random.split(key_step, num_envs)
-        advance = jax.vmap(env.step, in_axes=(0, 0, 0, None))
-        observation, state, reward, terminated, truncated, _ = advance(keys, state, action, params)
-        # gymnax restarts lanes within the step, so every row is a step.
-        row = Row(observation, action, reward, terminated, truncated, jnp.ones(num_envs, bool))
-        return (state, *act(key)), row
-
-    return jax_contestant(name, start, step, num_envs, num_steps, loop == "stored")
+    return Loop(reset, step, each(env.action_space(params).sample, num_envs))
 
 
 def _gymnax_linear(id: str, num_envs: int, num_steps: int, env: Any, params: Any) -> Contestant:

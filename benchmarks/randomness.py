@@ -1,6 +1,6 @@
 """Tests the words of ``jaxenv.random`` with dieharder, in the orders in which environments use them.
 
-``python -m benchmarks.randomness --json result.json``. See docs/evidence/randomness.md. Requires the Debian package
+``python -m benchmarks randomness --json result.json``. See docs/evidence/randomness.md. Requires the Debian package
 dieharder.
 """
 
@@ -25,7 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 
-from benchmarks import measure
+from benchmarks import command, measure
+from benchmarks.measure import Unavailable
 from jaxenv import random
 from jaxenv.random import Clock, Stream
 
@@ -187,9 +188,13 @@ def line(printed: Sequence[str], samples: Sequence[float]) -> Line:
 
 
 def dieharder_version() -> str:
-    """Returns the version in dieharder's banner. Without dieharder the program ends with a one-line message."""
+    """Returns the version in dieharder's banner.
+
+    Raises:
+        Unavailable: If dieharder is not installed.
+    """
     if shutil.which("dieharder") is None:
-        sys.exit("dieharder is missing: on Debian and Ubuntu, apt-get install dieharder")
+        raise Unavailable("dieharder is missing: on Debian and Ubuntu, apt-get install dieharder")
     banner = subprocess.run(["dieharder", "-l"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"dieharder version (\S+)", banner)
     return found[1] if found else "unknown"
@@ -285,70 +290,50 @@ def run(order: str, battery: Sequence[Trial], seconds: float, words: float) -> d
 # --- command line ----------------------------------------------------------------------------------------------------
 
 
-def report(runs: Sequence[dict[str, Any]]) -> str:
+def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats a line per order: the number of p-values, and how many are WEAK, WEAK again in the rerun, and FAILED."""
-    header = ["order", "words", "p-values", "passed", "weak", "weak again", "failed", "p < 0.1", "p > 0.9", "seconds"]
-    lines = []
-    for one in runs:
-        rows = one["results"]
-        first = [row["assessment"] for row in rows]
-        last = [verdict(row) for row in rows]
-        low, high = sum(row["p"] < 0.1 for row in rows), sum(row["p"] > 0.9 for row in rows)
-        counts = [len(rows), last.count("PASSED"), first.count("WEAK"), last.count("WEAK"), last.count("FAILED")]
-        lines.append([one["order"], f"{one['words']:.2g}", *map(str, [*counts, low, high]), f"{one['seconds']:.0f}"])
-    return measure.table(header, lines)
 
+    def count(of: Callable[[dict[str, Any]], bool]) -> Callable[[dict[str, Any]], int]:
+        return lambda row: sum(map(of, row["results"]))
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings."""
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks.randomness", description=__doc__.partition("\n")[0], allow_abbrev=False
+    return measure.columns(
+        rows,
+        ("order", "order"),
+        ("words", lambda row: f"{row['words']:.2g}"),
+        ("p-values", lambda row: len(row["results"])),
+        ("passed", count(lambda line: verdict(line) == "PASSED")),
+        ("weak", count(lambda line: line["assessment"] == "WEAK")),
+        ("weak again", count(lambda line: verdict(line) == "WEAK")),
+        ("failed", count(lambda line: verdict(line) == "FAILED")),
+        ("p < 0.1", count(lambda line: line["p"] < 0.1)),
+        ("p > 0.9", count(lambda line: line["p"] > 0.9)),
+        ("seconds", lambda row: f"{row['seconds']:.0f}"),
     )
+
+
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     numbers = sorted({test.number for test in BATTERY})
-    parser.add_argument("--orders", nargs="+", choices=list(ORDERS), default=list(ORDERS))
+    parser.add_argument("--orders", nargs="+", choices=list(ORDERS), default=list(ORDERS), help="orders of the words")
     parser.add_argument("--test", nargs="+", type=int, choices=numbers, default=numbers, help="dieharder's numbers")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="start no test of an order after this time")
-    parser.add_argument(
-        "--words", type=float, default=math.inf, help="start no test of an order after this number of words"
-    )
-    parser.add_argument(
-        "--control",
-        type=int,
-        nargs="?",
-        const=CONTROL_ROUNDS,
-        metavar="ROUNDS",
-        help=f"test a generator with few rounds (default: {CONTROL_ROUNDS}), which must fail",
-    )
-    parser.add_argument("--json", type=pathlib.Path, metavar="PATH", help="write all p-values to this file")
-    return parser.parse_args(arguments)
+    help = "start no test of an order after this time"
+    parser.add_argument("--seconds", type=float, default=math.inf, metavar="S", help=help)
+    help = "start no test of an order after this number of words"
+    parser.add_argument("--words", type=float, default=math.inf, metavar="N", help=help)
+    help = f"test a generator with few rounds (without a value: {CONTROL_ROUNDS}), which must fail"
+    parser.add_argument("--control", type=int, nargs="?", const=CONTROL_ROUNDS, metavar="ROUNDS", help=help)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the battery, prints the table and writes the file.
-
-    Returns 1 if a test FAILED, or with ``--control`` if none did.
-    """
-    args = parse(arguments)
-    version, runs = dieharder_version(), []
+def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Runs the battery on every order."""
+    setting = {"generator": f"threefry2x32, {args.control or ROUNDS} rounds", "dieharder": dieharder_version()}
+    setting["source_sha256"] = hashlib.sha256(pathlib.Path(random.__file__).read_bytes()).hexdigest()
     battery = [test for test in BATTERY if test.number in args.test]
     with contextlib.nullcontext() if args.control is None else fewer_rounds(args.control):
         for order in args.orders:
-            print(f"{order} ...", file=sys.stderr)
-            runs.append(run(order, battery, args.seconds, args.words))
-    print(report(runs))
-    if args.json is not None:
-        settings = {
-            "generator": f"threefry2x32, {args.control or ROUNDS} rounds",
-            "control": args.control is not None,
-            "source_sha256": hashlib.sha256(pathlib.Path(random.__file__).read_bytes()).hexdigest(),
-            "weak": WEAK,
-            "failed": FAILED,
-        }
-        content = {"benchmark": "randomness", "record": measure.record(), "dieharder": version, "settings": settings}
-        measure.write_json(args.json, {**content, "runs": runs})
-    failed = any(verdict(row) == "FAILED" for one in runs for row in one["results"])
-    return int(failed == (args.control is None))
+            yield run(order, battery, args.seconds, args.words) | setting
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def failed(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> bool:
+    """Returns whether a test FAILED, or with ``--control`` whether none did."""
+    return any(verdict(line) == "FAILED" for row in rows for line in row["results"]) == (args.control is None)

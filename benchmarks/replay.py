@@ -277,7 +277,6 @@ def options(parser: command.Parser) -> None:
     help = "divide the lanes and the rows kept by N"
     parser.add_argument("--scale", type=command.positive, default=1, metavar="N", help=help)
     parser.add_argument("--repeats", type=command.positive, default=15, metavar="R", help="timed runs of each side")
-    parser.add_json()
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -239,9 +239,8 @@ def check(parser: command.Parser, args: argparse.Namespace) -> None:
         parser.error("argument --suites: --ids needs exactly one suite")
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(args: argparse.Namespace) -> int:
     """Judges, and writes the page."""
-    args = command.parse("suites", sys.modules[__name__], arguments)
     for suite in args.suites:
         judge(suite, args.ids, args.seconds)
     if args.page is not None:

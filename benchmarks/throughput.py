@@ -1,6 +1,7 @@
 """Environment steps per second under a random or a linear policy, compared with other libraries.
 
-``python -m benchmarks throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``. See README.md.
+``python -m benchmarks throughput --ids CartPole-v1 Pendulum-v1 --num-envs 64 2048``. Where agents act at the same time
+a step moves all of them. See README.md.
 """
 
 import argparse
@@ -12,8 +13,9 @@ from typing import Any
 
 import jaxenv
 from benchmarks import command, measure
+from benchmarks.libraries import PEERS
 from benchmarks.ours import LOOPS, broadcast, default_num_steps, observation_bytes, product, rollout_of_id
-from benchmarks.peers import DEFAULT, PEERS
+from benchmarks.peers import DEFAULT
 
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 
@@ -60,8 +62,8 @@ def timed(
         jaxenv stores per second, as a number and as a fraction of the broadcast's. If a product was timed, it holds
         the share of the product in the time of each side.
     """
-    row = {"id": id, "num_envs": num_envs, "num_steps": num_steps}
-    row["max_episode_steps"] = jaxenv.spec(id).max_episode_steps
+    limit = None if ":" in id else jaxenv.spec(id).max_episode_steps
+    row = {"id": id, "num_envs": num_envs, "num_steps": num_steps, "max_episode_steps": limit}
     row |= measure.compared(contestants, notes, repeats)
     sides = row["contestants"]
     row["ratios"] = {name: ratio for name, ratio in row["ratios"].items() if name in PEERS and "jaxenv" in sides}
@@ -77,26 +79,29 @@ def timed(
 
 def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table, with the geometric mean of the ratios for each number of lanes."""
-    peers, title = args.peers, "Million environment steps per second"
+    found_peers = {name for row in rows for name in row["contestants"]}
+    peers, title = [name for name in PEERS if name in found_peers], "Million environment steps per second"
     found: list[tuple[str, Any]] = [("jaxenv", measure.side("jaxenv"))]
     for peer in peers:
         found += [(peer, measure.side(peer)), ("ratio", measure.ratio(peer))]
     if peers:
         title += "; ratio: how many times faster jaxenv is than the peer"
-    if "of_broadcast" in rows[0]:
+    if any("of_broadcast" in row for row in rows):
         title += (
             ";\nGB/s: of observations stored; of broadcast: percentage of the rows per second of a loop that stores"
             "\nonly one word in all elements of a lane"
         )
         found.append(("GB/s", lambda row: f"{row['observation_bytes_per_second'] / 1e9:.3g}"))
         found.append(("of broadcast", lambda row: f"{row['of_broadcast']:.0%}"))
-    sides = [side for side in ("jaxenv", "gymnax", "popjaxrl") if side in ("jaxenv", *peers)]
-    if "product_share" in rows[0]:
+    if any("product_share" in row for row in rows):
         title += ";\nproduct: what the matrix product of the policy alone takes, in percent of the time of either side"
-        for name, side in zip(("product", "gymnax"), sides, strict=False):
+        for name, side in (("product", "jaxenv"), *((peer, peer) for peer in peers)):
             found.append((name, lambda row, side=side: f"{row['product_share'][side]:.0%}"))
-    for name, side in zip(("compile s", *sides[1:]), sides, strict=True):
-        found.append((name, measure.side(side, "compile_seconds", "{:.1f}".format)))
+    sides = [row["contestants"] for row in rows]
+    for side in ("jaxenv", *peers):
+        if any(side in row and row[side]["compile_seconds"] is not None for row in sides):
+            title_of_side = "compile s" if side == "jaxenv" else side
+            found.append((title_of_side, measure.side(side, "compile_seconds", "{:.1f}".format)))
     text = [f"{title}.", measure.columns(rows, ("id", "id"), ("lanes", "num_envs"), ("steps", "num_steps"), *found)]
     for peer, mean in itertools.product(peers, measure.means(rows)):
         if (count := mean["counts"].get(peer, 0)) > 1:
@@ -107,7 +112,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
 
 def options(parser: command.Parser) -> None:
     """Adds the options."""
-    parser.add_ids(DEFAULT_IDS)
+    parser.add_ids(DEFAULT_IDS, command.any_id)
     parser.add_sizes(num_envs=[64, 2048, 16384], num_steps=None)
     help = "; ".join(f"{name} {what}" for name, what in LOOPS.items())
     parser.add_argument("--loop", choices=list(LOOPS), default="sums", help=f"what becomes of the observations: {help}")

@@ -216,9 +216,8 @@ def draw(results: Sequence[dict[str, Any]], path: pathlib.Path) -> None:
     plt.close(figure)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the settings; an invalid one ends the program with status 2 and a one-line message."""
-    parser = command.Parser("training", __doc__ or "")
+def options(parser: command.Parser) -> None:
+    """Adds the options."""
     parser.add_argument("--ids", nargs="+", type=command.id, metavar="ID", help="presets to run (default: all)")
     parser.add_argument("--algos", nargs="+", choices=tuple(presets.PRESETS), help="learners (default: all)")
     parser.add_argument("--seeds", type=command.positive, default=10, metavar="N", help="seeds, trained in parallel")
@@ -230,13 +229,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ship", action="store_true", help="put the best policies into the library, as baselines")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table of the stored results")
     parser.add_argument("--plot", type=pathlib.Path, metavar="PATH", help="draw the stored results, after any runs")
-    args = parser.parse_args(arguments)
+
+
+def check(parser: command.Parser, args: argparse.Namespace) -> None:
+    """Refuses options that run nothing."""
     if args.table and (args.ids or args.algos or args.ship):
         parser.error("argument --table: shows all stored results and runs nothing: leave out --ids, --algos and --ship")
     if not args.table and not list(chosen(args)):
         every = "; ".join(f"{algorithm}: {', '.join(by_id)}" for algorithm, by_id in presets.PRESETS.items())
         parser.error(f"no preset of these ids and learners, the presets are {every}")
-    return args
 
 
 def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -246,9 +247,8 @@ def chosen(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
             yield from ((id, algorithm) for id in by_id if args.ids is None or id in args.ids)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(args: argparse.Namespace) -> int:
     """Runs the presets that are not complete yet, and prints the table."""
-    args = parse(arguments)
     jax.config.update("jax_enable_compilation_cache", False)  # the wall time includes compilation
     if args.devices > 1:
         jax.config.update("jax_num_cpu_devices", args.devices)  # has no effect on other accelerators

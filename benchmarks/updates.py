@@ -83,26 +83,17 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
 
 def options(parser: command.Parser) -> None:
     """Adds the options."""
-    launches.add_target(parser)
+    launches.add_target(parser, seconds=600)
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS), help="runs to compile")
-    parser.add_argument("--seconds", type=command.positive, default=600, metavar="S", help="limit of one compilation")
-    parser.add_json()
-    parser.add_update()
 
 
-def check(parser: command.Parser, args: argparse.Namespace) -> None:
-    """Refuses a target without its compiler."""
-    launches.checked_target(parser, args)
+check = launches.check
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Compiles the runs."""
-    launches.prepare(args.target)
-    compiler = launches.Compiler(args.target, args.seconds)
-    try:
+    with launches.Compiler(args.target, args.seconds) as compiler:
         for learner in args.learners:
             config, settings = config_of(learner), {"updates": UPDATES, "settings": LEARNERS[learner][1]}
             row = {"learner": learner, "id": config.env_id, "num_envs": config.num_envs, **settings}
             yield row | compiler(compiled, learner)
-    finally:
-        compiler.close()

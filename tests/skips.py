@@ -8,11 +8,9 @@ from packaging.utils import canonicalize_name
 # Files, folders or tests: a part of the reason, such as a package of the extras clients, suites, torch or compilers.
 ALLOWED = {
     "jaxenv/": "+SKIP",  # doctests of runs and of terminals
-    "tests/benchmarks/test_agents.py": "jaxmarl, jumanji",
-    "tests/benchmarks/test_boards.py": "pgx",
     "tests/benchmarks/test_launches.py": "no compiler for",
     "tests/benchmarks/test_learners.py": "brax",
-    "tests/benchmarks/test_limit.py": "no C compiler",
+    "tests/benchmarks/test_libraries.py": "jaxmarl, jumanji, pgx",
     "tests/clients/test_brax.py": "brax",
     "tests/clients/test_cleanrl.py": "torch",
     "tests/clients/test_gymnasium_torch.py": "torch",

@@ -2,14 +2,18 @@
 
 import json
 import pathlib
+import re
 import types
 
 import jax
 import pytest
 
+import benchmarks
 import jaxenv
 from benchmarks import __main__ as program
 from benchmarks import command, measure, suite
+
+ROOT = pathlib.Path(benchmarks.__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -21,10 +25,7 @@ from benchmarks import command, measure, suite
         ("throughput", ["--peers", "brax"], "invalid choice: 'brax'"),
         ("throughput", ["--json", "no/such/folder/a.json"], "it must be a file in an existing folder"),
         ("scaling", ["--plot", "plot.jpg"], "must end with .png, got 'plot.jpg'"),
-        ("resets", ["--fractions", "1.5"], "must be a number from 0 to 1, got '1.5'"),
-        ("resets", ["--resets", "--ids"], "nothing to run: both --resets and --ids are empty"),
         ("ppo", ["--ids", "Pendulum-v1"], "must have one integer as action, as purejaxrl's PPO, got 'Pendulum-v1'"),
-        ("devices", ["--num-envs", "4", "--devices", "1", "3"], "4 lanes cannot be divided over 3 devices"),
         ("training", ["--ids", "Swimmer-misc"], "no preset of these ids and learners, the presets are "),
         ("training", ["--table", "--ids", "CartPole-v1"], "leave out --ids, --algos and --ship"),
         ("compare", ["no.json", "no.json"], "cannot read 'no.json'"),
@@ -41,13 +42,6 @@ def test_invalid_arguments_exit_with_status_2_and_a_one_line_message(capsys, par
     assert text.count("\n") == 1
 
 
-def test_an_id_that_its_suite_refuses_ends_the_resets_with_one_line(capsys):
-    assert program.main(["resets", "--resets", "--ids", "gymnax:Nope-v0", "--num-envs", "4"]) == 1
-    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("jaxenv bench resets: ")]
-    assert len(errors) == 1
-    assert "Nope-v0" in errors[0]
-
-
 def test_an_id_that_needs_larger_pictures_is_a_note(capsys):
     argv = ["render", "--no-peers", "--ids", "MiniGrid-FourRooms-v0", "--sizes", "8", "--num-envs", "1"]
     assert program.main([*argv, "--num-steps", "1", "--repeats", "1"]) == 0
@@ -61,10 +55,8 @@ def test_help_of_every_part_shows_its_options_and_defaults(capsys, part):
     assert stopped.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: jaxenv bench {part}")
-    written = {"device": "--folder", "suite": "--folder", "training": "--folder", "suites": "--page"}.get(
-        part, "--json"
-    )
-    assert written in text
+    written = {"device": "--folder", "suite": "--folder", "training": "--folder", "suites": "--page", "compare": "OLD"}
+    assert written.get(part, "--json") in text
     assert "None" not in text
 
 
@@ -89,7 +81,7 @@ def test_help_lists_the_parts(capsys):
 def test_compilation_cache_is_restored_after_a_benchmark():
     cached = jax.config.jax_enable_compilation_cache
     with pytest.raises(SystemExit):
-        program.main(["limit", "--help"])
+        program.main(["host", "--help"])
     assert jax.config.jax_enable_compilation_cache == cached
 
 
@@ -110,20 +102,22 @@ def test_the_suite_runs_every_part_but_those_that_its_help_names_with_valid_argu
     ]
 
 
-def test_the_suite_restricts_ids_and_steps_of_the_parts_that_run_the_catalogue(tmp_path):
-    def parsed(*ids):
-        lines = suite.commands(tmp_path, "gpu", [64], 1, ids, 32)
-        return {line[4].split("/")[-1]: program.parse(line[0], line[1:]) for line in lines}
+def commands_of_pages():
+    """The commands of all pages, in code blocks and in the text: page, part and options."""
+    for path in [ROOT / "README.md", *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")]:
+        text = path.read_text().replace("\\\n", " ")
+        quoted = re.findall(r"`(?:python -m benchmarks|jaxenv bench) ([^`]+)`", text)
+        lines = re.findall(r"^(?:PYTHONPATH=\S+ )?(?:python -m benchmarks|jaxenv bench) ([^#\n]+)", text, re.MULTILINE)
+        for part, *words in {tuple(found.split()) for found in (*quoted, *lines)} - {("PART",), ("--help",)}:
+            yield path.name, part, tuple(word for word in words if word.startswith("--"))
 
-    both = parsed("CartPole-v1", "LunarLander-v3")
-    for name in ("catalogue", "stored", "resets"):
-        assert both[f"gpu-{name}.json"].ids == ["CartPole-v1"]
-    for name in ("box2d", "resets-box2d"):
-        assert both[f"gpu-{name}.json"].ids == ["LunarLander-v3"]
-    assert both["gpu-compiling.json"].ids == ["CartPole-v1", "LunarLander-v3"]
-    assert {both[f"gpu{name}.json"].num_steps for name in ("", "-stored", "-box2d", "-resets-box2d", "-seeds")} == {32}
-    assert both["gpu-resets-box2d.json"].resets == []
-    assert both.keys() - parsed("CartPole-v1").keys() == {"gpu-box2d.json", "gpu-resets-box2d.json"}
+
+@pytest.mark.parametrize(("page", "part", "flags"), sorted(set(commands_of_pages())))
+def test_every_command_of_a_page_names_a_part_and_its_options(capsys, page, part, flags):
+    assert part in program.PARTS
+    with pytest.raises(SystemExit):
+        program.main([part, "--help"])
+    assert set(flags) <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
 
 
 def test_ids_that_a_peer_lacks_share_a_note():
@@ -147,12 +141,10 @@ def part_of(*rows, stops=False):
         if stops:
             raise measure.Unavailable("no such peer")
 
-    def options(parser):
-        parser.add_json()
-        parser.add_update()
-
     report = lambda rows, args: measure.columns(rows, ("id", "id"), ("n", "n"))  # noqa: E731
-    return types.SimpleNamespace(__doc__="A part.", options=options, rows=measured, report=report, NAMES=("id",))
+    return types.SimpleNamespace(
+        __doc__="A part.", options=lambda parser: None, rows=measured, report=report, NAMES=("id",)
+    )
 
 
 def test_a_part_that_is_stopped_keeps_its_rows(tmp_path, capsys):

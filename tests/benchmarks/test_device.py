@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxenv
+from benchmarks import __main__ as program
 from benchmarks import defaults, device, measure
 from benchmarks.measure import Contestant
 from benchmarks.ours import rollout_of_id
@@ -18,7 +19,8 @@ SIZES = ["--tiny", "--ids", "Catch-bsuite", "--num-steps", "11"]
 
 
 def rows_of(part, folder, *arguments):
-    assert device.main(["--folder", str(folder), "--prefix", "toy", "--parts", part, *SIZES, *arguments]) == 0
+    given = ["--folder", str(folder), "--prefix", "toy", "--parts", part, *SIZES, *arguments]
+    assert program.run_part("device", given) == 0
     content = json.loads((folder / f"toy-{part}.json").read_text())
     assert content["benchmark"] == f"device {part}"
     return content["rows"]
@@ -111,28 +113,6 @@ def test_every_seed_plays_every_maze_after_each_evaluation(tmp_path):
     assert all(0 <= rate <= 1 for row in rows for seed in row["solved"] for rate in seed)
 
 
-def test_ways_to_compile_the_loop_play_the_same_episodes(tmp_path):
-    (row,) = rows_of("options", tmp_path)
-    plain, *others = row["contestants"].values()
-    assert len(others) == 4
-    for other in others:
-        assert (other["steps"], other["episodes"]) == (plain["steps"], plain["episodes"])
-
-
-def test_an_iteration_has_the_steps_that_its_name_says():
-    found = {}
-    for variant in device._variants(rollout_of_id("Catch-bsuite", 3, 11)):
-        equations = jax.make_jaxpr(variant.program)(jax.random.key(0)).eqns
-        found[variant.name] = [e.params["unroll"] for e in equations if e.params.get("length") == 11]
-    assert found == {
-        "jaxenv": [1],
-        "captured": [1],
-        "captured, unrolled": [1],
-        "four steps": [4],
-        "captured, four steps": [4],
-    }
-
-
 def test_a_rollout_that_does_not_fit_the_memory_leaves_a_note_and_the_others_run():
     def run(seed):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 434 GB\nmore")
@@ -143,12 +123,6 @@ def test_a_rollout_that_does_not_fit_the_memory_leaves_a_note_and_the_others_run
     assert row["notes"] == ["a note", "gymnax: RESOURCE_EXHAUSTED: 434 GB"]
 
 
-def test_a_launch_takes_time_and_the_copy_has_a_bandwidth(tmp_path):
-    launch, copy = rows_of("limits", tmp_path, "--copy-bytes", "4096")
-    assert launch["launch_microseconds"] > 0
-    assert copy["copy_gigabytes_per_second"] > 0
-
-
 def test_parts_beyond_their_time_are_stopped_and_reported(tmp_path, capsys, monkeypatch):
     clock = iter([0.0, 0.0, 1.0])  # at the start, and before each of the two parts
 
@@ -157,8 +131,8 @@ def test_parts_beyond_their_time_are_stopped_and_reported(tmp_path, capsys, monk
 
     monkeypatch.setattr(device, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(device.subprocess, "run", run)
-    arguments = ["--folder", str(tmp_path), "--parts", "limits", "agreement", "--total-seconds", "1", *SIZES]
-    assert device.main(arguments) == 1
+    arguments = ["--folder", str(tmp_path), "--parts", "pixels", "agreement", "--total-seconds", "1", *SIZES]
+    assert program.run_part("device", arguments) == 1
     report = capsys.readouterr().out
     assert "stopped after 1 s" in report
     assert "no time left" in report

@@ -172,7 +172,7 @@ def test_the_command_counts_for_this_machine_and_adds_to_its_file(tmp_path, caps
 
     def run(*arguments):
         given = ["--target", "local", "--num-envs", "8", "--json", str(path), "--update", *arguments]
-        assert launches.main(given) == 0
+        assert program.run_part("launches", given) == 0
         return json.loads(path.read_text())["rows"]
 
     plot = tmp_path / "launches.png"
@@ -198,9 +198,11 @@ def test_the_side_of_our_loops_takes_the_steps_that_are_chosen_for_the_target(mo
 
 
 def test_what_does_not_compile_in_time_is_a_row_with_an_error():
-    (row,) = launches.rows("local", ["CartPole-v1"], [8], store=False, gymnax=False, seconds=0)
+    args = program.parse("launches", ["--target", "local", "--ids", "CartPole-v1", "--num-envs", "8", "--peers"])
+    args.seconds = 0
+    (row,) = launches.rows(args)
     assert row["contestants"] == {"jaxenv": {"error": "stopped after 0 s"}}
-    assert "note: jaxenv, CartPole-v1, 8 lanes, sums: stopped after 0 s" in launches.report([row])
+    assert "note: jaxenv, CartPole-v1, 8 lanes, sums: stopped after 0 s" in launches.report([row], args)
 
 
 def test_a_missing_compiler_ends_the_command_with_one_line(monkeypatch, capsys):

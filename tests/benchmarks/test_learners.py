@@ -74,11 +74,11 @@ def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, cap
     monkeypatch.setattr(training, "PUBLISHED", {("CartPole-v1", "ppo"): (training.Published(500.0, 10, "PPO"), other)})
     monkeypatch.setattr(baselines, "_FOLDER", tmp_path)
     arguments = ["--seeds", "2", "--folder", str(tmp_path / "runs"), "--plot", str(tmp_path / "plot.png"), "--ship"]
-    assert training.main(arguments) == 0
+    assert program.run_part("training", arguments) == 0
     stored = json.loads((tmp_path / "results" / "CartPole-v1-ppo.json").read_text())
     assert stored["steps"] == [256, 512]
     assert np.shape(stored["returns"]) == (2, 2)
-    first, again = capsys.readouterr().out, training.main(arguments)
+    first, again = capsys.readouterr().out, program.run_part("training", arguments)
     assert again == 0
     own, rules = first.splitlines()[-2:]
     assert own.startswith("| CartPole-v1 | PPO | 512 | ")

@@ -13,7 +13,7 @@ def test_bench_passes_its_arguments_to_the_benchmarks(capsys):
     assert cli.main(["bench", "--help"]) == 0
     assert "jaxenv bench PART [options]" in capsys.readouterr().out
     assert "no part 'fly'; the parts are throughput" in refusal(capsys, "bench", "fly", "--json", "a.json")
-    assert "argument --num-envs: must be a whole number" in refusal(capsys, "bench", "limit", "--num-envs", "-3")
+    assert "argument --num-envs: must be a whole number" in refusal(capsys, "bench", "host", "--num-envs", "-3")
 
 
 def test_bench_returns_the_status_of_the_part(monkeypatch):
@@ -25,7 +25,7 @@ def test_bench_returns_the_status_of_the_part(monkeypatch):
 def test_bench_outside_a_clone_is_refused(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(source, "clone", lambda: None)
     monkeypatch.chdir(tmp_path)
-    assert "run this in a clone" in refusal(capsys, "bench", "limit")
+    assert "run this in a clone" in refusal(capsys, "bench", "host")
 
 
 def test_bench_finds_the_clone_that_was_installed_from_elsewhere(capsys, monkeypatch, tmp_path):
