@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import tables
 from jaxenv.suites import bsuite as suite
 
 TAGS = sorted({tag for experiment in suite.EXPERIMENTS.values() for tag in experiment.tags})
@@ -59,17 +60,17 @@ def _bsuite() -> Iterator[tuple[Any, Any]]:
 def report(rows: Sequence[dict[str, Any]]) -> str:
     """Formats the scores of all agents as Markdown tables, by experiment and by tag."""
     agents = _agents(rows)
-    lines = [f"| experiment | tags | {' | '.join(agents)} |", "|---" * (2 + len(agents)) + "|"]
-    for name, experiment in suite.EXPERIMENTS.items():
-        cells = [_score(rows, agent, name) for agent in agents]
-        if any(cell != "-" for cell in cells):
-            lines.append(f"| `{name}` | {', '.join(experiment.tags)} | {' | '.join(cells)} |")
-    lines += ["", f"| tag | experiments | {' | '.join(agents)} |", "|---" * (2 + len(agents)) + "|"]
+    scores = [
+        [f"`{name}`", ", ".join(experiment.tags), *(_score(rows, agent, name) for agent in agents)]
+        for name, experiment in suite.EXPERIMENTS.items()
+    ]
     means = {agent: by_tag([row for row in rows if row["agent"] == agent]) for agent in agents}
-    for tag in TAGS:
-        cells = [f"{means[agent][tag]:.2f}" if means[agent][tag] >= 0 else "-" for agent in agents]
-        lines.append(f"| {tag} | {_coverage(rows, tag)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    tags = [
+        [tag, _coverage(rows, tag), *(f"{x[tag]:.2f}" if x[tag] >= 0 else "-" for x in means.values())] for tag in TAGS
+    ]
+    scored = [line for line in scores if set(line[2:]) != {"-"}]
+    experiments = tables.markdown(["experiment", "tags", *agents], scored)
+    return "\n".join([*experiments, "", *tables.markdown(["tag", "experiments", *agents], tags)])
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import jax
 
 import jaxenv
-from benchmarks import measure
+from benchmarks import measure, tables
 from jaxenv.core.registry import SUITES
 
 
@@ -197,7 +197,7 @@ def written(
     settings = {k: v for k, v in given if k not in ("json", "update", "arguments") and not isinstance(v, pathlib.Path)}
     for row in rows:
         new.append(row)
-        print(measure.progress(row), file=sys.stderr, flush=True)
+        print(tables.progress(row), file=sys.stderr, flush=True)
         shown = _replaced(old, new, names)
         if args.json is not None:
             content = {"benchmark": part, "record": measure.record(), "settings": settings, "rows": shown}

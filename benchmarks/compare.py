@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks import command, measure
+from benchmarks import command, tables
 
 TOLERANCE = 0.1
 # Metric -> whether higher is better.
@@ -82,7 +82,7 @@ def report(found: Sequence[Change]) -> str:
     total = f"{len(found)} metrics compared, {sum(c.flagged for c in found)} regressions over {TOLERANCE:.0%}"
     if not lines:
         return total
-    return "\n".join([measure.table(["row", "side", "metric", "old", "new", "factor", ""], lines), total])
+    return "\n".join([tables.table(["row", "side", "metric", "old", "new", "factor", ""], lines), total])
 
 
 def options(parser: command.Parser) -> None:

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxenv
-from benchmarks import command, levels, measure, ppo, updates
+from benchmarks import command, levels, ppo, tables, updates
 from benchmarks.libraries import COUNTERPARTS, PEERS
 from benchmarks.measure import Unavailable
 from benchmarks.ours import rollout_of_id
@@ -139,7 +139,7 @@ def options(parser: command.Parser) -> None:
     parser.add_argument("--ids", nargs="*", type=command.id, default=jaxenv.ids(), metavar="ID", help="rollouts")
     parser.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS), help="runs of learners")
     parser.add_argument("--jaxued", type=command.folder, metavar="PATH", help="a clone of DramaCow/jaxued")
-    parser.add_argument("--repeats", type=command.positive, default=3, metavar="R", help="compilations of each side")
+    parser.add_repeats(3)
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -157,18 +157,18 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     def peer(row: dict[str, Any]) -> str:
         return next(iter(row["ratios"]))
 
-    own = [(stage, measure.side("jaxenv", stage, "{:.2f}".format)) for stage in (*STAGES, "total")]
-    shown = measure.columns(
+    own = [(stage, tables.side("jaxenv", stage, "{:.2f}".format)) for stage in (*STAGES, "total")]
+    shown = tables.columns(
         rows,
         ("id", "id"),
         ("what", "what"),
         *own,
-        ("lines", measure.side("jaxenv", "lines", str)),
+        ("lines", tables.side("jaxenv", "lines", str)),
         ("peer", peer),
         ("total", lambda row: f"{row['contestants'][peer(row)]['total']:.2f}"),
         ("lines", lambda row: row["contestants"][peer(row)]["lines"]),
-        ("ratio", lambda row: measure.ratio(peer(row))(row)),
+        ("ratio", lambda row: tables.ratio(peer(row))(row)),
     )
     middle = statistics.median(row["contestants"]["reference"]["total"] for row in rows)
     title = "CPU seconds, lines of StableHLO; ratio: how many times as long the peer takes."
-    return "\n".join([title, shown, f"the reference program: {middle:.2f} s in the median", *measure.notes(rows)])
+    return "\n".join([title, shown, f"the reference program: {middle:.2f} s in the median", *tables.notes(rows)])

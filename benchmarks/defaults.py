@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 import jaxenv
 from benchmarks import linear, peers
-from benchmarks.measure import Contestant, compiled
+from benchmarks.measure import Contestant, Unavailable, compiled
 
 # Each loop and what it is compared with.
 RATIOS = {"unroll": "gymnax", "fold": "gymnax", "scan": "gymnax", "scan, linear": "gymnax, linear"}
@@ -26,7 +26,7 @@ def loops(id: str, num_envs: int, num_steps: int, gymnax: bool) -> tuple[list[Co
     if gymnax:
         try:
             sides["gymnax"] = _of_gymnax(*peers.gymnax_env(id), num_envs)
-        except peers.Unavailable as error:
+        except Unavailable as error:
             notes = [str(error)]
     for name, side in sides.items():
         for policy in ("", ", linear"):

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from benchmarks import command, mazes, measure, ppo, render
+from benchmarks import command, mazes, measure, ppo, render, tables
 from benchmarks import defaults as loops
 from jaxenv._util.library import default_types
 from jaxenv.training import ued
@@ -40,20 +40,33 @@ CURRICULA = ["dr", "robust_plr", "accel"]
 TINY: dict[str, Any] = {"num_envs": [8], "num_steps": 16, "lane_steps": 1, "repeats": 1}
 TINY |= {"train_steps": 1, "maze_steps": 512, "seeds": 2, "curricula": ["robust_plr"], "evaluations": 2}
 _TINY_MAZES = {"num_envs": 4, "num_steps": 32, "recurrent": 8, "capacity": 4}
+
 Rows = Iterator[dict[str, Any]]
-Make = Callable[[str, int, int], tuple[list[measure.Contestant], list[str]]]  # of id, lanes and steps
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
 def defaults(args: argparse.Namespace) -> Rows:
-    """Runs the loops of `benchmarks.defaults`: nothing is set."""
-    make = lambda id, lanes, num_steps: loops.loops(id, lanes, num_steps, "gymnax" in args.peers)  # noqa: E731
-    for row in _throughput(args, args.num_envs, make):
-        rates = {name: result["steps_per_second"] for name, result in row["contestants"].items()}
-        pairs = {name: other for name, other in loops.RATIOS.items() if {name, other} <= rates.keys()}
-        yield row | {"ratios": {name: rates[name] / rates[other] for name, other in pairs.items()}}
+    """Runs the loops of `benchmarks.defaults`: those of an id are compiled while the others are, and timed alone."""
+    for lanes in args.num_envs:
+        steps = max(args.num_steps, args.lane_steps // lanes)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            cases = {id: pool.submit(_compiled_loops, id, lanes, steps, "gymnax" in args.peers) for id in args.ids}
+        for id, case in cases.items():
+            row = {"id": id, "num_envs": lanes, "num_steps": steps} | measure.compared(*case.result(), args.repeats)
+            rates = {name: result["steps_per_second"] for name, result in row["contestants"].items()}
+            pairs = {name: other for name, other in loops.RATIOS.items() if {name, other} <= rates.keys()}
+            yield row | {"ratios": {name: rates[name] / rates[other] for name, other in pairs.items()}}
+
+
+def _compiled_loops(id: str, lanes: int, steps: int, gymnax: bool) -> tuple[list[measure.Contestant], list[str]]:
+    with default_types():  # which threads do not inherit
+        contestants, notes = loops.loops(id, lanes, steps, gymnax)
+    for contestant in contestants:
+        if contestant.compile:
+            contestant.compile()
+    return contestants, notes
 
 
 def train(args: argparse.Namespace) -> Rows:
@@ -131,26 +144,6 @@ def _difference(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.max(np.nan_to_num(difference, nan=np.inf), initial=0.0))
 
 
-def _throughput(args: argparse.Namespace, num_envs: Sequence[int], make: Make) -> Rows:
-    """Compiles all rollouts at one number of lanes at once, then times one after the other."""
-    for lanes in num_envs:
-        steps = max(args.num_steps, args.lane_steps // lanes)
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            cases = {id: pool.submit(_compiled, make, id, lanes, steps) for id in args.ids}
-        for id, case in cases.items():
-            row = {"id": id, "num_envs": lanes, "num_steps": steps}
-            yield row | measure.compared(*case.result(), args.repeats)
-
-
-def _compiled(make: Make, id: str, lanes: int, num_steps: int) -> tuple[list[measure.Contestant], list[str]]:
-    with default_types():  # which threads do not inherit
-        contestants, notes = make(id, lanes, num_steps)
-    for contestant in contestants:
-        if contestant.compile:
-            contestant.compile()
-    return contestants, notes
-
-
 # --- command line ----------------------------------------------------------------------------------------------------
 
 _RUN: dict[str, Callable[[argparse.Namespace], Rows]] = {
@@ -202,7 +195,7 @@ def main(args: argparse.Namespace) -> int:
     for part in args.parts:
         seconds = min(PARTS[part], end - time.monotonic())
         outcomes.append((part, _in_process(part, args.arguments, seconds) if seconds > 0 else "no time left"))
-    print(measure.table(["part", "outcome"], outcomes))
+    print(tables.table(["part", "outcome"], outcomes))
     return int(any(outcome != "done" for _, outcome in outcomes))
 
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, measure, tables
 from jaxenv.interop import host, to_gymnasium, to_gymnasium_vector
 
 _ID = "CartPole-v1"
@@ -116,7 +116,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         return [(title, lambda name, sides=sides: text(sides[name][entry])) for title, sides in column]
 
     times = cells("microseconds_per_call", "{:.1f}".format)
-    shown = measure.columns(names, ("loop", str), *times, *cells("steps_per_second", measure.millions))
+    shown = tables.columns(names, ("loop", str), *times, *cells("steps_per_second", tables.millions))
     title = f"{_ID} from Python, each observation read: microseconds per call, then million steps per second."
     return f"{title}\n{shown}"
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenv
-from benchmarks import command, hlo, measure, peers
+from benchmarks import command, hlo, peers, tables
 from benchmarks.measure import Unavailable
 from benchmarks.ours import rollout_of_id
 from jaxenv._util.library import default_types
@@ -174,44 +174,42 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table, and draws the plot."""
     if args.plot is not None:
         draw(rows, args.plot)
-    header = ["id", "lanes", "rows", "launches", "kernels", "copies", "others", "branches", "unrolled"]
-    header += ["default", "steps", "gymnax"]
-    header += ["ratio", "bytes", "gymnax", "temporary MB", "compile s", "gymnax"]
-    lines, ratios, few, notes = [], [], [], []
+
+    def fewer(row: dict[str, Any]) -> float:
+        return row["contestants"]["gymnax"]["launches"] / row["contestants"]["jaxenv"]["launches"]
+
+    def cell(side: str, name: str, scale: float = 1) -> Callable[[Any], str]:
+        return tables.side(side, name, lambda count: f"{count / scale:.4g}")
+
+    shown = tables.columns(
+        rows,
+        ("id", "id"),
+        ("lanes", "num_envs"),
+        ("rows", _kind),
+        *((name, cell("jaxenv", name)) for name in ("launches", "kernels", "copies", "others", "branches")),
+        *((side, cell(side, "launches")) for side in ("unrolled", DEFAULT)),
+        ("steps", cell(DEFAULT, "steps_per_iteration")),
+        ("gymnax", cell("gymnax", "launches")),
+        ("ratio", lambda row: f"{fewer(row):.1f}x"),
+        *((title, cell(side, "bytes_per_lane")) for title, side in (("bytes", "jaxenv"), ("gymnax", "gymnax"))),
+        ("temporary MB", cell("jaxenv", "temporary_bytes", 1e6)),
+        *((title, cell(side, "compile_seconds")) for title, side in (("compile s", "jaxenv"), ("gymnax", "gymnax"))),
+    )
+    ratios, few, notes = [], [], []
     for row in rows:
         found = {side: result for side, result in row["contestants"].items() if "error" not in result}
         where = f"{row['id']}, {row['num_envs']} lanes, {_kind(row)}"
         errors = {side: r["error"] for side, r in row["contestants"].items() if side not in found}
         notes.append({"notes": [*row["notes"], *(f"{side}, {where}: {error}" for side, error in errors.items())]})
-
-        def cell(side: str, name: str, scale: float = 1, found: dict = found) -> str:
-            return f"{found[side][name] / scale:.4g}" if side in found else "-"
-
-        ratio = found["gymnax"]["launches"] / found["jaxenv"]["launches"] if {"gymnax", "jaxenv"} <= found.keys() else 0
-        ratios += [ratio] if ratio else []
+        ratios += [fewer(row)] if {"gymnax", "jaxenv"} <= found.keys() else []
         loop = found.get(DEFAULT, found.get("jaxenv"))
         few += [where] if loop and loop["launches"] * loop.get("steps_per_iteration", 1) < CAPTURED else []
-        lines.append(
-            [
-                row["id"],
-                str(row["num_envs"]),
-                _kind(row),
-                *(cell("jaxenv", name) for name in ("launches", "kernels", "copies", "others", "branches")),
-                *(cell(side, "launches") for side in ("unrolled", DEFAULT)),
-                cell(DEFAULT, "steps_per_iteration"),
-                cell("gymnax", "launches"),
-                f"{ratio:.1f}x" if ratio else "-",
-                *(cell(side, "bytes_per_lane") for side in ("jaxenv", "gymnax")),
-                cell("jaxenv", "temporary_bytes", 1e6),
-                *(cell(side, "compile_seconds") for side in ("jaxenv", "gymnax")),
-            ]
-        )
     text = [
         "Launches of one environment step; branches: conditionals and loops whose length depends on data;",
         "unrolled: launches with two steps in a loop body; default: launches of `fold`, or of `unroll` where rows are",
         "stored, with nothing set and so many steps in an iteration; ratio: how many times fewer launches than gymnax;",
         "bytes: per lane and step, read and written by what is launched.",
-        measure.table(header, lines),
+        shown,
     ]
     if len(ratios) > 1:
         text.append(f"{statistics.geometric_mean(ratios):.1f} times fewer launches than gymnax (geometric mean)")
@@ -219,7 +217,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         text.append(
             f"an iteration of our loop launches less than {CAPTURED}, too few for a CUDA graph: {', '.join(few)}"
         )
-    return "\n".join([*text, *measure.notes(notes)])
+    return "\n".join([*text, *tables.notes(notes)])
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:

@@ -10,7 +10,6 @@ import functools
 import inspect
 import itertools
 import pathlib
-import statistics
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +20,10 @@ import jax
 import jax.numpy as jnp
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, measure, tables
 from benchmarks import ours as own_rollouts
-from benchmarks.measure import Contestant, Row, jax_contestant
-from benchmarks.peers import Unavailable, importable, module_of_file
+from benchmarks.measure import Contestant, Unavailable
+from benchmarks.peers import Loop, importable, module_of_file
 from jaxenv._util.library import default_types
 from jaxenv.cli._arguments import one_line
 from jaxenv.training import ued
@@ -91,10 +90,8 @@ def jaxued_rollout(path: pathlib.Path, levels: str, num_envs: int, num_steps: in
     env = wrappers.AutoResetWrapper(inner, sample_level) if levels == "new" else wrappers.AutoReplayWrapper(inner)
     params = inner.default_params
 
-    def start(key):
-        keys = jax.random.split(key, num_envs)
-        _, state = jax.vmap(env.reset_to_level, (0, 0, None))(keys, jax.vmap(sample_level)(keys), params)
-        return state
+    def start(keys):
+        return jax.vmap(env.reset_to_level, (0, 0, None))(keys, jax.vmap(sample_level)(keys), params)[1]
 
     def step(keys, state, action):
         return jax.vmap(env.step, (0, 0, 0, None))(keys, state, action, params)
@@ -153,8 +150,8 @@ def minimax_rollout(path: pathlib.Path, levels: str, num_envs: int, num_steps: i
 
     env = maze.Maze(SIZE, SIZE, n_walls=WALLS, replace_wall_pos=True, max_episode_steps=LIMIT)
 
-    def start(key):
-        _, state = jax.vmap(env.reset)(jax.random.split(key, num_envs))
+    def start(keys):
+        state = jax.vmap(env.reset)(keys)[1]
         return state, state
 
     def step(keys, states, action):
@@ -231,21 +228,19 @@ def _import_minimax(path: pathlib.Path) -> None:
 
 
 def _rollout(name: str, start: Callable, step: Callable, num_envs: int, num_steps: int) -> Contestant:
-    """Returns a rollout of a peer; the action is carried, as in the rollout of this library."""
+    """Returns a rollout of a library that has untyped keys, and one flag for all ends."""
 
-    def first(key):
-        key, key_start, key_action = jax.random.split(jax.random.key_data(key), 3)  # these libraries have untyped keys
-        return start(key_start), key, jax.random.randint(key_action, (num_envs,), 0, 7)
+    def reset(keys):
+        return start(jax.random.key_data(keys))
 
-    def advance(carry):
-        state, key, action = carry
-        key, key_step, key_action = jax.random.split(key, 3)
-        observation, state, reward, done, _ = step(jax.random.split(key_step, num_envs), state, action)
-        # These libraries have one flag for all ends.
-        row = Row(observation, action, reward, done, jnp.zeros_like(done), jnp.ones(num_envs, bool))
-        return (state, key, jax.random.randint(key_action, (num_envs,), 0, 7)), row
+    def advance(state, action, keys):
+        observation, state, reward, done, _ = step(jax.random.key_data(keys), state, action)
+        return state, (observation, reward, done, jnp.zeros_like(done))
 
-    return jax_contestant(name, first, advance, num_envs, num_steps, store=False)
+    def sample(state, key):
+        return jax.random.randint(key, (num_envs,), 0, 7)
+
+    return Loop(reset, advance, sample).contestant(name, num_envs, num_steps)
 
 
 def _sides(args: argparse.Namespace, ours: Callable, jaxued: Callable, minimax: Callable) -> Iterator[tuple[str, Any]]:
@@ -292,15 +287,9 @@ def compare_updates(levels: str, args: argparse.Namespace) -> dict[str, Any]:
                 carried[0], _ = jax.block_until_ready(compiled(carried[0]))
 
         runs[name] = run
-    timed = measure.time_interleaved(runs, args.repeats)
-    found = {
-        name: {"updates_per_second": 1 / statistics.median(s for s, _ in all), "seconds": [s for s, _ in all]}
-        for name, all in timed.items()
-    }
-    own = found["jaxenv"]["updates_per_second"]
-    ratios = {k: own / v["updates_per_second"] for k, v in found.items() if k != "jaxenv"}
-    sizes = {"num_envs": CONFIG.num_envs, "num_steps": CONFIG.num_steps}
-    return {"part": "update", "levels": levels, **sizes, "contestants": found, "ratios": ratios}
+    found = measure.sides(measure.time_interleaved(runs, args.repeats), 1, "updates_per_second")
+    sizes = {"part": "update", "levels": levels, "num_envs": CONFIG.num_envs, "num_steps": CONFIG.num_steps}
+    return sizes | {"contestants": found, "ratios": measure.ratios(found, "updates_per_second")}
 
 
 def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
@@ -314,10 +303,10 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
 
         return cell
 
-    found = [column for name in peers for column in ((name, rate(name)), ("ratio", measure.ratio(name)))]
+    found = [column for name in peers for column in ((name, rate(name)), ("ratio", tables.ratio(name)))]
     names = (("part", "part"), ("levels", "levels"), ("lanes", "num_envs"))
     title = "Million random steps, or updates of robust PLR, per second; ratio: how many times faster jaxenv is."
-    return f"{title}\n{measure.columns(rows, *names, ('jaxenv', rate('jaxenv')), *found)}"
+    return f"{title}\n{tables.columns(rows, *names, ('jaxenv', rate('jaxenv')), *found)}"
 
 
 def options(parser: command.Parser) -> None:

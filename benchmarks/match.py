@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, tables
 from jaxenv import interop
 from jaxenv.training import load, self_play
 from jaxenv.wrappers import AutoReset, Opponent, StateInInfo
@@ -44,7 +44,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     opponent = f"Monte Carlo tree search of {rows[0]['simulations']} simulations"
     title = f"Against {opponent}: mean score {score:.2f}, {first - second:+.0f} Elo."
     cells = [(name, lambda row, name=name: round(row[name])) for name in counts]
-    return f"{title}\n{measure.columns(rows, ('side', 'side'), *cells)}"
+    return f"{title}\n{tables.columns(rows, ('side', 'side'), *cells)}"
 
 
 def options(parser: command.Parser) -> None:

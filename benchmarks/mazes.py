@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, tables
 from jaxenv import rollout
 from jaxenv.canvas._films import write_film
 from jaxenv.envs.grid import amaze
@@ -108,7 +108,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         mean, low, high = (x[0] for x in interval(last.mean(axis=1)[None], "mean", 0.95, 2000))
         shown = [*(f"{x:.0f}" for x in last.mean(axis=0)), f"{mean:.0f}", f"{low:.0f} to {high:.0f}"]
         lines.append([curriculum, f"{steps[-1]:,}", str(len(last)), *shown])
-    return measure.table(["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean", "interval"], lines)
+    return tables.table(["curriculum", "steps", "seeds", *rows[0]["mazes"], "mean", "interval"], lines)
 
 
 def curves(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:

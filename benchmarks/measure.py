@@ -1,4 +1,4 @@
-"""Common parts of the benchmarks: compiled rollouts, interleaved timing, the record of the machine, JSON and tables."""
+"""Common parts of the benchmarks: compiled rollouts, interleaved timing, the record of the machine and JSON."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,6 @@ import platform
 import re
 import statistics
 import subprocess
-import textwrap
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -103,13 +102,13 @@ def jax_contestant(
         stored = {k: v for k, v in row._asdict().items() if k != "is_step"} if store else {}
         return (carry, totals), stored
 
-    def rollout(key, steps_per_iteration=1):
+    def rollout(key):
         floats = [] if store else ["observation", "reward"]
         integers = ["steps"] if store else ["steps", "terminated", "truncated"]
         totals = {k: jnp.zeros(num_envs, jnp.float32) for k in floats}
         totals |= {k: jnp.zeros(num_envs, jnp.int32) for k in integers}
         carry = start(key), totals
-        (_, totals), stored = jax.lax.scan(one_step, carry, length=num_steps, unroll=steps_per_iteration)
+        (_, totals), stored = jax.lax.scan(one_step, carry, length=num_steps)
         return {**totals, **stored}
 
     return compiled(name, rollout)
@@ -182,32 +181,14 @@ def sample_interleaved(contestants: Sequence[Contestant], repeats: int) -> dict[
     return samples
 
 
-def progress(row: dict[str, Any]) -> str:
-    """Formats what a row is of, and the rates of its sides, in one line."""
-    sides = row.get("contestants", {})
-    for what in ("steps_per_second", "frames_per_second"):
-        if rates := [f"{name} {millions(side[what])}" for name, side in sides.items() if what in side]:
-            return f"{_settings(row)}: million {what.replace('_', ' ')}: {', '.join(rates)}"
-    return _settings(row)
-
-
-def _settings(row: dict[str, Any]) -> str:
-    return "  ".join(f"{k} {v}" for k, v in row.items() if type(v) in (str, int, float))
-
-
 def _count(x: Any) -> int:
     return int(np.asarray(x).sum(dtype=np.int64))
-
-
-def steps_per_second(samples: Sequence[Sample]) -> float:
-    """Returns the median over the samples."""
-    return statistics.median(s.steps / s.seconds for s in samples)
 
 
 def summary(contestant: Contestant, samples: Sequence[Sample]) -> dict[str, Any]:
     """Returns all measurements of one contestant, for the JSON file."""
     return {
-        "steps_per_second": steps_per_second(samples),
+        "steps_per_second": statistics.median(s.steps / s.seconds for s in samples),
         "compile_seconds": contestant.compile_seconds,
         "seconds": [s.seconds for s in samples],
         "steps": [s.steps for s in samples],
@@ -227,10 +208,7 @@ def available(*makers: Callable[[], Contestant]) -> tuple[list[Contestant], list
 
 
 def compared(contestants: Sequence[Contestant], notes: Sequence[str], repeats: int) -> dict[str, Any]:
-    """Times rollouts, interleaved, and returns the end of a row of the result file. One that does not fit is a note.
-
-    The ratios are the speed of the first contestant divided by the others' speeds.
-    """
+    """Times rollouts, interleaved, and returns the end of a row of the result file. One that does not fit is a note."""
     fit, notes = [], list(notes)
     for contestant in contestants:
         try:
@@ -241,13 +219,20 @@ def compared(contestants: Sequence[Contestant], notes: Sequence[str], repeats: i
     samples = sample_interleaved(fit, repeats)
     for contestant in contestants:
         contestant.close()
-    rates = {name: steps_per_second(s) for name, s in samples.items()}
-    first = rates.get(contestants[0].name) if contestants else None
-    return {
-        "contestants": {c.name: summary(c, samples[c.name]) for c in fit},
-        "ratios": {name: first / rate for name, rate in list(rates.items())[1:]} if first else {},
-        "notes": notes,
-    }
+    sides = {c.name: summary(c, samples[c.name]) for c in fit}
+    return {"contestants": sides, "ratios": ratios(sides), "notes": notes}
+
+
+def sides(timed: dict[str, list[tuple[float, Any]]], work: float, per_second: str) -> dict[str, dict[str, Any]]:
+    """Returns the contestants of a row whose runs all do as much work: the median rate, and the seconds."""
+    seconds = {name: [s for s, _ in samples] for name, samples in timed.items()}
+    return {name: {per_second: work / statistics.median(all), "seconds": all} for name, all in seconds.items()}
+
+
+def ratios(sides: dict[str, dict[str, Any]], per_second: str = "steps_per_second") -> dict[str, float]:
+    """Returns the speed of jaxenv divided by the others' speeds; empty without jaxenv."""
+    mine = sides.get("jaxenv", {}).get(per_second)
+    return {name: mine / side[per_second] for name, side in sides.items() if name != "jaxenv"} if mine else {}
 
 
 def copy_bandwidth(num_bytes: int = 2**28, repeats: int = 5) -> float:
@@ -314,73 +299,3 @@ def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
     # Strings contain no line breaks, so only lists match.
     joined = re.sub(r"\[\n *([^\[\]{}]*)\n *\]", lambda found: "[" + re.sub(r"\n *", " ", found[1]) + "]", text)
     path.write_text(joined + "\n")
-
-
-def millions(per_second: float) -> str:
-    """Formats a rate in millions, with three digits."""
-    return f"{per_second / 1e6:.3g}"
-
-
-def means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a row with the geometric means of the ratios for each number of lanes."""
-    found = []
-    for lanes in sorted({row["num_envs"] for row in rows}):
-        ratios: dict[str, list[float]] = {}
-        for row in rows:
-            for name, ratio in row["ratios"].items() if row["num_envs"] == lanes else ():
-                ratios.setdefault(name, []).append(ratio)
-        mean = {name: statistics.geometric_mean(values) for name, values in ratios.items()}
-        counts = {name: len(values) for name, values in ratios.items()}
-        found.append({"id": "geometric mean", "num_envs": lanes, "contestants": {}, "ratios": mean, "counts": counts})
-    return found
-
-
-def notes(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns the notes of the rows as lines, each note once. The ids that a peer lacks share a line."""
-    lacking: dict[str, list[str]] = {}
-    others = []
-    for note in dict.fromkeys(note for row in rows for note in row["notes"]):
-        peer, found, id = note.partition(" has no ")
-        if found and " " not in id:
-            lacking.setdefault(peer, []).append(id)
-        else:
-            others.append(note)
-    shared = [f"{peer} has no {', '.join(ids)}" for peer, ids in lacking.items()]
-    return [textwrap.fill(f"note: {note}", 110, subsequent_indent="  ") for note in others + shared]
-
-
-def columns(rows: Sequence[dict[str, Any]], *columns: tuple[str, str | Callable[[Any], Any]]) -> str:
-    """Formats rows as an aligned table.
-
-    A column is a title and what stands below it: the name of an entry or a function of the row. Where that is missing
-    there is a dash.
-    """
-
-    def cell(row: dict[str, Any], of: Any) -> str:
-        try:
-            return str(of(row) if callable(of) else row[of])
-        except (LookupError, StopIteration):
-            return "-"
-
-    return table([title for title, _ in columns], [[cell(row, of) for _, of in columns] for row in rows])
-
-
-def side(name: str, entry: str = "steps_per_second", text: Callable[[Any], str] = millions) -> Callable[[Any], str]:
-    """Returns the column of an entry of one contestant."""
-    return lambda row: text(row["contestants"][name][entry])
-
-
-def ratio(name: str, form: str = ".1f") -> Callable[[Any], str]:
-    """Returns the column of one ratio, as a multiple or, with the form ``".0%"``, in percent."""
-    return lambda row: f"{row['ratios'][name]:{form}}{'' if '%' in form else 'x'}"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Formats aligned columns: the first to the left, the others to the right."""
-    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-
-    def aligned(line: Sequence[str]) -> str:
-        cells = [line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join(aligned(line) for line in [header, *rows])

@@ -6,7 +6,6 @@
 import argparse
 import itertools
 import pathlib
-import statistics
 import time
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +16,9 @@ import jax
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure, training
-from benchmarks.peers import Unavailable, importable, module_of_file
+from benchmarks import command, measure, tables, training
+from benchmarks.measure import Unavailable
+from benchmarks.peers import importable, module_of_file
 from jaxenv._util.library import default_types
 from jaxenv.training import ppo
 
@@ -153,37 +153,29 @@ def compare(id: str, num_envs: int, total_steps: int, repeats: int, recipe: str 
             compiling[name] = time.perf_counter() - started
         runs[name] = lambda seed, compiled=compiled, key=key: float(compiled(key(seed)))
     timed = measure.time_interleaved(runs, repeats)
-    sides = {
-        name: {
-            "steps_per_second": total_steps / statistics.median(seconds for seconds, _ in timed[name]),
-            "seconds": [seconds for seconds, _ in timed[name]],
-            "return": [value for _, value in timed[name]],
-            "compile_seconds": compiling[name],
-        }
-        for name in runs
-    }
-    rates = {name: side["steps_per_second"] for name, side in sides.items()}
-    ratios = {name: rates["jaxenv"] / rate for name, rate in rates.items() if name != "jaxenv"}
+    sides = measure.sides(timed, total_steps, "steps_per_second")
+    for name, side in sides.items():
+        side |= {"return": [value for _, value in timed[name]], "compile_seconds": compiling[name]}
     sizes = {"id": id, "num_envs": num_envs, "total_steps": total_steps, "recipe": recipe}
-    return sizes | {"contestants": sides, "ratios": ratios, "notes": notes}
+    return sizes | {"contestants": sides, "ratios": measure.ratios(sides), "notes": notes}
 
 
 def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
     sides, found = ("jaxenv", "purejaxrl"), []
     for name in sides:
-        found.append(("compile s", measure.side(name, "compile_seconds", "{:.1f}".format)))
-        found.append(("return", measure.side(name, "return", lambda x: f"{np.mean(x):.1f}")))
-    shown = measure.columns(
+        found.append(("compile s", tables.side(name, "compile_seconds", "{:.1f}".format)))
+        found.append(("return", tables.side(name, "return", lambda x: f"{np.mean(x):.1f}")))
+    shown = tables.columns(
         rows,
         ("id", "id"),
         ("lanes", "num_envs"),
-        *((name, measure.side(name, text=lambda rate: f"{rate / 1e3:.0f}")) for name in sides),
-        ("ratio", measure.ratio("purejaxrl", ".2f")),
+        *((name, tables.side(name, text=lambda rate: f"{rate / 1e3:.0f}")) for name in sides),
+        ("ratio", tables.ratio("purejaxrl", ".2f")),
         *found,
     )
     title = "Thousand environment steps per second of whole training runs; the return of the last tenth of the run."
-    return "\n".join([title, shown, *measure.notes(rows)])
+    return "\n".join([title, shown, *tables.notes(rows)])
 
 
 def _id(text: str) -> str:

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 
-from benchmarks import command, measure
+from benchmarks import command, tables
 from benchmarks.measure import Unavailable
 from jaxenv import random
 from jaxenv.random import Clock, Stream
@@ -296,7 +296,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     def count(of: Callable[[dict[str, Any]], bool]) -> Callable[[dict[str, Any]], int]:
         return lambda row: sum(map(of, row["results"]))
 
-    return measure.columns(
+    return tables.columns(
         rows,
         ("order", "order"),
         ("words", lambda row: f"{row['words']:.2g}"),

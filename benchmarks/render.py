@@ -17,9 +17,9 @@ import jax
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, measure, tables
+from benchmarks.measure import Unavailable
 from benchmarks.ours import rollout
-from benchmarks.peers import Unavailable
 from jaxenv.cli._arguments import one_line
 
 DEFAULT_IDS = (
@@ -190,7 +190,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         for row in rows
         for number, result in enumerate(row["contestants"].values())
     ]
-    shown = measure.columns(
+    shown = tables.columns(
         lines,
         ("id", "id"),
         ("library", "name"),
@@ -201,7 +201,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         ("Mpixel/s", lambda result: f"{result['pixels_per_second'] / 1e6:,.3g}"),
     )
     title = "Pictures of all lanes per second, and million pixels per second. Higher is better."
-    return "\n".join([title, shown, *measure.notes(rows)])
+    return "\n".join([title, shown, *tables.notes(rows)])
 
 
 def options(parser: command.Parser) -> None:

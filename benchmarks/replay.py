@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import command, measure
-from benchmarks.peers import Unavailable
+from benchmarks import command, measure, tables
+from benchmarks.measure import Unavailable
 from jaxenv import data
 from jaxenv._util.source import install_command
 from jaxenv.core.timestep import TimeStep
@@ -237,37 +236,23 @@ def compare(kind: str, work: str, repeats: int, scale: int = 1) -> dict[str, Any
         memory[name] = side.bytes_per_row
         runs[name], compiling[name] = _runner(side, operation)
     rows = LOOP * {"add": number * num_envs, "sample": number * max(length, 1), "update": number}[operation]
-    timed = measure.time_interleaved(runs, repeats)
-    seconds = {name: [s for s, _ in samples] for name, samples in timed.items()}
-    rates = {name: statistics.median(rows / s for s in samples) for name, samples in seconds.items()}
-    return {
-        "rows": kind,
-        "work": work,
-        "num_envs": num_envs,
-        "contestants": {
-            name: {
-                "rows_per_second": rates[name],
-                "bytes_per_row": memory[name],
-                "compile_seconds": compiling[name],
-                "seconds": seconds[name],
-            }
-            for name in runs
-        },
-        "ratios": {name: rates["jaxenv"] / rates[name] for name in runs if name != "jaxenv"},
-        "notes": notes,
-    }
+    sides = measure.sides(measure.time_interleaved(runs, repeats), rows, "rows_per_second")
+    for name, side in sides.items():
+        side |= {"bytes_per_row": memory[name], "compile_seconds": compiling[name]}
+    sizes = {"rows": kind, "work": work, "num_envs": num_envs}
+    return sizes | {"contestants": sides, "ratios": measure.ratios(sides, "rows_per_second"), "notes": notes}
 
 
 def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table."""
     found: list[tuple[str, Any]] = []
     for name in SIDES:
-        found.append((name, measure.side(name, "rows_per_second")))
-        found += [("ratio", measure.ratio(name, ".2f"))] if name != "jaxenv" else []
-        found.append(("bytes", measure.side(name, "bytes_per_row", "{:.1f}".format)))
-    shown = measure.columns(rows, ("rows", "rows"), ("work", "work"), ("lanes", "num_envs"), *found)
+        found.append((name, tables.side(name, "rows_per_second")))
+        found += [("ratio", tables.ratio(name, ".2f"))] if name != "jaxenv" else []
+        found.append(("bytes", tables.side(name, "bytes_per_row", "{:.1f}".format)))
+    shown = tables.columns(rows, ("rows", "rows"), ("work", "work"), ("lanes", "num_envs"), *found)
     title = "Million rows per second, and bytes per row; ratio: how many times faster jaxenv is than the peer."
-    return "\n".join([title, shown, *measure.notes(rows)])
+    return "\n".join([title, shown, *tables.notes(rows)])
 
 
 def options(parser: command.Parser) -> None:
@@ -276,7 +261,7 @@ def options(parser: command.Parser) -> None:
     parser.add_argument("--work", nargs="+", choices=list(WORK), default=list(WORK), help="operations")
     help = "divide the lanes and the rows kept by N"
     parser.add_argument("--scale", type=command.positive, default=1, metavar="N", help=help)
-    parser.add_argument("--repeats", type=command.positive, default=15, metavar="R", help="timed runs of each side")
+    parser.add_repeats(15)
 
 
 def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 import jaxenv
-from benchmarks import command, measure, throughput
+from benchmarks import command, measure, tables, throughput
 from benchmarks.ours import default_num_steps
 from benchmarks.peers import DEFAULT
 
@@ -67,19 +67,19 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         draw(rows, args.plot)
 
     def own(entry: str) -> Any:
-        return measure.side("jaxenv", entry, lambda size: "-" if size is None else f"{size:.0f}")
+        return tables.side("jaxenv", entry, lambda size: "-" if size is None else f"{size:.0f}")
 
     def of_limit(row: dict[str, Any]) -> str:
         result = row["contestants"]["jaxenv"]
         return f"{result['memory_limit_nanoseconds'] / result['nanoseconds_per_step']:.0%}"
 
-    shown = measure.columns(
+    shown = tables.columns(
         rows,
         ("id", "id"),
         ("lanes", "num_envs"),
         ("steps", "num_steps"),
-        *((f"{n} ns", measure.side(n, "nanoseconds_per_step", "{:.3g}".format)) for n in ("jaxenv", *args.peers)),
-        ("memory ns", measure.side("jaxenv", "memory_limit_nanoseconds", "{:.3g}".format)),
+        *((f"{n} ns", tables.side(n, "nanoseconds_per_step", "{:.3g}".format)) for n in ("jaxenv", *args.peers)),
+        ("memory ns", tables.side("jaxenv", "memory_limit_nanoseconds", "{:.3g}".format)),
         ("of limit", of_limit),
         *((f"{what} bytes", own(f"{what.lower()}_bytes_per_lane")) for what in ("state", "TimeStep", "step")),
     )
@@ -87,7 +87,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         "Nanoseconds per environment step; memory: the limit set by memory traffic;\n"
         "of limit: jaxenv's percentage of that limit; bytes: per lane; step bytes: of a compiled step while it runs."
     )
-    return "\n".join([title, shown, *measure.notes(rows)])
+    return "\n".join([title, shown, *tables.notes(rows)])
 
 
 def draw(rows: Sequence[dict[str, Any]], path: pathlib.Path) -> None:

@@ -21,7 +21,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import command
+from benchmarks import command, tables
 from jaxenv.cli._arguments import one_line
 from jaxenv.core.registry import SUITES
 
@@ -129,21 +129,17 @@ def summary(suite: str, row: dict[str, Any]) -> str:
 def page() -> str:
     """Formats the record of all suites with results, as the text of a page."""
     suites = {path.stem: list(read(path.stem).values()) for path in sorted(RESULTS.glob("*.jsonl"))}
-    lines = [
-        _HEAD,
-        "| library | version | JAX | judged by | ids judged | without a finding | with findings | CPU seconds |",
-    ]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    table = []
     for suite, rows in suites.items():
         done = [row for row in rows if "names" in row]
         found = sum("failed" in row["names"] for row in done)
-        version, by = (
-            rows[0]["versions"],
-            f"its own API (`{done[0]['api']}`)" if suite in CERTIFIED and done else "the kit",
-        )
-        cells = (suite, version[suite], version["jax"], by, f"{len(done)} of {len(rows)}", len(done) - found, found)
+        version = rows[0]["versions"]
+        by = f"its own API (`{done[0]['api']}`)" if suite in CERTIFIED and done else "the kit"
+        judged = f"{len(done)} of {len(rows)}"
         seconds = f"{sum(row['seconds'] for row in done):.0f}"
-        lines.append(f"| {' | '.join(map(str, cells))} | {seconds} |")
+        table.append([suite, version[suite], version["jax"], by, judged, len(done) - found, found, seconds])
+    header = ["library", "version", "JAX", "judged by", "ids judged", "without a finding", "with findings"]
+    lines = [_HEAD, *tables.markdown([*header, "CPU seconds"], table)]
     lines += ["", "## Findings", "", _FINDINGS]
     alike: dict[Any, list[tuple[str, dict[str, Any]]]] = {}  # findings of one cause, which are shown once
     for suite, rows in suites.items():
@@ -154,14 +150,14 @@ def page() -> str:
                     hand = _by_hand(f"{id} {name}")
                     alike.setdefault((suite, name, hand) if hand else (id, name), []).append((id, result))
     lines += [line for findings in alike.values() for line in _finding(findings)]
-    lines += ["## The ids", "", _IDS, "| id | passed | failed | not run | not applicable | opted out | CPU seconds |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    table = []
     for suite, rows in suites.items():
         for row in (row for row in rows if "names" in row):
-            cells = [_listed(row["names"].get(status, ())) for status in ("failed", "not run")]
+            cells = [", ".join(row["names"].get(status, ())) or "-" for status in ("failed", "not run")]
             counts = [len(row["names"].get(status, ())) for status in ("passed", "not applicable", "opted out")]
-            cells = [f"`{suite}:{row['id']}`", counts[0], *cells, *counts[1:], f"{row['seconds']:.0f}"]
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+            table.append([f"`{suite}:{row['id']}`", counts[0], *cells, *counts[1:], f"{row['seconds']:.0f}"])
+    header = ["id", "passed", "failed", "not run", "not applicable", "opted out", "CPU seconds"]
+    lines += ["## The ids", "", _IDS, *tables.markdown(header, table)]
     lines += ["", "## Not judged", ""]
     for suite, rows in suites.items():
         if waiting := [f"`{row['id']}`" for row in rows if "by" not in row]:
@@ -190,10 +186,6 @@ def _by_hand(key: str) -> str:
     """Returns what was found by hand of an id and a property, the first pattern that fits; empty for nothing."""
     patterns = tomllib.loads((RESULTS / "by_hand.toml").read_text())
     return next((text for pattern, text in patterns.items() if fnmatch.fnmatchcase(key, pattern)), "")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "-"
 
 
 _HEAD = """# The record

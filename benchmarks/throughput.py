@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, measure, tables
 from benchmarks.libraries import PEERS
 from benchmarks.ours import LOOPS, broadcast, default_num_steps, observation_bytes, product, rollout_of_id
 from benchmarks.peers import DEFAULT
@@ -20,41 +20,16 @@ from benchmarks.peers import DEFAULT
 DEFAULT_IDS = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1")
 
 
+NAMES = ("id", "loop", "num_envs", "num_steps")
+
+
 def compare(
     id: str, num_envs: int, num_steps: int, repeats: int, loop: str = "sums", peers: Sequence[str] = DEFAULT
 ) -> dict[str, Any]:
-    """Runs one id at one number of lanes on all sides, interleaved, and returns a row of the result file."""
-    row = timed(id, num_envs, num_steps, repeats, *rollouts(id, num_envs, num_steps, loop, peers))
-    return {"id": id, "loop": loop, **row}
+    """Runs one id at one number of lanes on all sides, interleaved.
 
-
-def rollouts(
-    id: str, num_envs: int, num_steps: int, loop: str = "sums", peers: Sequence[str] = DEFAULT
-) -> tuple[list[measure.Contestant], list[str]]:
-    """Returns the rollouts of all sides and a note on each missing peer.
-
-    The loops that store or act have one more: a loop that only broadcasts (`ours.broadcast`) or multiplies
+    The loops that store or act have one more side: a loop that only broadcasts (`ours.broadcast`) or multiplies
     (`ours.product`).
-    """
-    limit = {"stored": broadcast, "linear": product}.get(loop)
-    able = [peer for peer in peers if loop != "linear" or peer == "gymnax"]
-    contestants, notes = measure.available(
-        lambda: rollout_of_id(id, num_envs, num_steps, loop),
-        *([lambda: limit(id, num_envs, num_steps)] if limit is not None else []),
-        *(functools.partial(PEERS[peer], id, num_envs, num_steps, loop) for peer in able),
-    )
-    return contestants, [*(f"{peer} runs a random policy only" for peer in peers if peer not in able), *notes]
-
-
-def timed(
-    id: str,
-    num_envs: int,
-    num_steps: int,
-    repeats: int,
-    contestants: Sequence[measure.Contestant],
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Times rollouts, interleaved.
 
     Returns:
         A row of the result file: the settings, the results of each contestant, the ratios (the speed of jaxenv divided
@@ -62,11 +37,19 @@ def timed(
         jaxenv stores per second, as a number and as a fraction of the broadcast's. If a product was timed, it holds
         the share of the product in the time of each side.
     """
+    bound = {"stored": broadcast, "linear": product}.get(loop)
+    able = [peer for peer in peers if loop != "linear" or peer == "gymnax"]
+    contestants, notes = measure.available(
+        lambda: rollout_of_id(id, num_envs, num_steps, loop),
+        *([lambda: bound(id, num_envs, num_steps)] if bound is not None else []),
+        *(functools.partial(PEERS[peer], id, num_envs, num_steps, loop) for peer in able),
+    )
+    notes = [*(f"{peer} runs a random policy only" for peer in peers if peer not in able), *notes]
     limit = None if ":" in id else jaxenv.spec(id).max_episode_steps
-    row = {"id": id, "num_envs": num_envs, "num_steps": num_steps, "max_episode_steps": limit}
+    row = {"id": id, "loop": loop, "num_envs": num_envs, "num_steps": num_steps, "max_episode_steps": limit}
     row |= measure.compared(contestants, notes, repeats)
     sides = row["contestants"]
-    row["ratios"] = {name: ratio for name, ratio in row["ratios"].items() if name in PEERS and "jaxenv" in sides}
+    row["ratios"] = {name: ratio for name, ratio in row["ratios"].items() if name in PEERS}
     if {"broadcast", "jaxenv"} <= sides.keys():
         rows_per_second = statistics.median(num_envs * num_steps / s for s in sides["jaxenv"]["seconds"])
         row["observation_bytes_per_second"] = rows_per_second * observation_bytes(id)
@@ -81,9 +64,9 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     """Formats the results as an aligned table, with the geometric mean of the ratios for each number of lanes."""
     found_peers = {name for row in rows for name in row["contestants"]}
     peers, title = [name for name in PEERS if name in found_peers], "Million environment steps per second"
-    found: list[tuple[str, Any]] = [("jaxenv", measure.side("jaxenv"))]
+    found: list[tuple[str, Any]] = [("jaxenv", tables.side("jaxenv"))]
     for peer in peers:
-        found += [(peer, measure.side(peer)), ("ratio", measure.ratio(peer))]
+        found += [(peer, tables.side(peer)), ("ratio", tables.ratio(peer))]
     if peers:
         title += "; ratio: how many times faster jaxenv is than the peer"
     if any("of_broadcast" in row for row in rows):
@@ -101,13 +84,13 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     for side in ("jaxenv", *peers):
         if any(side in row and row[side]["compile_seconds"] is not None for row in sides):
             title_of_side = "compile s" if side == "jaxenv" else side
-            found.append((title_of_side, measure.side(side, "compile_seconds", "{:.1f}".format)))
-    text = [f"{title}.", measure.columns(rows, ("id", "id"), ("lanes", "num_envs"), ("steps", "num_steps"), *found)]
-    for peer, mean in itertools.product(peers, measure.means(rows)):
+            found.append((title_of_side, tables.side(side, "compile_seconds", "{:.1f}".format)))
+    text = [f"{title}.", tables.columns(rows, ("id", "id"), ("lanes", "num_envs"), ("steps", "num_steps"), *found)]
+    for peer, mean in itertools.product(peers, tables.means(rows)):
         if (count := mean["counts"].get(peer, 0)) > 1:
             times = f"{mean['num_envs']} lanes: jaxenv is {mean['ratios'][peer]:.1f} times faster than {peer}"
             text.append(f"{times} (geometric mean of {count} ids)")
-    return "\n".join([*text, *measure.notes(rows)])
+    return "\n".join([*text, *tables.notes(rows)])
 
 
 def options(parser: command.Parser) -> None:

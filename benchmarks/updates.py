@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from benchmarks import command, hlo, launches, measure
+from benchmarks import command, hlo, launches, tables
 from jaxenv.training import alphazero, dqn, ppo, sac
 
 UPDATES = 37  # of the compiled run; no other loop of the runs below has as many rounds, nor half as many
@@ -62,7 +62,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         return " + ".join(f"{loop['rounds']} x {loop['launches'] / loop['rounds']:.4g}" for loop in most)
 
     counts = ("launches", "kernels", "copies", "others", "branches")
-    shown = measure.columns(
+    shown = tables.columns(
         [row for row in rows if "error" not in row],
         ("learner", "learner"),
         ("id", "id"),
@@ -78,7 +78,7 @@ def report(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
         "loops: rounds and launches of a round, of the loops with the most launches.",
         shown,
     ]
-    return "\n".join([*text, *measure.notes(notes)])
+    return "\n".join([*text, *tables.notes(notes)])
 
 
 def options(parser: command.Parser) -> None:

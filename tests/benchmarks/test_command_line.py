@@ -11,7 +11,7 @@ import pytest
 import benchmarks
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import command, measure, suite
+from benchmarks import command, measure, suite, tables
 
 ROOT = pathlib.Path(benchmarks.__file__).parents[1]
 
@@ -126,7 +126,7 @@ def test_ids_that_a_peer_lacks_share_a_note():
         ["gymnax has no B-v0", "envpool has no A-v0"],
         ["gymnax has a different C-v0: m is 2"],
     ]
-    assert measure.notes([{"notes": notes} for notes in [*found, ["gymnax has no A-v0"]]]) == [
+    assert tables.notes([{"notes": notes} for notes in [*found, ["gymnax has no A-v0"]]]) == [
         "note: gymnax has a different C-v0: m is 2",
         "note: gymnax has no A-v0, B-v0",
         "note: envpool has no A-v0",
@@ -141,7 +141,7 @@ def part_of(*rows, stops=False):
         if stops:
             raise measure.Unavailable("no such peer")
 
-    report = lambda rows, args: measure.columns(rows, ("id", "id"), ("n", "n"))  # noqa: E731
+    report = lambda rows, args: tables.columns(rows, ("id", "id"), ("n", "n"))  # noqa: E731
     return types.SimpleNamespace(
         __doc__="A part.", options=lambda parser: None, rows=measured, report=report, NAMES=("id",)
     )
@@ -172,12 +172,12 @@ def test_a_part_without_rows_says_so(capsys):
 
 def test_a_missing_entry_is_a_dash():
     rows = [{"id": "a", "contestants": {"x": {"steps_per_second": 2e6}}, "ratios": {"x": 0.5}}, {"id": "long"}]
-    shown = measure.columns(
+    shown = tables.columns(
         [rows[0], rows[1] | {"contestants": {}, "ratios": {}}],
         ("id", "id"),
-        ("x", measure.side("x")),
-        ("ratio", measure.ratio("x")),
-        ("share", measure.ratio("x", ".0%")),
+        ("x", tables.side("x")),
+        ("ratio", tables.ratio("x")),
+        ("share", tables.ratio("x", ".0%")),
     )
     assert [line.split() for line in shown.splitlines()] == [
         ["id", "x", "ratio", "share"],
@@ -188,14 +188,14 @@ def test_a_missing_entry_is_a_dash():
 
 def test_means_of_the_ratios_are_taken_for_each_number_of_lanes():
     rows = [(1, {"x": 2.0, "y": 3.0}), (1, {"x": 8.0}), (4, {"x": 5.0})]
-    found = measure.means([{"num_envs": lanes, "ratios": ratios} for lanes, ratios in rows])
+    found = tables.means([{"num_envs": lanes, "ratios": ratios} for lanes, ratios in rows])
     assert [row["num_envs"] for row in found] == [1, 4]
     assert found[0]["ratios"] == pytest.approx({"x": 4.0, "y": 3.0})
     assert found[0]["counts"] == {"x": 2, "y": 1}
     assert found[1]["ratios"] == pytest.approx({"x": 5.0})
 
 
-def test_ratios_are_those_of_the_first_side_and_empty_without_it():
+def test_ratios_are_those_of_jaxenv_and_empty_without_it():
     def side(name, fails=False):
         def run(seed):
             if fails:

@@ -10,6 +10,7 @@ import jax
 import pytest
 
 import benchmarks
+import jaxenv
 from benchmarks import compiling, updates
 from benchmarks.measure import Unavailable
 from jaxenv._util.library import default_types
@@ -41,8 +42,13 @@ def test_a_learner_is_not_much_longer_than_recorded(learner):
 
 
 def test_unrolled_steps_are_more_lines():
-    program = compiling.rollout_of_id("CartPole-v1", 8, 100).program
-    assert lines(lambda: lambda key: program(key, steps_per_iteration=4)) > MORE * lines(lambda: program)
+    env = jaxenv.make("CartPole-v1", num_envs=8)
+
+    def program(steps):
+        policy = jaxenv.rollout.random_policy(env)
+        return lambda: lambda key: jaxenv.unroll(env, policy, *env.reset(key), 100, steps_per_iteration=steps)[1]
+
+    assert lines(program(4)) > MORE * lines(program(1))
 
 
 def test_a_function_counts_in_the_place_of_every_call_and_a_library_call_is_one_line():
