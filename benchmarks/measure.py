@@ -23,9 +23,9 @@ import numpy as np
 from jaxenv._util.library import default_types
 
 _LOAD_BEFORE = os.getloadavg()  # load of other programs: no benchmark has started at import
-PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax", "rlax")
+PACKAGES = ("jaxenv", "jax", "jaxlib", "numpy", "gymnax", "gymnasium", "envpool", "flashbax")
 PACKAGES += ("minigrid", "pygame", "jumanji", "craftax")  # renderers
-PACKAGES += ("brax", "xminigrid", "navix", "gxm", "bsuite", "pandas", "pgx", "jaxmarl", "popgym")
+PACKAGES += ("brax", "xminigrid", "navix", "bsuite", "pandas", "pgx", "jaxmarl", "popgym")
 PACKAGES += ("jax-cuda13-plugin", "libtpu")  # compilers
 
 

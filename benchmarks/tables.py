@@ -85,9 +85,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def progress(row: dict[str, Any]) -> str:
     """Formats what a row is of, and the rates of its sides, in one line."""
     sides = row.get("contestants", {})
-    for what in ("steps_per_second", "frames_per_second"):
+    for what in ("steps_per_second", "rows_per_second", "frames_per_second"):
         if rates := [f"{name} {millions(side[what])}" for name, side in sides.items() if what in side]:
-            return f"{_settings(row)}: million {what.replace('_', ' ')}: {', '.join(rates)}"
+            return f"{_settings(row)}: million {what.replace('_', ' ')}: {'; '.join(rates)}"
     return _settings(row)
 
 
