@@ -274,7 +274,7 @@ def in_small_kernel(function: Callable[..., T], *arguments: Any) -> T:
     ns each: the reducer of Acrobot took 50 us of a step from Python, its arithmetic less than 1 us. With few lanes it
     is faster to recompute the values that several results share.
 
-    No test shows whether this is still needed, because only timing does: compare ``python -m benchmarks stepping`` with
+    No test shows whether this is still needed, because only timing does: compare ``python -m benchmarks host`` with
     and without ``JAXENV_PLAIN=in_small_kernel``.
     """
     plain = "in_small_kernel" in PLAIN or _few_lanes.get()
