@@ -18,8 +18,19 @@ from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import ROUNDING, require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import Reply, ask
-from jaxenv.testing._programs import lane_numbers, output_shapes, run, sample, start, take, take_keys
-from jaxenv.testing._stacks import LANES, E, per_lane, with_restarts
+from jaxenv.testing._programs import (
+    LANES,
+    E,
+    lane_numbers,
+    output_shapes,
+    per_lane,
+    run,
+    sample,
+    start,
+    take,
+    take_keys,
+    with_restarts,
+)
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv.testing._certify._report import Failure, Skip
+from jaxenv.testing._certify._dialects import Failure, Skip
 from jaxenv.testing._certify._trial import LANES, STARTS, Trial, at, leaves
 from jaxenv.testing.report import Status
 

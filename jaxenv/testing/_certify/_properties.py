@@ -12,12 +12,11 @@ import jax.core
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.testing._certify._dialects import Failure, Skip
 from jaxenv.testing._certify._draws import draws
-from jaxenv.testing._certify._report import Failure, Skip
 from jaxenv.testing._certify._spaces import ragged, violations
 from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, ended, leaves, words
-from jaxenv.testing._source import described
-from jaxenv.testing.report import Status
+from jaxenv.testing.report import Status, described
 
 _TOLERANCE = 1e-3  # two programs may round differently, and the physics of a step amplifies that
 _CHANCE = 1e-6  # of a false alarm of the comparisons of starts

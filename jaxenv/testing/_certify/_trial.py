@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.testing._certify._dialects import Dialect, Source
-from jaxenv.testing._certify._report import Failure
-from jaxenv.testing._source import described
+from jaxenv.testing._certify._dialects import Dialect, Failure, Source
+from jaxenv.testing.report import described
 from jaxenv.tree._typed_keys import is_key
 
 LANES, STARTS, STEPS = 8, 64, 600

@@ -12,11 +12,24 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
-from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, start, take, take_keys
-from jaxenv.testing._source import described
-from jaxenv.testing._stacks import LANES, LIMITS, MANY_LANES, carries, per_lane, with_restarts
+from jaxenv.testing._programs import (
+    LANES,
+    LIMITS,
+    MANY_LANES,
+    action_shapes,
+    carries,
+    lane_numbers,
+    output_shapes,
+    per_lane,
+    replay,
+    run,
+    start,
+    take,
+    take_keys,
+    with_restarts,
+)
 from jaxenv.testing._subject import Rollout, Subject
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, NotApplicable, described
 from jaxenv.tree import Tree
 from jaxenv.wrappers import LevelReplay
 

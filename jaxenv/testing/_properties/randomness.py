@@ -23,14 +23,12 @@ from jaxenv.core.timestep import TaskState, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
 from jaxenv.testing._other_process import defaults
-from jaxenv.testing._programs import action_shapes, quick, quick_options, take
-from jaxenv.testing._source import is_authors, place
-from jaxenv.testing._stacks import LANES, carries, without_restarts
+from jaxenv.testing._programs import LANES, action_shapes, carries, quick, quick_options, take
 from jaxenv.testing._subject import OTHER_STEPS, Subject, attributes
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, NotApplicable, is_authors, place
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
-from jaxenv.wrappers import FixedResetKey
+from jaxenv.wrappers import AutoReset, FixedResetKey
 
 
 def reproducible(subject: Subject) -> str:
@@ -118,7 +116,7 @@ def no_word_reused(subject: Subject) -> str:
     if any(isinstance(layer, FixedResetKey) for layer in layers(subject.stack)):
         raise NotApplicable("FixedResetKey starts all episodes alike")
     # AutoReset computes the next start on every step and discards most of them, so the check restarts explicitly.
-    env = _without_multi_steps(without_restarts(subject.stack))
+    env = _with_every_draw(subject.stack)
     keys, action = subject.keys[0], take_steps(subject.actions_of(env), 0)
 
     def two_episodes(keys: jax.Array, action: Tree) -> tuple[TaskState, TimeStep]:
@@ -158,12 +156,12 @@ def no_word_reused(subject: Subject) -> str:
     return f"{len(seen)} blocks of words"
 
 
-def _without_multi_steps(env: Environment) -> Environment:
-    """Removes wrappers that take several steps at once, since they discard some of those steps."""
+def _with_every_draw(env: Environment) -> Environment:
+    """Removes ``AutoReset`` and wrappers that take several steps at once, since they discard some of what is drawn."""
     if not isinstance(env, Wrapper):
         return env
-    inner = _without_multi_steps(env.env)
-    return inner if env.place == "several_steps" else tree.rebuild(env, env=inner)
+    inner = _with_every_draw(env.env)
+    return inner if isinstance(env, AutoReset) or env.place == "several_steps" else tree.rebuild(env, env=inner)
 
 
 _recording = threading.Lock()  # `_block` is replaced by one check at a time

@@ -10,11 +10,9 @@ from jaxenv import specs, tree
 from jaxenv.core.environment import Environment
 from jaxenv.specs._trees import fit_fault
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
-from jaxenv.testing._programs import action_shapes, output_shapes, replay
-from jaxenv.testing._source import described
-from jaxenv.testing._stacks import LANES
+from jaxenv.testing._programs import LANES, action_shapes, output_shapes, replay
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, NotApplicable, described
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 

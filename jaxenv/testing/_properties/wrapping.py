@@ -14,10 +14,19 @@ from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
-from jaxenv.testing._programs import lane_numbers, output_shapes, replay, start
+from jaxenv.testing._programs import (
+    LANES,
+    LIMITS,
+    in_mode,
+    lane_numbers,
+    output_shapes,
+    replay,
+    start,
+    with_limits,
+    with_restarts,
+)
 from jaxenv.testing._properties.structure import require_rows_match_specs
 from jaxenv.testing._properties.values import require_within_bounds
-from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
