@@ -18,7 +18,9 @@ from jaxenv.core.multitask import Multitask
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.specs._trees import fit_fault
 from jaxenv.testing._compare import to_numpy
+from jaxenv.testing.report import Failure
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset, TimeLimit, stack
@@ -28,7 +30,7 @@ _QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": Fa
 
 
 def quick(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Acts as `jitted`, for compilation in little time. Traces call ``__wrapped__``: JAX refuses the options there."""
+    """Acts as `jitted`, for compilation in little time; JAX refuses its options inside of a trace."""
 
     @functools.wraps(function)
     def call(env: Environment, *args: Any) -> Any:
@@ -54,9 +56,13 @@ def step(env: Environment, state: Tree, action: Tree) -> tuple[Tree, TimeStep]:
     return env.step(state, action)
 
 
+def start(env: Environment, keys: jax.Array, env_id: np.ndarray | None = None) -> tuple[Tree, TimeStep]:
+    """Calls ``reset`` with one key for all lanes, or one per lane: the state and the rows of NumPy."""
+    return to_numpy(_start(env, keys, np.arange(env.num_envs, dtype=np.int32) if env_id is None else env_id))
+
+
 @quick
-def start(env: Environment, keys: jax.Array, env_id: jax.Array) -> tuple[Tree, TimeStep]:
-    """Calls ``reset`` with one key for all lanes, or one per lane."""
+def _start(env: Environment, keys: jax.Array, env_id: jax.Array) -> tuple[Tree, TimeStep]:
     return env.reset(keys, env_id)
 
 
@@ -114,11 +120,6 @@ def _numbers(x: Any) -> Any:
     return jnp if is_key(x) else np
 
 
-def lane_numbers(count: int) -> np.ndarray:
-    """Returns 0 to count - 1, int32: the ``env_id`` of the lanes."""
-    return np.arange(count, dtype=np.int32)
-
-
 def sample(spec: Tree, key: jax.Array, shape: tuple[int, ...]) -> Tree:
     """Draws random values from a tree of specs, as NumPy arrays."""
     return to_numpy(_sample(tree.Static(spec), key, shape))
@@ -134,6 +135,14 @@ def output_shapes(env: Environment) -> tuple[Tree, Tree]:
     of_reset = eval_shape(lambda env, key: env.reset(key), env, jax.random.key(0))
     of_step = eval_shape(lambda env, *args: env.step(*args), env, of_reset[0], action_shapes(env))
     return of_reset, of_step
+
+
+def require_rows_match_specs(env: Environment, level: str = "") -> None:
+    """Raises a `Failure` unless rows have the structure, shapes and dtypes of ``time_step_spec``."""
+    spec = specs.unbatched(specs.batched(env.time_step_spec(), 0))  # without bounds
+    for method, (_, timestep) in zip(("reset", "step"), output_shapes(env), strict=True):
+        if (fault := fit_fault(spec, timestep, (LANES,))) is not None:
+            raise Failure(f"{method}{level}: {fault}")
 
 
 def action_shapes(env: Environment) -> Tree:
@@ -166,8 +175,11 @@ LIMITS = np.array([1, NO_LIMIT, 4, NO_LIMIT, 7, NO_LIMIT, 10], np.int32)
 
 def with_restarts(env: Environment, limits: np.ndarray = LIMITS) -> Environment:
     """Adds one time limit per lane and an ``AutoReset`` where `jaxenv.stack` places them."""
+    for layer in layers(env):
+        if isinstance(layer, AutoReset):
+            return with_autoreset(env, env=with_limits(layer.env, limits))
     if env.autoreset is not None:
-        return _map_autoreset(env, lambda layer: tree.rebuild(layer, env=with_limits(layer.env, limits)), tree.rebuild)
+        return env
     env = with_limits(env, limits)
     return stack.assemble(*stack.split(env, env.unwrapped))
 
@@ -181,23 +193,16 @@ def with_limits(env: Environment, limits: np.ndarray) -> Environment:
     return stack.assemble(task, added, limits, autoreset=None)
 
 
-def with_strategy(env: Environment, strategy: str | None) -> Environment:
-    """Sets the restart strategy of a stack."""
-    return _map_autoreset(env, lambda layer: tree.rebuild(layer, reset_strategy=strategy), tree.rebuild)
-
-
 def in_mode(env: Environment, mode: str) -> Environment:
     """Sets the mode of ``AutoReset`` in a stack; a wrapper outside of it may raise a ``ValueError``."""
-    return _map_autoreset(env, lambda layer: tree.rebuild(layer, mode=mode), dataclasses.replace)
+    return with_autoreset(env, dataclasses.replace, mode=mode)
 
 
-def _map_autoreset(
-    env: Environment, change: Callable[[AutoReset], Environment], rebuild: Callable[..., Any]
-) -> Environment:
+def with_autoreset(env: Environment, rebuild: Callable[..., Any] = tree.rebuild, /, **changes: Any) -> Environment:
     """Changes the ``AutoReset`` of a stack; ``rebuild`` rebuilds the wrappers outside, with or without checks."""
     if isinstance(env, AutoReset):
-        return change(env)
-    return rebuild(env, env=_map_autoreset(env.env, change, rebuild)) if isinstance(env, Wrapper) else env
+        return tree.rebuild(env, **changes)
+    return rebuild(env, env=with_autoreset(env.env, rebuild, **changes)) if isinstance(env, Wrapper) else env
 
 
 def per_lane(env: E, *, varied: bool, only: str | None = None) -> tuple[E, list[str]]:

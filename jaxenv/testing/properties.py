@@ -15,63 +15,17 @@ from jaxenv._util.names import did_you_mean
 from jaxenv.core.environment import Environment, check_environment
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import check_one
-from jaxenv.testing._bounded import OutOfTime, bounded
+from jaxenv.testing._elsewhere import OutOfTime, bounded
 from jaxenv.testing._properties import batch, episodes, randomness, structure, transformations, values, wrapping
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status, described, print_result
+from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status, described, functions_of, print_result
 from jaxenv.testing.toys import every_kind
 
-
-@dataclasses.dataclass(frozen=True)
-class Property:
-    """A property that every environment should have.
-
-    ``check`` takes a `Subject` and returns a remark or nothing. It raises `Failure` if the property does not hold and
-    `NotApplicable` if there is nothing to check. Its name is the property's, and its docstring states it.
-    """
-
-    check: Callable[[Subject], str | None]
-
-    @property
-    def name(self) -> str:
-        """The key of the property in `PROPERTIES`."""
-        return self.check.__name__
-
-    @property
-    def description(self) -> str:
-        """The full statement of the property."""
-        return " ".join((self.check.__doc__ or "").split())
-
-
-_ALL = (
-    # Structure
-    *(structure.same_tree, structure.leading_lanes, structure.rows_match_specs, structure.x64_invariant),
-    *(structure.strict_promotion, structure.state_round_trip),
-    # Transformations
-    *(transformations.jit_equals_eager, transformations.one_trace, transformations.scan_equals_loop),
-    *(transformations.no_callback, transformations.vmap_equals_loop, transformations.donation_safe),
-    *(transformations.gradients_sound, transformations.sharding_invariant),
-    # Batch
-    *(batch.batch_equals_single_lanes, batch.lane_independent, batch.nan_contained, batch.any_number_of_lanes),
-    *(batch.wrong_actions_refused, batch.scalar_equals_per_lane),
-    # Randomness and purity
-    *(randomness.reproducible, randomness.lanes_differ, randomness.episodes_differ, randomness.no_word_reused),
-    *(randomness.starts_distribution, randomness.step_repeatable, randomness.inputs_unmodified, randomness.immutable),
-    structure.light_import,
-    # Values
-    *(values.within_specs, values.stays_finite, values.actions_clipped, values.nan_action_contained),
-    *(values.finite_past_end, values.mask_leaves_an_action),
-    # Episodes
-    *(episodes.episode_grammar, episodes.discount_zero_only_at_last, episodes.time_limit_exact),
-    *(episodes.boundary_keeps_step, episodes.modes_agree),
-    # Wrappers and restarts
-    *(wrapping.owned_fields_only, episodes.restart_is_reset, wrapping.specs_at_boundaries, wrapping.noop_settings),
-    *(wrapping.statistics_exact, wrapping.repeat_stops_at_end),
-    # Agents
-    episodes.agents_agree,
-)
-
-PROPERTIES: dict[str, Property] = {check.__name__: Property(check) for check in _ALL}
+PROPERTIES: dict[str, Callable[[Subject], str | None]] = {
+    name: check
+    for module in (structure, transformations, batch, randomness, values, episodes, wrapping)
+    for name, check in functions_of(module).items()
+}
 
 # The checks of these compile nothing.
 TRACED_ONLY = (
@@ -256,7 +210,7 @@ def _check(name: str, subject: Subject) -> Result:
             if name in HOST_OPT_OUTS and "no_callback" not in subject.opt_outs:
                 raise Failure(f"only a class that opts out of no_callback may opt out of it: {reason}")
             return Result(name, Status.OPTED_OUT, reason)
-        return Result(name, Status.PASSED, PROPERTIES[name].check(subject) or "")
+        return Result(name, Status.PASSED, PROPERTIES[name](subject) or "")
     except NotApplicable as reason:
         return Result(name, Status.NOT_APPLICABLE, str(reason))
     except Failure as failure:

@@ -140,6 +140,12 @@ class Report:
         return "\n".join([f"{self.target}: {', '.join(shown)}", _table(results), *programs])
 
 
+def functions_of(module: types.ModuleType) -> dict[str, Any]:
+    """Returns the public functions that a module defines, by name and in their order."""
+    found = {name: x for name, x in vars(module).items() if getattr(x, "__module__", None) == module.__name__}
+    return {name: x for name, x in found.items() if isinstance(x, types.FunctionType) and not name.startswith("_")}
+
+
 def print_result(result: Result) -> None:
     """Prints a result on stderr."""
     print(result, file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxenv.testing._certify._dialects import Failure, Skip
-from jaxenv.testing._certify._trial import LANES, STARTS, Trial, at, leaves
+from jaxenv.testing._certify._trial import LANES, STARTS, Record, Trial, at, leaves
 from jaxenv.testing.report import Status
 
 STEPS, EPISODES = 200, 512
@@ -135,17 +135,13 @@ def _episodes(trial: Trial) -> np.ndarray:
     """Returns length and return of episodes, equally many of each lane, so that none is chosen by its length."""
     if trial.on_host:
         record = trial.replay(10 * STEPS)  # type: ignore[attr-defined]
-        rows, done = record.rows["reward"], record.done
     else:
-        taken = [(row["reward"], row["done"]) for _, _, row in _steps(trial, STARTS, 10 * STEPS, trial.seconds / 3)]
-        rows = jax.tree.map(lambda *x: np.stack(x), *[reward for reward, _ in taken])
-        done = np.stack([x for _, x in taken]).astype(bool)
-    done = done.reshape(*done.shape[:2], -1).all(-1)
-    rewards = np.mean([x.reshape(*done.shape, -1).mean(-1) for x in jax.tree.leaves(rows)], axis=0)
-    lanes = []
-    for lane in range(done.shape[1]):
-        ends = np.flatnonzero(done[:, lane])
-        begins = [0, *(ends[:-1] + 1)]
-        lanes.append([(e + 1 - b, rewards[b : e + 1, lane].sum()) for b, e in zip(begins, ends, strict=True)])
+        rows = (row for _, _, row in _steps(trial, STARTS, 10 * STEPS, trial.seconds / 3))
+        record = Record([{name: row[name] for name in ("reward", "done")} for row in rows], {})
+    parts = jax.tree.leaves(record.rows["reward"])
+    rewards = np.mean([x.reshape(*record.done.shape, -1).mean(-1) for x in parts], axis=0)
+    lanes: list[list[Any]] = [[] for _ in range(record.done.shape[1])]
+    for lane, t, length in record.episodes:
+        lanes[lane].append((length, rewards[t + 1 - length : t + 1, lane].sum()))
     each = min(EPISODES // len(lanes), *map(len, lanes))
     return np.array([episode for lane in lanes for episode in lane[:each]], np.float64).reshape(-1, 2)

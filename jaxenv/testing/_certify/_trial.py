@@ -45,6 +45,8 @@ class Trial:
         limit = self.value(dialect.limit)
         self.limit = None if limit is None or np.ndim(limit) or isinstance(limit, float) else int(limit)
         self.attributes = self.numbers()
+        # The compiled reset and step of many lanes.
+        self.begin_lanes, self.advance_lanes = jax.jit(jax.vmap(self.begin)), jax.jit(jax.vmap(self.advance))
 
     def numbers(self) -> dict[str, list[Any]]:
         """Copies the attributes of the object that hold numbers, arrays, or collections of them."""
@@ -65,16 +67,16 @@ class Trial:
         return names
 
     def row(self, names: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-        """Evaluates the fields that the API has."""
-        texts = {field: getattr(self.dialect, field) for field in fields}
-        return {field: self._told(text, names) for field, text in texts.items() if text}
-
-    def _told(self, text: str, names: dict[str, Any]) -> Any:
-        """Evaluates what the loop reads of a result; raises a `Failure` if the environment did not return it so."""
-        try:
-            return self.value(text, **names)
-        except Exception as error:
-            raise Failure(f"to find `{text}` in what the environment returns", described(error), show=text) from error
+        """Evaluates the fields that the API has; raises a `Failure` if the environment did not return one of them."""
+        row = {}
+        for field in fields:
+            if text := getattr(self.dialect, field):
+                try:
+                    row[field] = self.value(text, **names)
+                except Exception as error:
+                    expected = f"to find `{text}` in what the environment returns"
+                    raise Failure(expected, described(error), show=text) from error
+        return row
 
     def begin(self, key: jax.Array) -> tuple[dict[str, Any], dict[str, Any]]:
         """Starts an episode: what the loop carries, and the row of a reset."""
@@ -94,16 +96,6 @@ class Trial:
     def keys(self) -> jax.Array:
         """The keys of ``STARTS`` lanes, of which the first ``LANES`` are stepped."""
         return jnp.stack([jax.random.PRNGKey(self.seed + lane) for lane in range(STARTS)])
-
-    @functools.cached_property
-    def begin_lanes(self) -> Any:
-        """The compiled reset of many lanes."""
-        return jax.jit(jax.vmap(self.begin))
-
-    @functools.cached_property
-    def advance_lanes(self) -> Any:
-        """The compiled step of many lanes."""
-        return jax.jit(jax.vmap(self.advance))
 
     @functools.cached_property
     def starts(self) -> tuple[Any, dict[str, Any]]:

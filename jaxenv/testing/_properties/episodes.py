@@ -16,16 +16,7 @@ from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import require_equal, require_nowhere, take_steps, to_numpy
-from jaxenv.testing._programs import (
-    LANES,
-    LIMITS,
-    in_mode,
-    lane_numbers,
-    per_lane,
-    quick,
-    replay,
-    start,
-)
+from jaxenv.testing._programs import LANES, LIMITS, in_mode, per_lane, quick, replay, start
 from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -65,8 +56,8 @@ def episode_grammar(subject: Subject) -> str:
     }
     for field, (values, expected) in at_first.items():
         for path, x in jax.tree_util.tree_leaves_with_path(values):
-            wrong = (x != np.asarray(expected, x.dtype)) & tree.expand(kind == FIRST, x.ndim)
-            require_nowhere(wrong, f"{field} {tree.path_name(path)}".rstrip() + " of a FIRST row", x)
+            rule = f"{field} {tree.path_name(path)}".rstrip() + " of a FIRST row"
+            require_nowhere(x != np.asarray(expected, x.dtype), rule, x, where=kind == FIRST)
     shown = take_steps(rows.prev_action, slice(1, None))
     labels, acted = ("as passed", "as shown"), kind[1:] != FIRST
     require_equal(rollout.actions, shown, labels, name="prev_action", where=acted, first_step=1)
@@ -196,9 +187,8 @@ def modes_agree(subject: Subject) -> str:
     same_step = subject.variant("same_step")
     inner = rollout.before.inner
     states, rows = replay(same_step, AutoResetState(inner, ()), rollout.actions)
-    begin = to_numpy(start(same_step, subject.keys[0], lane_numbers(LANES)))
-    expected = take_steps(rollout.states.inner, 0)
-    subject.same_starts(expected, begin[0].inner, _MODES, context="start")
+    begin, _ = start(same_step, subject.keys[0])
+    subject.same_starts(take_steps(rollout.states.inner, 0), begin.inner, _MODES, context="start")
     stepped = ~np.asarray(rollout.before.ended)
     after_states, after = rollout.after
     subject.same_steps(_transition(after), _transition(rows), _MODES, where=stepped)
@@ -228,9 +218,8 @@ def _require_strategies_agree(subject: Subject, rollout: Rollout) -> None:
     before = dataclasses.replace(rollout.before, ended=restarts)
     expected = replay(subject.variant("next_step"), before, rollout.actions)
     block = 3  # not a divisor of the number of lanes
-    others = {
-        f"with compact, {block} lanes at a time": tree.rebuild(subject.variant("next_step", "compact"), block=block)
-    }
+    compact = tree.rebuild(subject.variant("next_step", "compact"), block=block)
+    others = {f"with compact, {block} lanes at a time": compact}
     if subject.strategy != "select":
         others["with select"] = subject.variant("next_step", "select")
     for label, env in others.items():
@@ -247,7 +236,7 @@ def restart_is_reset(subject: Subject) -> str:
     """
     _require_levels(subject)
     level = _frozen(subject.stack)
-    rollout = next_step_rollout(subject, level)
+    rollout = _next_step_rollout(subject, level)
     level = in_mode(level, "next_step")
     restarted = rollout.step_type[1:] == StepType.FIRST
     if not restarted.any():
@@ -335,7 +324,7 @@ def _frozen(env: Environment) -> Environment:
     return tree.rebuild(env, env=_frozen(env.env), **changes)
 
 
-def next_step_rollout(subject: Subject, env: Environment) -> Rollout:
+def _next_step_rollout(subject: Subject, env: Environment) -> Rollout:
     """Returns a rollout of ``env`` with FIRST rows: the shared one if possible."""
     if env is subject.stack and env.autoreset == "next_step":
         return subject.rollout
@@ -355,12 +344,12 @@ def agents_agree(subject: Subject) -> str:
         player = subject.rollout.rows.env_info["player"]
         require_nowhere((player < 0) | (player >= env.num_agents), "env_info['player'] is not an agent", player)
         if env.alternates:
-            rollout = next_step_rollout(subject, env)
+            rollout = _next_step_rollout(subject, env)
             player = np.asarray(rollout.rows.env_info["player"])
             repeated = (player[1:] == player[:-1]) & (rollout.step_type[1:] == StepType.MID)
             require_nowhere(repeated, "an agent moves twice in a row, and alternates is true", player[1:])
         return f"{env.num_agents} agents in turns"
-    rollout, env = next_step_rollout(subject, env), in_mode(env, "next_step")
+    rollout, env = _next_step_rollout(subject, env), in_mode(env, "next_step")
     ended, gone = _departures(rollout)
     _require_gone(subject, env, rollout, gone)
     return f"{env.num_agents} agents at once, {int(ended.sum())} left early"
@@ -368,12 +357,12 @@ def agents_agree(subject: Subject) -> str:
 
 def _departures(rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
     """Returns the rows on which an agent leaves, and those on which it has left before, bool ``[T + 1, B, A]``."""
-    info, reward = rollout.rows.env_info, np.asarray(rollout.rows.reward)
+    info, gone = rollout.rows.env_info, np.zeros(np.shape(rollout.rows.reward), bool)
     if "agent_terminated" not in info:
         if "agent_alive" in info:
             raise Failure("env_info has 'agent_alive' without 'agent_terminated', which says when an agent leaves")
-        return np.zeros(reward.shape, bool), np.zeros(reward.shape, bool)
-    gone, leaves = np.zeros(reward.shape, bool), np.asarray(info["agent_terminated"])
+        return gone, gone
+    leaves = np.asarray(info["agent_terminated"])
     for step in range(1, len(gone)):
         stays = (rollout.step_type[step] != StepType.FIRST)[:, None]
         gone[step] = (gone[step - 1] | leaves[step - 1]) & stays
@@ -389,10 +378,8 @@ def _require_gone(subject: Subject, env: Environment, rollout: Rollout, gone: np
     require_nowhere(gone & (reward != 0), "a reward of an agent that has left", reward)
     moved = gone[1:]
     if moved.any():
-        other = jax.tree.map(
-            lambda x: np.where(moved.reshape(moved.shape + (1,) * (x.ndim - 3)), np.roll(x, 1, axis=0), x),
-            rollout.actions,
-        )
+        swap = lambda x: np.where(tree.expand(moved, x.ndim), np.roll(x, 1, axis=0), x)  # noqa: E731
+        other = jax.tree.map(swap, rollout.actions)
         expected, actual = (replay(env, rollout.before, actions)[1] for actions in (rollout.actions, other))
         expected, actual = (dataclasses.replace(row, prev_action=()) for row in (expected, actual))
         labels = ("with one action", "with another action of an agent that has left")

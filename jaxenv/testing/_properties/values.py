@@ -11,14 +11,13 @@ from jaxenv.core.wrapper import layers
 from jaxenv.testing._compare import (
     first,
     leaf_name,
-    location,
     require_equal,
     require_finite,
     require_nowhere,
+    require_within_bounds,
     take_steps,
 )
 from jaxenv.testing._programs import LIMITS, NO_LIMIT, replay, run, run_on, sample
-from jaxenv.testing._properties.batch import require_contained
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -47,21 +46,6 @@ def within_specs(subject: Subject) -> None:
         _require_tight_bounds(name, field_spec)
         require_finite(values, f"a sample of the {name} spec")
         require_within_bounds(f"a sample of the {name} spec", field_spec, values)
-
-
-def require_within_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray | None = None) -> None:
-    """Raises a `Failure` at the first element ``[T, B, ...]`` outside of its bounds; NaN is outside."""
-    for (path, s), x in zip(jax.tree_util.tree_leaves_with_path(spec), jax.tree.leaves(values), strict=True):
-        if isinstance(s, specs.Bounded):
-            low, high = (specs.aligned(bound, x.ndim) for bound in (s.minimum, s.maximum))
-            outside: np.ndarray = ~((x >= low) & (x <= high))
-            if where is not None:
-                outside &= tree.expand(where, x.ndim)
-            if np.any(outside):
-                at = first(outside)
-                minimum, maximum = (np.broadcast_to(bound, x.shape)[at] for bound in (low, high))
-                name = f"{what} {tree.path_name(path)}".rstrip()
-                raise Failure(f"{name}{location(at)} is {x[at]}, outside of its bounds {minimum} and {maximum}")
 
 
 def _require_tight_bounds(what: str, spec: Tree) -> None:
@@ -96,7 +80,7 @@ def stays_finite(subject: Subject) -> str:
     for end, name in zip(extremes, ("smallest", "largest"), strict=True):
         actions = jax.tree.map(lambda s, a, end=end: _extreme(s, a, end), env.action_spec(), rollout.actions)
         require_finite(run(env, *rollout.start, actions), f"with the {name} action repeated")
-    require_no_overflow(subject)
+    _require_no_overflow(subject)
     return f"{count} steps"
 
 
@@ -172,12 +156,12 @@ def nan_action_contained(subject: Subject) -> str:
     spec, rollout = subject.stack.action_spec(), subject.rollout
     if not any(s.is_continuous for s in jax.tree.leaves(spec)):
         raise NotApplicable("no action is continuous")
-    poisoned, step = {2: np.nan, 4: np.inf}, 0  # the first step, since no restart ignores its action
+    poisoned = {2: np.nan, 4: np.inf}
 
     def poison(s: Any, x: Any) -> Any:
         x = np.copy(x)
-        for lane, value in poisoned.items():
-            x[step, lane] = value if s.is_continuous else x[step, lane]
+        for lane, value in poisoned.items() if s.is_continuous else ():
+            x[0, lane] = value  # on the first step, since no restart ignores its action
         return x
 
     actual = subject.roll(subject.keys[0], jax.tree.map(poison, spec, rollout.actions))
@@ -186,7 +170,7 @@ def nan_action_contained(subject: Subject) -> str:
     if guarded:
         require_finite(actual.rows, "under GuardNonFinite, after a NaN action: timestep")
     if subject.lanes_are_independent:
-        require_contained(subject, actual, list(poisoned), "the actions of lanes")
+        subject.require_contained(actual, list(poisoned), "the actions of lanes")
     return "guarded" if guarded else "contained"
 
 
@@ -212,10 +196,10 @@ def mask_leaves_an_action(subject: Subject) -> None:
     spec = subject.stack.action_spec()
     joint = specs.is_spec(spec) and mask.shape[2:-1] != spec.shape  # one flag for each combination of several integers
     allowed = mask.any(axis=tuple(range(2, mask.ndim)) if joint else -1)
-    require_nowhere(~allowed & tree.expand(used, allowed.ndim), "no action is legal", mask)
+    require_nowhere(~allowed, "no action is legal", mask, where=used)
 
 
-def require_no_overflow(subject: Subject) -> None:
+def _require_no_overflow(subject: Subject) -> None:
     """Raises a `Failure` if an integer of 8 or 16 bits in the state counts steps or episodes until it wraps around.
 
     An integer that only ever grows by one is given each value of its dtype from its smallest one on. It may stop
