@@ -169,19 +169,12 @@ def answer() -> None:
     """Reads what `ask` sends from the standard input and writes a `Reply` to the standard output."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # modules may print on import
-    output.write(pickle.dumps(_reply(*pickle.load(sys.stdin.buffer))))
+    output.write(pickle.dumps(_reply(pickle.load(sys.stdin.buffer))))
     output.close()
 
 
-def _reply(
-    modules: list[str],
-    settings: dict[str, Any],
-    pickled: bytes | None,
-    known: dict[str, str],
-    data: np.ndarray,
-    impl: str,
-    actions: Tree,
-) -> Reply:
+def _reply(request: tuple[Any, ...]) -> Reply:
+    modules, settings, pickled, known, data, impl, actions = request
     try:
         for name in modules:
             import_module(name)

@@ -25,17 +25,24 @@ from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset, TimeLimit, stack
 
+E = TypeVar("E", bound=Environment)
+
+LANES = 7
+# A prime, above the range of 8-bit integers and the lanes that one block of a compact restart starts.
+MANY_LANES = 307
+# Different time limits make lanes end at different times; every other lane runs until its task ends.
+NO_LIMIT = 10**6
+LIMITS = np.array([1, NO_LIMIT, 4, NO_LIMIT, 7, NO_LIMIT, 10], np.int32)
 # Most of the time of a check is compilation. With less optimised code and XLA's older emitters it takes a third of it.
 _QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 
 
-def quick(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def quick(function: Callable[..., Any]) -> Callable[..., Any]:
     """Acts as `jitted`, for compilation in little time; JAX refuses its options inside of a trace."""
 
     @functools.wraps(function)
     def call(env: Environment, *args: Any) -> Any:
-        program = programs_of(env).jitted(function, compiler_options=quick_options(), **options)
-        return program(jax.tree.leaves(env), *args)
+        return programs_of(env).jitted(function, compiler_options=quick_options())(jax.tree.leaves(env), *args)
 
     return call
 
@@ -163,14 +170,7 @@ def _is_jaxpr(value: Any) -> bool:
     return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")
 
 
-E = TypeVar("E", bound=Environment)
-
-LANES = 7
-# A prime, above the range of 8-bit integers and the lanes that one block of a compact restart starts.
-MANY_LANES = 307
-# Different time limits make lanes end at different times; every other lane runs until its task ends.
-NO_LIMIT = 10**6
-LIMITS = np.array([1, NO_LIMIT, 4, NO_LIMIT, 7, NO_LIMIT, 10], np.int32)
+# --- changes to a stack -----------------------------------------------------------------------------------------------
 
 
 def with_restarts(env: Environment, limits: np.ndarray = LIMITS) -> Environment:

@@ -304,6 +304,7 @@ def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Diale
     return dataclasses.replace(dialect, **dialect.adapt(env))
 
 
+@dataclasses.dataclass(eq=False)
 class Failure(AssertionError):
     """Raised by a property that does not hold.
 
@@ -311,19 +312,13 @@ class Failure(AssertionError):
     statements may come ``after``.
     """
 
-    def __init__(
-        self,
-        expected: str,
-        seen: str,
-        lane: int = 0,
-        step: int | None = None,
-        show: str = "",
-        before: bool = False,
-        after: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(f"expected {expected}, saw {seen}")
-        self.expected, self.seen, self.lane, self.step = expected, seen, lane, step
-        self.show, self.before, self.after = show, before, after
+    expected: str
+    seen: str
+    lane: int = 0
+    step: int | None = None
+    show: str = ""
+    before: bool = False
+    after: tuple[str, ...] = ()
 
 
 class Skip(Exception):
