@@ -22,9 +22,7 @@ def table() -> dict[str, Any]:
 def meaning(name: str, pattern: str = "") -> str:
     r"""Says what a name of another library is here, as the end of a sentence; empty if the table has no such name.
 
-    Args:
-        name: the name.
-        pattern: a regular expression; the first meaning in which it is found counts, and without one none does.
+    The first meaning in which the regular expression is found counts.
 
     >>> meaning("low"), meaning("agent_num", r"env\."), meaning("low", "jaxenv")
     ('use spec.minimum', 'use env.num_agents', '')

@@ -94,19 +94,12 @@ def require_nowhere(
         raise Failure(f"{rule}{location(at, axes, first_step)}: {np.asarray(values)[at]}")
 
 
-def require_finite(
-    values: Tree,
-    what: str,
-    *,
-    where: np.ndarray | None = None,
-    axes: Sequence[str] = ("step", "lane"),
-    first_step: int = 0,
-) -> None:
-    """Raises a `Failure` at the first NaN or infinite float in a tree of arrays ``[T, B, ...]``."""
+def require_finite(values: Tree, what: str, **options: Any) -> None:
+    """Acts as `require_nowhere` for the NaN and infinite floats in a tree of arrays ``[T, B, ...]``."""
     for path, x in jax.tree_util.tree_leaves_with_path(values):
         if jnp.issubdtype(x.dtype, jnp.inexact):
             leaf = ": ".join(filter(None, (what, leaf_name(values, path))))
-            require_nowhere(~np.isfinite(x), leaf, x, first_step, where, axes)
+            require_nowhere(~np.isfinite(x), leaf, x, **options)
 
 
 def require_within_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray | None = None) -> None:

@@ -221,15 +221,15 @@ _ALL = (
 )
 DIALECTS = {dialect.api: dialect for dialect in _ALL}
 
-# How each library makes an environment: its API, import and expression.
+# How each library makes an environment: import and expression.
 _MAKERS = {
-    "gymnax": ("gymnax", "import gymnax", "gymnax.make({!r})[0]"),
-    "brax": ("brax", "from brax import envs", "envs.get_environment({!r})"),
-    "jumanji": ("jumanji", "import jumanji", "jumanji.make({!r})"),
-    "pgx": ("pgx", "import pgx", "pgx.make({!r})"),
-    "jaxmarl": ("jaxmarl", "import jaxmarl", "jaxmarl.make({!r})"),
-    "gymnasium": ("gymnasium", "import gymnasium", "gymnasium.make({!r})"),
-    "playground": ("brax", "from mujoco_playground import registry", "registry.load({!r})"),
+    "gymnax": ("import gymnax", "gymnax.make({!r})[0]"),
+    "brax": ("from brax import envs", "envs.get_environment({!r})"),
+    "jumanji": ("import jumanji", "jumanji.make({!r})"),
+    "pgx": ("import pgx", "pgx.make({!r})"),
+    "jaxmarl": ("import jaxmarl", "jaxmarl.make({!r})"),
+    "gymnasium": ("import gymnasium", "gymnasium.make({!r})"),
+    "playground": ("from mujoco_playground import registry", "registry.load({!r})"),
 }
 # The modules of base classes.
 _BASES = {
@@ -257,12 +257,10 @@ def source_of(env: Any) -> Source:
     """Reads what `certify` was given: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory or an environment."""
     if isinstance(env, str):
         prefix, _, name = env.partition(":")
-        if not (prefix and name):
-            raise ValueError(f"certify: env must be 'library:ID' or 'module:factory', got {env!r}")
-        if prefix not in _MAKERS and not name.isidentifier():
+        if not (prefix and name) or (prefix not in _MAKERS and not name.isidentifier()):
             hint = did_you_mean(prefix, _MAKERS, otherwise=f"the libraries are {', '.join(_MAKERS)}")
             raise ValueError(f"certify: env must be 'library:ID' or 'module:factory', got {env!r}, {hint}")
-        _, imports, expression = _MAKERS.get(prefix, ("", f"from {prefix} import {name}", f"{name}()"))
+        imports, expression = _MAKERS.get(prefix, (f"from {prefix} import {name}", f"{name}()"))
         setup = imports, f"env = {expression.format(name)}"
     elif isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
         name, module = getattr(env, "__name__", "make_env").replace("<lambda>", "make_env"), env.__module__
@@ -284,12 +282,7 @@ def source_of(env: Any) -> Source:
 
 
 def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Dialect:
-    """Returns the dialect of an environment: of its base class if no API is given, ``otherwise`` without one.
-
-    Raises:
-        ValueError: if neither says which.
-        TypeError: if the environment lacks what the API demands.
-    """
+    """Returns the dialect of an environment: of its base class if no API is given, ``otherwise`` without one."""
     name = type(env).__name__
     if api is None:
         api = next((_BASES[c.__module__] for c in type(env).__mro__ if c.__module__ in _BASES), otherwise)

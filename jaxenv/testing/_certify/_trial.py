@@ -2,7 +2,9 @@
 
 import functools
 import itertools
+import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -106,22 +108,31 @@ class Trial:
     @functools.cached_property
     def record(self) -> "Record":
         """Steps lanes with random legal actions, for at most half of the time that a property has."""
-        (carry, row, key), kept = self.first_step, {0: jax.tree.map(lambda x: x[:LANES], (self.starts[0], self.keys))}
-        rows, until = [row], time.perf_counter() + self.seconds / 2
-        size = sum(x.nbytes for x in jax.tree.leaves(row))
+        rows, kept = [], {}
         steps = STEPS if self.limit is None else max(200, min(self.limit + 20, 2500))
-        for t in range(1, min(steps, _BYTES // size + 10)):
-            carry = self.restarted(carry, row, key)
-            if t < 3 or t % 100 == 0:
-                kept[t] = carry, key
-            carry, row, key = self.advance_lanes(carry, key)
+        for t, before, row in self.steps(LANES, steps, self.seconds / 2):
             rows.append(row)
+            if t < 3 or t % 100 == 0:
+                kept[t] = before
             # Programs run in the background until a row is read.
-            if t % 50 == 0 and (
-                time.perf_counter() > until or (t >= 200 and np.sum(list(map(ended, rows)), 0).min() >= 3)
-            ):
+            enough = t >= 200 and t % 50 == 0 and np.sum(list(map(ended, rows)), 0).min() >= 3
+            if enough or t > _BYTES // sum(x.nbytes for x in jax.tree.leaves(row)) + 8:
                 break
         return Record(jax.device_get(rows), kept)
+
+    def steps(self, lanes: int, most: int, seconds: float) -> Iterator[tuple[int, Any, dict[str, Any]]]:
+        """Yields step, carry and keys before it, and row, restarting lanes whose dialect leaves that to wrappers."""
+        carry, key = jax.tree.map(lambda x: x[:lanes], (self.starts[0], self.keys))
+        row: dict[str, Any] = {}
+        until = math.inf
+        for t in range(most):
+            carry = self.restarted(carry, row, key) if row else carry
+            before = carry, key
+            carry, row, key = self.advance_lanes(carry, key)
+            yield t, before, row
+            until = min(until, time.perf_counter() + seconds)  # without the compilation
+            if time.perf_counter() > until:
+                return
 
     def restarted(self, carry: Any, row: dict[str, Any], key: jax.Array) -> Any:
         """Starts new episodes in the lanes that ended, unless the API does so itself."""
