@@ -184,7 +184,7 @@ def with_restarts(env: Environment, limits: np.ndarray = LIMITS) -> Environment:
     return stack.assemble(*stack.split(env, env.unwrapped))
 
 
-def with_limits(env: Environment, limits: np.ndarray) -> Environment:
+def with_limits(env: Environment, limits: np.ndarray = LIMITS) -> Environment:
     """Puts these limits in the outermost ``TimeLimit``, or in one added where `jaxenv.stack` places it."""
     task, added = stack.split(env, env.unwrapped)
     if places := [place for place, wrapper in enumerate(added) if isinstance(wrapper, TimeLimit)]:

@@ -18,18 +18,7 @@ from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_steps
 from jaxenv.testing._elsewhere import Reply, ask
-from jaxenv.testing._programs import (
-    LANES,
-    E,
-    output_shapes,
-    per_lane,
-    run,
-    sample,
-    start,
-    take,
-    take_keys,
-    with_restarts,
-)
+from jaxenv.testing._programs import LANES, output_shapes, per_lane, run, sample, start, take, take_keys, with_restarts
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
@@ -148,7 +137,7 @@ class Subject:
         """Returns the ``AutoReset`` in `stack` in another mode, and with another strategy if one is given."""
         return tree.rebuild(self.auto_reset, mode=mode, reset_strategy=strategy or self.auto_reset.reset_strategy)
 
-    def varied(self, env: E) -> tuple[E, list[str]]:
+    def varied(self, env: Any) -> tuple[Any, list[str]]:
         """Returns an environment whose shared values differ between lanes, with their names; ``env`` if it refuses."""
         changed, names = per_lane(env, varied=True)
         try:

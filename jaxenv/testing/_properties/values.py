@@ -8,15 +8,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._compare import (
-    first,
-    leaf_name,
-    require_equal,
-    require_finite,
-    require_nowhere,
-    require_within_bounds,
-    take_steps,
-)
+from jaxenv.testing._compare import require_equal, require_finite, require_nowhere, require_within_bounds, take_steps
 from jaxenv.testing._programs import LIMITS, NO_LIMIT, replay, run, run_on, sample
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
@@ -213,7 +205,7 @@ def _require_no_overflow(subject: Subject) -> None:
     for number, (path, x) in enumerate(leaves):
         if tree.is_shared(x) or is_key(x) or x.dtype.kind not in "iu" or x.dtype.itemsize > 2:
             continue
-        name = f"state {leaf_name(rollout.states, path)}".rstrip()
+        name = f"state {tree.path_name(path)}".rstrip()
         for counted, where in (("steps", goes_on), ("episodes", restarts)):
             grows = np.diff(x.astype(np.int32), axis=0)
             inside = tree.expand(where, grows.ndim) & np.ones_like(grows, bool)
@@ -247,4 +239,4 @@ def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray
             return
         wraps = looked & (expected > limit) & (y < limit)
         if np.any(wraps):
-            raise Failure(f"{what} as {x.dtype}: {y[first(wraps)]} follows {limit}")
+            raise Failure(f"{what} as {x.dtype}: {y[wraps][0]} follows {limit}")

@@ -14,16 +14,7 @@ from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, require_nowhere, require_within_bounds, take_steps, to_numpy
-from jaxenv.testing._programs import (
-    LIMITS,
-    in_mode,
-    output_shapes,
-    replay,
-    require_rows_match_specs,
-    start,
-    with_limits,
-    with_restarts,
-)
+from jaxenv.testing._programs import in_mode, replay, require_rows_match_specs, start, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -192,7 +183,7 @@ def statistics_exact(subject: Subject) -> str:
 
 
 def _has_statistics(level: Environment) -> bool:
-    episode = output_shapes(level)[0][1].env_info.get("episode")
+    episode = level.start_shapes()[1].env_info.get("episode")
     return isinstance(episode, Mapping) and {"return", "length"} <= episode.keys()
 
 
@@ -239,7 +230,7 @@ class _PaysPastEnd(Wrapper):
 
 def _require_stops(subject: Subject, layer: Wrapper) -> str:
     """Checks one wrapper; returns a remark, empty if none of its steps takes several steps of the environment."""
-    name, core = type(layer).__name__, _PaysPastEnd(with_limits(layer.env, LIMITS))
+    name, core = type(layer).__name__, _PaysPastEnd(with_limits(layer.env))
     level = tree.rebuild(layer, env=core)
     rollout = subject.roll_randomly(AutoReset(level))
     states, stepped = rollout.before.inner, ~np.asarray(rollout.before.ended)
