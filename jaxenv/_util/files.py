@@ -41,11 +41,7 @@ class FolderLock:
 
     It is a lock of the operating system on the file ``.lock`` in the folder, which is created if it is missing. The
     file names the process. Processes that are forked meanwhile do not have the lock. Where the file system has no
-    locks, there is a warning instead.
-
-    Raises:
-        ValueError: if another process, or this one, has the lock already; the message names it.
-        OSError: if the file cannot be written.
+    locks, there is a warning instead. A ``ValueError`` names the process that has the lock already.
     """
 
     def __init__(self, owner: str, folder: pathlib.Path):
@@ -113,11 +109,7 @@ def check_unused(owner: str, folder: pathlib.Path) -> None:
 
 
 def lock(owner: str, path: pathlib.Path, descriptor: int) -> None:
-    """Locks an open file until it is closed.
-
-    Raises:
-        ValueError: if another process has it, or this one has opened it before: ``path`` is in use.
-    """
+    """Locks an open file until it is closed; raises a ``ValueError`` if it is locked, also by this process."""
     for attempt in itertools.count(1):
         try:
             _lock(descriptor)

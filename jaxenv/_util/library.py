@@ -9,11 +9,7 @@ import jax
 
 
 def import_library(name: str, install: str) -> ModuleType:
-    """Imports a library on first use; ``install`` is the command that installs it, for the error.
-
-    Raises:
-        ImportError: if the library or one of its dependencies is not installed.
-    """
+    """Imports a library on first use; ``install`` is the command that installs it, for the error."""
     # Modules may create arrays when they are imported: with default types, and not inside a trace.
     with outside_traces():
         try:

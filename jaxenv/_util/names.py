@@ -5,6 +5,7 @@ import functools
 import inspect
 import pathlib
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,41 +14,20 @@ R = TypeVar("R")
 
 
 @functools.lru_cache(maxsize=1)
-def _text() -> str:
-    return pathlib.Path(__file__).with_name("names.toml").read_text(encoding="utf-8")
-
-
-@functools.lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """Returns the contents of `names.toml`: by library, what its names are here."""
-    import tomllib
-
-    return tomllib.loads(_text())
-
-
-@functools.lru_cache(maxsize=1)
-def _lines() -> dict[str, list[str]]:
-    """Returns the lines of each name, unparsed: many ask objects for what they lack, and parsing takes 50 ms."""
-    found: dict[str, list[str]] = {}
-    for line, name in re.findall(r"^(([\w-]+) = .*)", _text(), re.MULTILINE):
-        found.setdefault(name, []).append(line)
-    return found
+    return tomllib.loads(pathlib.Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 
 def meaning(name: str, pattern: str = "") -> str:
     r"""Says what a name of another library is here, as the end of a sentence; empty if the table has no such name.
 
-    Args:
-        name: the name.
-        pattern: a regular expression; the first meaning in which it is found counts, and without one none does.
+    The first meaning in which the regular expression is found counts.
 
     >>> meaning("low"), meaning("agent_num", r"env\."), meaning("low", "jaxenv")
     ('use spec.minimum', 'use env.num_agents', '')
     """
-    for line in _lines().get(name, ()):
-        import tomllib  # errors alone need it
-
-        uses = tomllib.loads(line)[name]
+    for uses in (names[name] for library, names in table().items() if library != "ids" and name in names):
         for use in [uses] if isinstance(uses, str) else uses:
             text = use[2:] if use.startswith("- ") else f"use {use}"
             if re.search(pattern, text):
@@ -96,10 +76,8 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     "did you mean 'autoreset'?"
     """
     found = [repr(other) for other in closest(name, known)]
-    if not found:
-        return otherwise
-    *others, last = found
-    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
+    listed = " or ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
+    return f"did you mean {listed}?" if found else otherwise
 
 
 def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) -> str:

@@ -10,7 +10,6 @@ import collections
 import contextlib
 import contextvars
 import functools
-import io
 import pickle
 import threading
 import weakref
@@ -58,7 +57,7 @@ class Programs:
         """Returns the result of ``make``, which is called once for equal keys; the newest results are kept."""
         if (found := self._results.get(key, self)) is not self:
             return found
-        with self.owning():
+        with owning(self):
             found = make()
         with _lock:
             self._results[key] = found
@@ -83,10 +82,6 @@ class Programs:
 
         on_leaves.__name__ = on_leaves.__qualname__ = getattr(function, "__name__", "on_leaves")
         return jax.jit(on_leaves, **options)
-
-    def owning(self) -> contextlib.AbstractContextManager[None]:
-        """Opens a context in which this keeps the programs of other environments, such as the layers of a stack."""
-        return owning(self)
 
     def keep(self) -> None:
         """Keeps the programs without an environment until newer ones replace them, if an equal one can be made."""
@@ -143,7 +138,7 @@ def forget(env: Any) -> None:
 
 @contextlib.contextmanager
 def owning(programs: Programs | None) -> Iterator[None]:
-    """Acts as `Programs.owning`; keeps nothing for ``None``."""
+    """Opens a context in which these keep the programs of other environments, such as the layers of a stack."""
     token = _owner.set(programs)
     try:
         yield
@@ -184,19 +179,10 @@ def can_be_made_again(structure: Any) -> bool:
 def _is_made_again(structure: Any) -> bool:
     """Returns True or raises, so that the cache never keeps a structure that cannot be made again."""
     fields = list(_fields(structure))
-    pickle.Pickler(file := _Limited()).dump(fields)
-    if pickle.loads(file.getvalue()) != fields:
-        raise ValueError("a copy differs")
+    pickled = pickle.dumps(fields)
+    if len(pickled) > _LARGEST_FIELDS or pickle.loads(pickled) != fields:
+        raise ValueError("the fields are too large, or a copy of them differs")
     return True
-
-
-class _Limited(io.BytesIO):
-    """A file that grows no larger than `_LARGEST_FIELDS`."""
-
-    def write(self, data: Any, /) -> int:
-        if self.tell() + len(data) > _LARGEST_FIELDS:
-            raise ValueError("too large")
-        return super().write(data)
 
 
 def _fields(structure: Any) -> Iterator[Any]:

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jaxenv
-from jaxenv.cli._cache import keep_programs
 from jaxenv.cli._parser import Parser
-from jaxenv.cli._signals import quit_process
+from jaxenv.cli._process import keep_programs, quit_process
 
 # In the order of the help: the module and the summary of each command, see `Parser`.
 COMMANDS = {

@@ -81,11 +81,7 @@ def spec_sheet(id: str) -> SpecSheet:
 
 
 def summary(id: str) -> str:
-    """Returns only the summary of the spec sheet of a registered id.
-
-    >>> summary("CartPole-v1")
-    'Balance a pole on a cart by pushing the cart left or right.'
-    """
+    """Returns only the summary of the spec sheet of a registered id."""
     cls = registry.spec(id).environment
     text, own = _text(cls), _paragraphs(cls)
     # The classes of one module differ by their own first sentence.

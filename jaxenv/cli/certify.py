@@ -13,9 +13,9 @@ from jaxenv.cli._arguments import add_options
 from jaxenv.cli._parser import Parser
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import certify
-from jaxenv.testing._bounded import exit_with
+from jaxenv.testing._certify import PROPERTIES
 from jaxenv.testing._certify._dialects import DIALECTS
-from jaxenv.testing._certify._properties import PROPERTIES
+from jaxenv.testing._elsewhere import exit_with
 
 
 def add(command: Parser) -> None:
@@ -33,25 +33,13 @@ def add(command: Parser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints the report and exits with its status."""
+    names = args.properties or [*PROPERTIES, *(["matches_reference"] if args.against else [])]
+    options = {name: getattr(args, name) for name in ("against", "seed", "seconds")}
     try:
-        status = _certified(args)
+        with progress(len({"runs_under_jit", *names}), "properties") as done:
+            report = certify(args.env, args.api, properties=names, progress=lambda name: done(1, name), **options)
     except TimeoutError as error:  # from the making of the environment
         print(f"{args.parser.prog}: error: {str(error).removeprefix('certify: ')}", file=sys.stderr)
-        status = 2
-    exit_with(status)
-
-
-def _certified(args: argparse.Namespace) -> int:
-    names = args.properties or [*PROPERTIES, *(["matches_reference"] if args.against else [])]
-    with progress(len({"runs_under_jit", *names}), "properties") as done:
-        report = certify(
-            args.env,
-            args.api,
-            against=args.against,
-            properties=args.properties or None,
-            seed=args.seed,
-            seconds=args.seconds,
-            progress=lambda name: done(1, name),
-        )
+        exit_with(2)
     print(json.dumps(report.as_dict()) if args.json else f"{report}\n\nbadge: {report.badge}")
-    return report.exit_status
+    exit_with(report.exit_status)

@@ -17,7 +17,7 @@ from jaxenv.cli._parser import Parser
 from jaxenv.core.environment import Environment
 from jaxenv.rollout._progress import progress
 from jaxenv.testing import Report, check_env
-from jaxenv.testing._bounded import exit_with
+from jaxenv.testing._elsewhere import exit_with
 from jaxenv.testing.properties import PROPERTIES, select_properties
 from jaxenv.testing.report import Status
 
@@ -82,6 +82,5 @@ def _as_markdown(reports: list[Report], names: list[str]) -> str:
             f"| `{report.target}` | {len(by_status[Status.PASSED])} | {' | '.join(listed)} | {report.seconds:.0f} |"
         )
     lines += ["", "| property | description |", "|---|---|"]
-    for p in map(PROPERTIES.__getitem__, names):
-        lines.append(f"| `{p.name}` | {p.description} |")
+    lines += [f"| `{name}` | {' '.join((PROPERTIES[name].__doc__ or '').split())} |" for name in names]
     return "\n".join(lines)

@@ -37,18 +37,11 @@ def add(command: Parser) -> None:
     add_options(command, "--episodes", metavar="N", default=100, help="number of episodes")
     which = command.add_mutually_exclusive_group()
     add_options(which, "--policy-seed")
-    text = "the seed with the best last evaluation, or all"
-    which.add_argument("--seeds", metavar="best|all", type=_which_seeds, default="best", help=text)
+    text = "the seed with the best last evaluation, or all; --policy-seed S is one of them"
+    which.add_argument("--seeds", choices=("best", "all"), default="best", help=text)
     explore = "explore as in training (default: as the run's evaluations)"
     add_options(command, "--explore", action="store_true", help=explore)
     add_options(command, "--module", "--seed", "--json", "--env", "--max-episode-steps")
-
-
-def _which_seeds(text: str) -> str:
-    if text not in ("best", "all"):
-        hint = f"; --policy-seed {text} evaluates one seed" if text.isdecimal() else ""
-        raise argparse.ArgumentTypeError(f"must be best or all, got {text!r}{hint}")
-    return text
 
 
 def run(args: argparse.Namespace) -> None:

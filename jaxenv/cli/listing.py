@@ -35,11 +35,9 @@ def add(command: Parser) -> None:
     """Adds the arguments."""
     words = (
         "list the environments that match all words: a part of the id, the family or the summary, "
-        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; gymnax: lists the environments of gymnax, as --suite gymnax does"
+        f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; gymnax: lists the environments of gymnax"
     )
     add_options(command, "words", metavar="WORD", nargs="*", help=words)
-    suite = "list the environments of a suite, as the word NAME: does"
-    add_options(command, "--suite", metavar="NAME", help=suite)
     command.add_argument("--bytes", action="store_true", help="also show the bytes of one lane's state")
     form = command.add_mutually_exclusive_group()
     add_options(form, "--json", help="print a JSON array")
@@ -48,7 +46,7 @@ def add(command: Parser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Prints a table, or a JSON array."""
-    entries = _matching_entries(args.parser, [*args.words, *([f"{args.suite}:"] if args.suite else [])])
+    entries = _matching_entries(args.parser, args.words)
     for entry in entries if args.bytes else ():
         entry["bytes"] = bytes_per_lane(entry["id"])
     console, table = Console(), _table(entries, args.bytes)

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 import jaxenv
 from jaxenv._util import xla
 from jaxenv._util.checks import check_integer
-from jaxenv.cli._arguments import add_options, settings_of, simulate_devices
+from jaxenv.cli._arguments import add_options, columns, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
 from jaxenv.core._checks.given import check_devices
 from jaxenv.core.bases.stateful import summed_over
@@ -43,11 +43,8 @@ def add(command: Parser) -> None:
     add_options(command, "--seed")
     add_options(command, "--devices", help="number of devices that share the lanes; on a CPU, N of its threads")
     add_options(command, "--json", "--env", "--max-episode-steps")
-    modes, autoreset = (
-        ("next_step", "same_step"),
-        "whether an episode starts on the step after the end, or on that step",
-    )
-    command.add_argument("--autoreset", choices=modes, default="next_step", help=autoreset)
+    modes, when = ("next_step", "same_step"), "whether an episode starts on the step after the end, or on that step"
+    command.add_argument("--autoreset", choices=modes, default=modes[0], help=when)
     strategy = (
         "restart strategy: reset all lanes and select those that ended, do so only on steps where any lane ended, "
         "or reset only the lanes that ended (default: the one that the environment declares)"
@@ -188,9 +185,7 @@ def format_metrics(metrics: dict[str, Any], rows: int) -> str:
     """Formats the metrics of a rollout of ``rows`` rows in all lanes as aligned text."""
 
     def number(value: Any, spec: str = ".2f") -> str:
-        if isinstance(value, list):  # a vector reward
-            return ", ".join(number(x, spec) for x in value)
-        return format(value, spec)
+        return ", ".join(format(x, spec) for x in (value if isinstance(value, list) else [value]))  # of a vector reward
 
     def mean_and_std(name: str) -> str:
         if not metrics["episodes"]:
@@ -210,8 +205,7 @@ def format_metrics(metrics: dict[str, Any], rows: int) -> str:
         "mean length": mean_and_std("length"),
         "reward per step": number(metrics["reward_per_step"], ".4g") if metrics["steps"] else "no step",
     }
-    width = max(map(len, lines))
-    return "\n".join(f"  {name.ljust(width)}  {value}" for name, value in lines.items())
+    return "\n".join(f"  {line.rstrip()}" for line in columns([[*line] for line in lines.items()], left=2))
 
 
 def finite(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.names import did_you_mean, meaning
 from jaxenv.cli._arguments import add_assignments, add_options, assignment, settings_of, simulate_devices
 from jaxenv.cli._parser import Parser
-from jaxenv.cli._signals import stops_at_once
+from jaxenv.cli._process import stops_at_once
 from jaxenv.core.registry import suite_of
 from jaxenv.rollout import Table, TensorBoard, WandB
 from jaxenv.rollout._progress import progress

@@ -4,17 +4,17 @@ import typing as _typing
 
 from jaxenv._util.names import explained as _explained
 from jaxenv.testing._certify import certify as certify
-from jaxenv.testing._check_env import check_env as check_env
 from jaxenv.testing._checked import checked as checked
-from jaxenv.testing._random_environment import RandomEnvironment as RandomEnvironment
-from jaxenv.testing._random_environment import every_kind as every_kind
-from jaxenv.testing._random_environment import random_environment as random_environment
-from jaxenv.testing.chain import Chain as Chain
-from jaxenv.testing.counting import Counting as Counting
-from jaxenv.testing.counting import count_to_two as count_to_two
 from jaxenv.testing.properties import ALLOWED_OPT_OUTS as ALLOWED_OPT_OUTS
 from jaxenv.testing.properties import PROPERTIES as PROPERTIES
+from jaxenv.testing.properties import check_env as check_env
 from jaxenv.testing.report import Report as Report
+from jaxenv.testing.toys import Chain as Chain
+from jaxenv.testing.toys import Counting as Counting
+from jaxenv.testing.toys import RandomEnvironment as RandomEnvironment
+from jaxenv.testing.toys import count_to_two as count_to_two
+from jaxenv.testing.toys import every_kind as every_kind
+from jaxenv.testing.toys import random_environment as random_environment
 
 if not _typing.TYPE_CHECKING:
 

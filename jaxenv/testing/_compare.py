@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
+from jaxenv import specs, tree
 from jaxenv.core.timestep import TimeStep
 from jaxenv.testing.report import Failure
 from jaxenv.tree import Tree
@@ -79,30 +79,42 @@ def require_equal(
             raise Failure(f"{leaf}{location(at, axes, first_step)} is {x[at]} {labels[0]} and {y[at]} {labels[1]}")
 
 
-def require_nowhere(wrong: Any, rule: str, values: Any, first_step: int = 0) -> None:
-    """Raises a `Failure` with the location and the value of the first true element of ``wrong`` (``[T, B, ...]``)."""
-    if np.any(wrong):
-        at = first(wrong)
-        raise Failure(f"{rule}{location(at, first_step=first_step)}: {np.asarray(values)[at]}")
-
-
-def require_finite(
-    values: Tree,
-    what: str,
-    *,
+def require_nowhere(
+    wrong: Any,
+    rule: str,
+    values: Any,
+    first_step: int = 0,
     where: np.ndarray | None = None,
     axes: Sequence[str] = ("step", "lane"),
-    first_step: int = 0,
 ) -> None:
-    """Raises a `Failure` at the first NaN or infinite float in a tree of arrays ``[T, B, ...]``."""
+    """Raises a `Failure` with the place and the value of the first true element of ``wrong``, ``[T, B, ...]``."""
+    wrong = wrong if where is None else wrong & tree.expand(where, wrong.ndim)
+    if np.any(wrong):
+        at = first(wrong)
+        raise Failure(f"{rule}{location(at, axes, first_step)}: {np.asarray(values)[at]}")
+
+
+def require_finite(values: Tree, what: str, **options: Any) -> None:
+    """Acts as `require_nowhere` for the NaN and infinite floats in a tree of arrays ``[T, B, ...]``."""
     for path, x in jax.tree_util.tree_leaves_with_path(values):
-        x = _as_numbers(x)
         if jnp.issubdtype(x.dtype, jnp.inexact):
-            wrong = ~np.isfinite(x) if where is None else ~np.isfinite(x) & tree.expand(where, x.ndim)
-            if np.any(wrong):
-                at = first(wrong)
-                leaf = ": ".join(filter(None, (what, leaf_name(values, path))))
-                raise Failure(f"{leaf}{location(at, axes, first_step)} is {x[at]}")
+            leaf = ": ".join(filter(None, (what, leaf_name(values, path))))
+            require_nowhere(~np.isfinite(x), leaf, x, **options)
+
+
+def require_within_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray | None = None) -> None:
+    """Raises a `Failure` at the first element ``[T, B, ...]`` outside of its bounds; NaN is outside."""
+    for (path, s), x in zip(jax.tree_util.tree_leaves_with_path(spec), jax.tree.leaves(values), strict=True):
+        if isinstance(s, specs.Bounded):
+            low, high = (specs.aligned(bound, x.ndim) for bound in (s.minimum, s.maximum))
+            outside: np.ndarray = ~((x >= low) & (x <= high))
+            if where is not None:
+                outside &= tree.expand(where, x.ndim)
+            if np.any(outside):
+                at = first(outside)
+                minimum, maximum = (np.broadcast_to(bound, x.shape)[at] for bound in (low, high))
+                name = f"{what} {tree.path_name(path)}".rstrip()
+                raise Failure(f"{name}{location(at)} is {x[at]}, outside of its bounds {minimum} and {maximum}")
 
 
 def first(flags: np.ndarray) -> tuple[int, ...]:

@@ -16,10 +16,9 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import layers
 from jaxenv.random import Clock
-from jaxenv.testing._compare import ROUNDING, require_equal, take_steps, to_numpy
-from jaxenv.testing._other_process import Reply, ask
-from jaxenv.testing._programs import lane_numbers, output_shapes, run, sample, start, take, take_keys
-from jaxenv.testing._stacks import LANES, E, per_lane, with_restarts
+from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_steps
+from jaxenv.testing._elsewhere import Reply, ask
+from jaxenv.testing._programs import LANES, output_shapes, per_lane, run, sample, start, take, take_keys, with_restarts
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
@@ -109,7 +108,7 @@ class Subject:
 
     def with_lanes(self, count: int) -> Environment:
         """Returns the environment with ``count`` lanes; the original lanes are repeated."""
-        return take(self.original, lane_numbers(count) % self.original.num_envs)
+        return take(self.original, np.arange(count, dtype=np.int32) % self.original.num_envs)
 
     def take(self, index: np.ndarray) -> Environment:
         """Returns the lanes ``index``, int32 ``[K]``, of `stack`."""
@@ -138,7 +137,7 @@ class Subject:
         """Returns the ``AutoReset`` in `stack` in another mode, and with another strategy if one is given."""
         return tree.rebuild(self.auto_reset, mode=mode, reset_strategy=strategy or self.auto_reset.reset_strategy)
 
-    def varied(self, env: E) -> tuple[E, list[str]]:
+    def varied(self, env: Any) -> tuple[Any, list[str]]:
         """Returns an environment whose shared values differ between lanes, with their names; ``env`` if it refuses."""
         changed, names = per_lane(env, varied=True)
         try:
@@ -173,6 +172,24 @@ class Subject:
     def same_starts(self, expected: Tree, actual: Tree, labels: tuple[str, str], context: str = "") -> None:
         """Acts as `require_equal` for arrays ``[B, ...]``, up to `rounding`."""
         require_equal(expected, actual, labels, tolerance=self.rounding, context=context, axes=("lane",))
+
+    def require_clean(self, actual: "Rollout", poisoned: list[int], what: str) -> None:
+        """Raises a `Failure` unless lanes next to ``poisoned`` ones are as in the shared rollout."""
+        rollout, clean = self.rollout, np.broadcast_to(~np.isin(np.arange(LANES), poisoned), actual.ends.shape)
+        labels = (f"next to finite {what}", f"next to NaN and infinity in {what} {poisoned}")
+        require_equal((rollout.states, rollout.rows), (actual.states, actual.rows), labels, where=clean)
+
+    def require_contained(self, actual: "Rollout", poisoned: list[int], what: str) -> None:
+        """Raises a `Failure` if NaN or infinity of some lanes reaches another lane, or their next episodes."""
+        self.require_clean(actual, poisoned, what)
+        for lane in poisoned:
+            later = (np.asarray(self.clock(actual).episode) > 0) & (np.arange(LANES) == lane)
+            if not later.any():
+                raise Failure(f"lane {lane} never started another episode, the check needs one")
+            # In same_step mode, the row on which an episode starts is still the last row of the previous one.
+            later_rows = later & np.roll(later, 1, axis=0) if self.stack.autoreset == "same_step" else later
+            require_finite(actual.states, "in an episode after NaN or infinity: state", where=later)
+            require_finite(actual.rows, "in an episode after NaN or infinity: timestep", where=later_rows)
 
     # --- rollouts ----------------------------------------------------------------------------------------------------
 
@@ -221,9 +238,7 @@ class Subject:
     def roll(self, keys: jax.Array, actions: Tree, env: Environment | None = None) -> Rollout:
         """Returns a rollout of `stack`, or of another environment with as many lanes, compiled once per structure."""
         env = self.stack if env is None else env
-        state, timestep = start(env, keys, lane_numbers(len(keys)))
-        states, rows = run(env, state, timestep, actions)
-        return Rollout(states, rows, actions)
+        return Rollout(*run(env, *start(env, keys), actions), actions)
 
     def roll_randomly(self, env: Environment) -> Rollout:
         """Returns a rollout of another environment with as many lanes: the first keys, random actions."""
@@ -237,7 +252,7 @@ class Subject:
     @functools.cached_property
     def seeded_start(self) -> tuple[Tree, TimeStep]:
         """The state and the rows of a reset of `stack` with one key for all lanes."""
-        return to_numpy(start(self.stack, self.key, lane_numbers(LANES)))
+        return start(self.stack, self.key)
 
     @property
     def modules(self) -> list[str]:

@@ -1,75 +1,31 @@
-"""The properties that `check_env` checks, by name."""
+"""The properties that `check_env` checks, and the check itself."""
 
 import dataclasses
+import functools
+import threading
+import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
+import jax
+
+from jaxenv import wrappers
+from jaxenv._util.checks import check_bool, check_callable, check_integer, check_real
 from jaxenv._util.names import did_you_mean
-from jaxenv.testing._properties import (
-    agents,
-    batch,
-    episodes,
-    gradients,
-    randomness,
-    restarts,
-    sharding,
-    structure,
-    transformations,
-    values,
-    wrapping,
-)
+from jaxenv.core.environment import Environment, check_environment
+from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.random import check_one
+from jaxenv.testing._elsewhere import OutOfTime, bounded
+from jaxenv.testing._properties import batch, episodes, randomness, structure, transformations, values, wrapping
 from jaxenv.testing._subject import Subject
+from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status, described, functions_of, print_result
+from jaxenv.testing.toys import every_kind
 
-
-@dataclasses.dataclass(frozen=True)
-class Property:
-    """A property that every environment should have.
-
-    ``check`` takes a `Subject` and returns a remark or nothing. It raises `Failure` if the property does not hold and
-    `NotApplicable` if there is nothing to check. Its name is the property's, and its docstring states it.
-    """
-
-    check: Callable[[Subject], str | None]
-
-    @property
-    def name(self) -> str:
-        """The key of the property in `PROPERTIES`."""
-        return self.check.__name__
-
-    @property
-    def description(self) -> str:
-        """The full statement of the property."""
-        return " ".join((self.check.__doc__ or "").split())
-
-
-_ALL = (
-    # Structure
-    *(structure.same_tree, structure.leading_lanes, structure.rows_match_specs, structure.x64_invariant),
-    *(structure.strict_promotion, structure.state_round_trip),
-    # Transformations
-    *(transformations.jit_equals_eager, transformations.one_trace, transformations.scan_equals_loop),
-    *(transformations.no_callback, transformations.vmap_equals_loop, transformations.donation_safe),
-    *(gradients.gradients_sound, sharding.sharding_invariant),
-    # Batch
-    *(batch.batch_equals_single_lanes, batch.lane_independent, batch.nan_contained, batch.any_number_of_lanes),
-    *(batch.wrong_actions_refused, batch.scalar_equals_per_lane),
-    # Randomness and purity
-    *(randomness.reproducible, randomness.lanes_differ, randomness.episodes_differ, randomness.no_word_reused),
-    *(randomness.starts_distribution, randomness.step_repeatable, randomness.inputs_unmodified, randomness.immutable),
-    structure.light_import,
-    # Values
-    *(values.within_specs, values.stays_finite, values.actions_clipped, values.nan_action_contained),
-    *(values.finite_past_end, values.mask_leaves_an_action),
-    # Episodes
-    *(episodes.episode_grammar, episodes.discount_zero_only_at_last, episodes.time_limit_exact),
-    *(episodes.boundary_keeps_step, episodes.modes_agree),
-    # Wrappers and restarts
-    *(wrapping.owned_fields_only, restarts.restart_is_reset, wrapping.specs_at_boundaries, wrapping.noop_settings),
-    *(wrapping.statistics_exact, wrapping.repeat_stops_at_end),
-    # Agents
-    agents.agents_agree,
-)
-
-PROPERTIES: dict[str, Property] = {check.__name__: Property(check) for check in _ALL}
+PROPERTIES: dict[str, Callable[[Subject], str | None]] = {
+    name: check
+    for module in (structure, transformations, batch, randomness, values, episodes, wrapping)
+    for name, check in functions_of(module).items()
+}
 
 # The checks of these compile nothing.
 TRACED_ONLY = (
@@ -117,3 +73,147 @@ def select_properties(properties: Iterable[str] | None) -> list[str]:
             every = f"the properties are {', '.join(PROPERTIES)}, and 'quick' for some of them"
             raise ValueError(f"unknown property {name!r}, {did_you_mean(str(name), PROPERTIES, otherwise=every)}")
     return [name for name in PROPERTIES if name in given]
+
+
+def check_env(
+    env: Environment | Callable[[Environment], Environment],
+    *around: Environment,
+    key: jax.Array | None = None,
+    properties: Iterable[str] | None = None,
+    num_steps: int = 64,
+    max_seconds: float | None = None,
+    raise_on_failure: bool = False,
+    progress: Callable[[Result], None] | None = print_result,
+) -> Report:
+    """Checks an environment, a stack of wrappers around one, or a wrapper for the properties in `PROPERTIES`.
+
+    Most checks read one compiled rollout of a few lanes with random actions. In it, lanes end at different times:
+    each lane has its own time limit, and an environment without ``AutoReset`` is wrapped in one. The checks compare
+    the environment with the contract, not with a reference: a wrong physical constant passes all of them.
+
+    >>> import jaxenv
+    >>> print(jaxenv.testing.check_env(jaxenv.testing.Chain(), properties=["same_tree", "leading_lanes"]))
+    <Chain>: 2 passed, 0 failed, 0 not applicable
+      same_tree      passed
+      leading_lanes  passed
+    >>> from jaxenv.wrappers import TimeLimit
+    >>> print(jaxenv.testing.check_env(lambda env: TimeLimit(env, 9), properties=["same_tree"]))
+    TimeLimit around <Counting>, <Chain>, <RandomEnvironment>, <RandomEnvironment>: 1 passed, 0 failed, 0 not applicable
+      same_tree  passed
+
+    Args:
+        env: the environment, of any number of lanes; or a wrapper, a class or function that takes an environment and
+            returns it wrapped.
+        *around: the environments that a wrapper is put around; by default every toy environment (integers, floats,
+            trees of spaces, a vector reward) that it accepts. A property fails if it fails around one of them.
+        key: one typed key (shape ``()``) from which all keys and actions derive; ``jax.random.key(0)`` by default.
+        properties: names of properties; all by default. ``"quick"`` stands for the checks of specs and step types,
+            which take seconds. If ``same_tree``, ``leading_lanes`` or ``rows_match_specs`` fails, the properties after
+            it are not checked.
+        num_steps: number of steps of the shared rollout, at least 16.
+        max_seconds: the bound on the seconds of each property. A property that takes longer counts as not run, and its
+            thread goes on. After three of them, the others are not run.
+        raise_on_failure: whether to raise an ``AssertionError`` with the table of failures.
+        progress: called with each `Result` as soon as it is known, first those whose checks compile nothing; by
+            default it prints a line on stderr.
+
+    Returns:
+        A `Report`, which prints as a table. An exception inside the environment is a failure whose evidence is the
+        exception. A property that a class opts out of (``opt_outs``) is listed with its reason, provided that
+        `ALLOWED_OPT_OUTS` allows it.
+    """
+    envs, target = _subjects(env, around)
+    try:
+        names = select_properties(properties)
+    except ValueError as error:
+        raise ValueError(f"check_env: {error}") from None
+    check_integer("check_env", "num_steps", num_steps, 16)
+    key = jax.random.key(0) if key is None else key
+    check_one("check_env", key)
+    if max_seconds is not None:
+        check_real("check_env", "max_seconds", max_seconds, 0, threading.TIMEOUT_MAX)
+    check_bool("check_env", "raise_on_failure", raise_on_failure)
+    if progress is not None:
+        check_callable("check_env", "progress", progress, "(result)")
+    subjects = [Subject(env, key, num_steps) for env in envs]
+    results: dict[str, Result] = {}
+    out_of_time = 0
+    for name in sorted(names, key=lambda name: name not in TRACED_ONLY):
+        started = time.perf_counter()
+        broken = [p for p in _PREREQUISITES if p in results and results[p].status is Status.FAILED]
+        if broken:
+            result = Result(name, Status.NOT_RUN, f"not checked: {broken[0]} failed")
+        elif out_of_time == _MAX_OUT_OF_TIME:
+            result = Result(name, Status.NOT_RUN, f"{_MAX_OUT_OF_TIME} other properties ran out of time")
+        else:
+            try:
+                result = bounded(functools.partial(_check_all, name, subjects), max_seconds)
+            except OutOfTime as error:
+                out_of_time += 1
+                result = Result(name, Status.NOT_RUN, str(error))
+        results[name] = dataclasses.replace(result, seconds=time.perf_counter() - started)
+        if progress is not None:
+            progress(results[name])
+    report = Report(target, tuple(results[name] for name in names))
+    if raise_on_failure:
+        report.raise_if_failed()
+    return report
+
+
+# The other checks rely on these and would only crash without them.
+_PREREQUISITES = ("same_tree", "leading_lanes", "rows_match_specs")
+# A computation that hangs may be one that most checks share.
+_MAX_OUT_OF_TIME = 3
+
+
+def _subjects(env: Any, around: tuple[Environment, ...]) -> tuple[list[Environment], str]:
+    """Returns the environments to check, and what the report calls them."""
+    if isinstance(env, str) and hasattr(wrappers, env):
+        raise ValueError(f"check_env: env must be an environment or a wrapper, got {env!r}: pass jaxenv.wrappers.{env}")
+    is_wrapper = issubclass(env, Wrapper) if isinstance(env, type) else callable(env)
+    if isinstance(env, Environment) or not is_wrapper:
+        check_environment("check_env", env)
+        if around:
+            raise ValueError(f"check_env: around must be empty unless env is a wrapper, got {around} and {env!r}")
+        return [env], repr(env)
+    for inner in around:
+        check_environment("check_env", inner, "around")
+    wrapped, refusals = [env(inner) for inner in around], []
+    for inner in () if around else every_kind():
+        try:
+            wrapped.append(env(inner))
+        except ValueError as refusal:
+            refusals.append(f"{inner!r}: {refusal}")
+    if not wrapped:
+        rule = "the wrapper refuses all toy environments, pass one that it accepts"
+        raise ValueError(f"check_env: {rule}; {'; '.join(refusals)}")
+    inside = [layers(env)[min(1, len(layers(env)) - 1)] for env in wrapped]
+    return wrapped, f"{type(wrapped[0]).__name__} around {', '.join(map(repr, inside))}"
+
+
+def _check_all(name: str, subjects: list[Subject]) -> Result:
+    """Returns the first failure, else the first pass, else the first other result."""
+    results = [(_check(name, subject), subject) for subject in subjects]
+    for status in (Status.FAILED, Status.PASSED):
+        for result, subject in results:
+            if result.status is status:
+                around = f"around {layers(subject.original)[-1]!r}: " if len(results) > 1 and result.evidence else ""
+                return dataclasses.replace(result, evidence=around + result.evidence)
+    return results[0][0]
+
+
+def _check(name: str, subject: Subject) -> Result:
+    try:
+        if reason := subject.opt_outs.get(name):
+            if name not in ALLOWED_OPT_OUTS:
+                raise Failure(f"no class may opt out of it: {reason}")
+            if name in HOST_OPT_OUTS and "no_callback" not in subject.opt_outs:
+                raise Failure(f"only a class that opts out of no_callback may opt out of it: {reason}")
+            return Result(name, Status.OPTED_OUT, reason)
+        return Result(name, Status.PASSED, PROPERTIES[name](subject) or "")
+    except NotApplicable as reason:
+        return Result(name, Status.NOT_APPLICABLE, str(reason))
+    except Failure as failure:
+        return Result(name, Status.FAILED, str(failure))
+    except Exception as error:  # a broken environment may raise anything; the other checks still run
+        return Result(name, Status.FAILED, described(error))

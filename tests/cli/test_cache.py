@@ -8,7 +8,7 @@ import jax
 import pytest
 
 from jaxenv import cli
-from jaxenv.cli import _cache
+from jaxenv.cli import _process
 from tests.cli.commands import python
 
 _RUN = ["train", "CartPole-v1", "--total-steps", "1024", "--set", "num_evaluations=1", "num_eval_episodes=4"]
@@ -28,7 +28,7 @@ def programs(tmp_path):
 
 
 def test_programs_are_kept_in_a_folder_of_the_user(environ, programs):
-    _cache.keep_programs()
+    _process.keep_programs()
     assert programs.is_dir()
     assert environ["JAX_COMPILATION_CACHE_DIR"] == str(programs)
 
@@ -37,24 +37,24 @@ def test_programs_are_kept_in_a_folder_of_the_user(environ, programs):
 def test_variables_of_the_user_stay(environ, programs, name):
     environ[name] = "false"
     before = dict(environ)
-    _cache.keep_programs()
+    _process.keep_programs()
     assert environ == before
     assert not programs.exists()
 
 
 def test_programs_that_were_not_used_for_the_longest_time_are_deleted(environ, programs, monkeypatch):
-    monkeypatch.setattr(_cache, "_MOST_BYTES", 25)
+    monkeypatch.setattr(_process, "_MOST_BYTES", 25)
     programs.mkdir(parents=True)
     for name, used in [("b", 3), ("c", 1), ("a", 2)]:
         (programs / name).write_bytes(bytes(10))
         os.utime(programs / name, (used, 9))
-    _cache.keep_programs()
+    _process.keep_programs()
     assert sorted(file.name for file in programs.iterdir()) == ["a", "b"]
 
 
 def test_folder_that_cannot_be_written_is_a_warning(environ, tmp_path, capsys):
     (tmp_path / "user").write_text("a file")
-    _cache.keep_programs()
+    _process.keep_programs()
     assert "JAX_COMPILATION_CACHE_DIR" not in environ
     assert "warning: compiled programs are not kept" in capsys.readouterr().err
 
@@ -63,7 +63,7 @@ def test_folder_that_cannot_be_written_is_a_warning(environ, tmp_path, capsys):
 def test_folder_follows_the_platform(environ, monkeypatch, platform, end):
     del environ["XDG_CACHE_HOME"]
     monkeypatch.setattr(sys, "platform", platform)
-    assert _cache._user_folder().as_posix().endswith(end)
+    assert _process._user_folder().as_posix().endswith(end)
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -98,7 +98,7 @@ def test_the_best_seed_is_evaluated_and_explores_if_the_option_or_the_run_says_s
         (("runs/nothing",), "load: there is no folder 'runs/nothing', `jaxenv train ID` writes a run to runs/ID"),
         (("RUN", "--policy-seed", "3"), "load: seed must be at least 0 and below 3"),
         (("RUN", "--policy-seed", "1", "--seeds", "all"), "argument --seeds: not allowed with argument --policy-seed"),
-        (("RUN", "--seeds", "2"), "must be best or all, got '2'; --policy-seed 2 evaluates one seed"),
+        (("RUN", "--seeds", "2"), "argument --seeds: invalid choice: '2'"),
         (("RUN", "--episodes", "0"), "argument --episodes: must be an integer from 1 "),
         (("RUN", "--env", "gravity=1"), "unknown keyword 'gravity'"),
     ],

@@ -117,10 +117,10 @@ def test_a_suite_is_listed_by_its_prefix(capsys):
     assert (row["observation"], row["max_episode_steps"]) == (None, 500)
 
 
-def test_the_option_suite_lists_a_suite_too(capsys):
-    (row,) = printed_json(capsys, "list", "--suite", "gymnax", "cartpole")
+def test_a_suite_is_listed_in_words_and_an_unknown_one_refused(capsys):
+    (row,) = printed_json(capsys, "list", "gymnax:", "cartpole")
     assert row["id"] == "gymnax:CartPole-v1"
-    assert "have no prefix, did you mean 'gymnax'" in refusal(capsys, "list", "--suite", "gymnx")
+    assert "have no prefix, did you mean 'gymnax'" in refusal(capsys, "list", "gymnx:")
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from jaxenv.cli import _signals
+from jaxenv.cli import _process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_a_signal_ends_a_process_that_never_returns_to_python(number):
     code = """
 import hashlib, signal
-from jaxenv.cli import _signals
-signal.signal(signal.SIGINT, _signals.quit_process)
-with _signals.stops_at_once(lambda: "stopped"):
+from jaxenv.cli import _process
+signal.signal(signal.SIGINT, _process.quit_process)
+with _process.stops_at_once(lambda: "stopped"):
     print("ready", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # about an hour
 """
@@ -32,16 +32,16 @@ with _signals.stops_at_once(lambda: "stopped"):
 
 def test_the_handlers_of_somebody_elses_process_are_left_alone():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with _signals.stops_at_once(lambda: "stopped"):
+    with _process.stops_at_once(lambda: "stopped"):
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_after_the_block_signals_do_what_they_did():
-    before = [signal.signal(signal.SIGINT, _signals.quit_process), signal.getsignal(signal.SIGTERM)]
+    before = [signal.signal(signal.SIGINT, _process.quit_process), signal.getsignal(signal.SIGTERM)]
     try:
-        with _signals.stops_at_once(lambda: "stopped"):
+        with _process.stops_at_once(lambda: "stopped"):
             assert signal.getsignal(signal.SIGTERM) != before[1]
-        assert signal.getsignal(signal.SIGINT) is _signals.quit_process
+        assert signal.getsignal(signal.SIGINT) is _process.quit_process
         assert signal.getsignal(signal.SIGTERM) == before[1]
         assert signal.set_wakeup_fd(-1) == -1
     finally:

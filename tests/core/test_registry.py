@@ -156,7 +156,7 @@ def test_register_returns_the_spec_and_copies_the_keywords():
 # --- the bare environment --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("entry_point", [Chain, "jaxenv.testing.chain:Chain"])
+@pytest.mark.parametrize("entry_point", [Chain, "jaxenv.testing.toys:Chain"])
 def test_an_entry_point_may_be_a_class_or_an_import_path(entry_point):
     jaxenv.register("New-v0", entry_point)
     env = jaxenv.spec("New-v0").make(num_envs=2, length=9)

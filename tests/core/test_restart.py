@@ -9,7 +9,7 @@ import pytest
 
 import jaxenv
 from jaxenv.testing import Counting
-from jaxenv.testing.counting import Counters
+from jaxenv.testing.toys import Counters
 from jaxenv.wrappers import AutoReset, TimeLimit
 from tests.rows import assert_equal, random_actions, unrolled, without_first
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenv.testing._bounded import _SETTINGS, THREADS, OutOfTime, bounded
+from jaxenv.testing._elsewhere import _SETTINGS, THREADS, OutOfTime, bounded
 
 
 def test_a_result_and_an_error_are_those_of_the_function():

@@ -14,11 +14,10 @@ import pytest
 from jaxenv import cli
 from jaxenv.cli import certify as command
 from jaxenv.testing import Chain, Report, certify, check_env
-from jaxenv.testing._bounded import THREADS
-from jaxenv.testing._certify import _trial
+from jaxenv.testing._certify import PROPERTIES, _trial
+from jaxenv.testing._certify._analysis import violations
 from jaxenv.testing._certify._dialects import DIALECTS
-from jaxenv.testing._certify._properties import PROPERTIES
-from jaxenv.testing._certify._spaces import violations
+from jaxenv.testing._elsewhere import THREADS
 from tests.cli.commands import python, refusal
 from tests.packages import imported
 from tests.testing import foreign

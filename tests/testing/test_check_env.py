@@ -14,8 +14,8 @@ import pytest
 from jaxenv import random, specs, tree
 from jaxenv.core.task import Task
 from jaxenv.core.timestep import Transition
-from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _other_process, check_env
-from jaxenv.testing._bounded import THREADS
+from jaxenv.testing import ALLOWED_OPT_OUTS, PROPERTIES, Chain, _elsewhere, check_env
+from jaxenv.testing._elsewhere import THREADS
 from jaxenv.testing.report import Status
 from tests.testing.twins import TWINS, Walk
 from tests.testing.twins.structure import LocalState
@@ -262,7 +262,7 @@ def test_an_environment_of_a_function_is_compared_in_this_process_only_and_its_s
     report = check_env(Local(), properties=["reproducible"])
     assert report["reproducible"].status is Status.PASSED
     assert report["reproducible"].evidence.startswith("in this process only: ")
-    assert "Local is defined inside a function" in report["reproducible"].evidence
+    assert "<locals>.Local" in report["reproducible"].evidence
 
 
 def test_a_state_whose_class_is_local_to_a_function_makes_pickling_not_applicable():
@@ -284,13 +284,13 @@ for result in check_env(Mine(), properties=["reproducible", "light_import"]):
 def test_an_environment_of_a_script_or_notebook_is_compared_in_its_process_only():
     done = subprocess.run([sys.executable, "-"], input=_NOTEBOOK, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "passed; in this process only: Mine is defined in a script or notebook",
         "not applicable; the environment is defined in a script or notebook",
+        "passed; in this process only: the environment is defined in a script or notebook",
     ]
 
 
 def test_another_process_that_takes_too_long_is_reported(monkeypatch):
-    monkeypatch.setattr(_other_process, "_TIMEOUT", 0.01)
+    monkeypatch.setattr(_elsewhere, "_TIMEOUT", 0.01)
     evidence = check_env(Walk(), properties=["reproducible"])["reproducible"].evidence
     assert evidence == "in this process only: another process took longer than 0.01 s to import and trace it"
 

@@ -24,7 +24,7 @@ from tests.testing.twins.values import Counted
 
 
 def test_every_property_has_a_description():
-    assert all(p.description.endswith(".") for p in PROPERTIES.values())
+    assert all(check.__doc__.rstrip().endswith(".") for check in PROPERTIES.values())
 
 
 def test_params_are_varied_within_their_ranges():

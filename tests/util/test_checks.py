@@ -1,12 +1,14 @@
 """Ranges of numbers and the errors of values outside them."""
 
 import math
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxenv._util import checks
 from jaxenv._util.checks import Range, check_order
 from tests.errors import like
 
@@ -75,3 +77,18 @@ def test_the_order_of_two_arguments_is_checked_lane_by_lane():
         check_order("Env", "low", 1, "high", 1, strict=True)
     with pytest.raises(ValueError, match=r"low .*got nan and 1"):
         check_order("Env", "low", np.nan, "high", 1)
+
+
+@pytest.mark.parametrize(
+    ("check", "arguments", "message"),
+    [
+        (checks.check_real, ("Metrics", "gamma", 1.5, 0, 1), "Metrics: gamma must be in [0, 1], got 1.5"),
+        (checks.check_numbers, ("Clip", "low", "a"), "Clip: low must be a number or an array of numbers, got 'a'"),
+        (checks.check_choice, ("make", "mode", "x", ("a", "b")), "make: mode must be 'a' or 'b', got 'x'"),
+        (checks.check_kind, ("merge", "a", 1, Range), "merge: a must be a Range, got 1"),
+        (checks.check_array, ("gae", "values", None), "gae: values must be a number or an array of numbers, got None"),
+    ],
+)
+def test_errors_name_the_owner_the_argument_the_rule_and_the_value(check, arguments, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check(*arguments)

@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 
 from jaxenv._util.checks import check_choice, check_integer, check_real
 from jaxenv._util.library import default_types
-from jaxenv.testing._bounded import OutOfTime, bounded
+from jaxenv.testing._certify import _properties
 from jaxenv.testing._certify._against import matches
-from jaxenv.testing._certify._dialects import DIALECTS, dialect_of, source_of
-from jaxenv.testing._certify._properties import PROPERTIES
-from jaxenv.testing._certify._report import Failure, Skip, reproduction
+from jaxenv.testing._certify._dialects import DIALECTS, Failure, Skip, dialect_of, reproduction, source_of
 from jaxenv.testing._certify._trial import HostTrial, Trial
-from jaxenv.testing._source import described
-from jaxenv.testing.report import Report, Result, Status
+from jaxenv.testing._elsewhere import OutOfTime, bounded
+from jaxenv.testing.report import Report, Result, Status, described, functions_of
 
+PROPERTIES: dict[str, Callable[[Trial], str | None]] = functions_of(_properties)
 _LATE = "did not finish in"
 T = TypeVar("T")
 

@@ -1,15 +1,14 @@
 """Compares an environment with a reference: in lock-step from equal states, else by distributions of episodes."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from statistics import NormalDist
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxenv.testing._certify._report import Failure, Skip
-from jaxenv.testing._certify._trial import LANES, STARTS, Trial, at, leaves
+from jaxenv.testing._certify._dialects import Failure, Skip
+from jaxenv.testing._certify._trial import LANES, STARTS, Record, Trial, at, leaves
 from jaxenv.testing.report import Status
 
 STEPS, EPISODES = 200, 512
@@ -66,8 +65,8 @@ def _lock_step(trial: Trial, reference: Trial, inject: Callable[[np.ndarray], No
     """Steps both from equal states with equal actions and compares observation, reward and termination."""
     env, d, compared = reference.env.unwrapped, trial.dialect, 0
     make = reference.source.setup[-1].replace("env = ", "ref = ", 1)
-    for t, carry, row in _steps(trial, LANES, STEPS, trial.seconds / 2):
-        before = jax.device_get(carry)
+    for t, (carry, _), row in trial.steps(LANES, STEPS, trial.seconds / 2):
+        before, row = jax.device_get((carry, row))
         for lane in range(LANES):
             of_lane, x = at((before, row), lane)
             inject(_vector(trial.value(d.observation, **of_lane), of_lane["state"]))
@@ -92,21 +91,6 @@ def _lock_step(trial: Trial, reference: Trial, inject: Callable[[np.ndarray], No
                     raise Failure("rows equal to the reference's from an equal state", seen, lane, t, show, after=after)
             compared += 1
     return f"lock-step: {compared} steps from equal states, ends and integers exact, floats within {_TOLERANCE[0]:g}"
-
-
-def _steps(trial: Trial, lanes: int, most: int, seconds: float) -> Iterator[tuple[int, Any, dict[str, Any]]]:
-    """Yields step, carry before it and row, restarting lanes whose dialect leaves that to wrappers."""
-    carry, key = jax.tree.map(lambda x: x[:lanes], (trial.starts[0], trial.keys))
-    row: dict[str, Any] = {}
-    until = float("inf")
-    for t in range(most):
-        carry = trial.restarted(carry, row, key) if row else carry
-        before = carry
-        carry, row, key = trial.advance_lanes(carry, key)
-        yield t, before, jax.device_get(row)
-        until = min(until, time.perf_counter() + seconds)
-        if time.perf_counter() > until:
-            return
 
 
 def _distributions(trial: Trial, reference: Trial) -> str:
@@ -135,17 +119,13 @@ def _episodes(trial: Trial) -> np.ndarray:
     """Returns length and return of episodes, equally many of each lane, so that none is chosen by its length."""
     if trial.on_host:
         record = trial.replay(10 * STEPS)  # type: ignore[attr-defined]
-        rows, done = record.rows["reward"], record.done
     else:
-        taken = [(row["reward"], row["done"]) for _, _, row in _steps(trial, STARTS, 10 * STEPS, trial.seconds / 3)]
-        rows = jax.tree.map(lambda *x: np.stack(x), *[reward for reward, _ in taken])
-        done = np.stack([x for _, x in taken]).astype(bool)
-    done = done.reshape(*done.shape[:2], -1).all(-1)
-    rewards = np.mean([x.reshape(*done.shape, -1).mean(-1) for x in jax.tree.leaves(rows)], axis=0)
-    lanes = []
-    for lane in range(done.shape[1]):
-        ends = np.flatnonzero(done[:, lane])
-        begins = [0, *(ends[:-1] + 1)]
-        lanes.append([(e + 1 - b, rewards[b : e + 1, lane].sum()) for b, e in zip(begins, ends, strict=True)])
+        rows = (row for _, _, row in trial.steps(STARTS, 10 * STEPS, trial.seconds / 3))
+        record = Record([jax.device_get({name: row[name] for name in ("reward", "done")}) for row in rows], {})
+    parts = jax.tree.leaves(record.rows["reward"])
+    rewards = np.mean([x.reshape(*record.done.shape, -1).mean(-1) for x in parts], axis=0)
+    lanes: list[list[Any]] = [[] for _ in range(record.done.shape[1])]
+    for lane, t, length in record.episodes:
+        lanes[lane].append((length, rewards[t + 1 - length : t + 1, lane].sum()))
     each = min(EPISODES // len(lanes), *map(len, lanes))
     return np.array([episode for lane in lanes for episode in lane[:each]], np.float64).reshape(-1, 2)

@@ -221,15 +221,15 @@ _ALL = (
 )
 DIALECTS = {dialect.api: dialect for dialect in _ALL}
 
-# How each library makes an environment: its API, import and expression.
+# How each library makes an environment: import and expression.
 _MAKERS = {
-    "gymnax": ("gymnax", "import gymnax", "gymnax.make({!r})[0]"),
-    "brax": ("brax", "from brax import envs", "envs.get_environment({!r})"),
-    "jumanji": ("jumanji", "import jumanji", "jumanji.make({!r})"),
-    "pgx": ("pgx", "import pgx", "pgx.make({!r})"),
-    "jaxmarl": ("jaxmarl", "import jaxmarl", "jaxmarl.make({!r})"),
-    "gymnasium": ("gymnasium", "import gymnasium", "gymnasium.make({!r})"),
-    "playground": ("brax", "from mujoco_playground import registry", "registry.load({!r})"),
+    "gymnax": ("import gymnax", "gymnax.make({!r})[0]"),
+    "brax": ("from brax import envs", "envs.get_environment({!r})"),
+    "jumanji": ("import jumanji", "jumanji.make({!r})"),
+    "pgx": ("import pgx", "pgx.make({!r})"),
+    "jaxmarl": ("import jaxmarl", "jaxmarl.make({!r})"),
+    "gymnasium": ("import gymnasium", "gymnasium.make({!r})"),
+    "playground": ("from mujoco_playground import registry", "registry.load({!r})"),
 }
 # The modules of base classes.
 _BASES = {
@@ -257,12 +257,10 @@ def source_of(env: Any) -> Source:
     """Reads what `certify` was given: ``"gymnax:CartPole-v1"``, ``"module:factory"``, a factory or an environment."""
     if isinstance(env, str):
         prefix, _, name = env.partition(":")
-        if not (prefix and name):
-            raise ValueError(f"certify: env must be 'library:ID' or 'module:factory', got {env!r}")
-        if prefix not in _MAKERS and not name.isidentifier():
+        if not (prefix and name) or (prefix not in _MAKERS and not name.isidentifier()):
             hint = did_you_mean(prefix, _MAKERS, otherwise=f"the libraries are {', '.join(_MAKERS)}")
             raise ValueError(f"certify: env must be 'library:ID' or 'module:factory', got {env!r}, {hint}")
-        _, imports, expression = _MAKERS.get(prefix, ("", f"from {prefix} import {name}", f"{name}()"))
+        imports, expression = _MAKERS.get(prefix, (f"from {prefix} import {name}", f"{name}()"))
         setup = imports, f"env = {expression.format(name)}"
     elif isinstance(env, type) or (callable(env) and not hasattr(env, "step")):
         name, module = getattr(env, "__name__", "make_env").replace("<lambda>", "make_env"), env.__module__
@@ -284,12 +282,7 @@ def source_of(env: Any) -> Source:
 
 
 def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Dialect:
-    """Returns the dialect of an environment: of its base class if no API is given, ``otherwise`` without one.
-
-    Raises:
-        ValueError: if neither says which.
-        TypeError: if the environment lacks what the API demands.
-    """
+    """Returns the dialect of an environment: of its base class if no API is given, ``otherwise`` without one."""
     name = type(env).__name__
     if api is None:
         api = next((_BASES[c.__module__] for c in type(env).__mro__ if c.__module__ in _BASES), otherwise)
@@ -302,3 +295,41 @@ def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Diale
     if missing := [member for member in dialect.members.split() if not hasattr(env, member)]:
         raise TypeError(f"certify: {name} has no {', '.join(missing)}, which the API {api!r} demands")
     return dataclasses.replace(dialect, **dialect.adapt(env))
+
+
+@dataclasses.dataclass(eq=False)
+class Failure(AssertionError):
+    """Raised by a property that does not hold.
+
+    ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its steps;
+    statements may come ``after``.
+    """
+
+    expected: str
+    seen: str
+    lane: int = 0
+    step: int | None = None
+    show: str = ""
+    before: bool = False
+    after: tuple[str, ...] = ()
+
+
+class Skip(Exception):
+    """Raised by a property that does not apply or cannot be decided; the arguments are the status and the reason."""
+
+
+def reproduction(source: Source, dialect: Dialect, seed: int, failure: Failure) -> str:
+    """Returns a program of at most 15 lines, without this library, that shows a failure."""
+    show = [f"print({failure.show})"] if failure.show else []
+    if dialect.api == "gymnasium":
+        start = [dialect.reset.format(key=f"seed={seed}"), f"env.action_space.seed({seed})"]
+        loop = [f"if t and ({dialect.done}): {dialect.reset.format(key='')}", dialect.action, dialect.step]
+    else:
+        start = [f"key = jax.random.PRNGKey({seed})", dialect.reset.format(key="key")]
+        again = [] if dialect.restarts else [f"if {dialect.done}: {dialect.reset.format(key='key_reset')}"]
+        loop = [dialect.split, *again, *dialect.action.splitlines(), dialect.step]
+    lines = [*source.setup, dialect.prepare, *start, *(show if failure.before else [])]
+    if failure.step is not None:
+        lines += [f"for t in range({failure.step + 1}):", *(f"    {line}" for line in loop)]
+    text = "\n".join(filter(None, [*lines, *show, *failure.after]))
+    return "".join(f"import {name}\n" for name in ("jax", "jax.numpy as jnp") if f"{name[-3:]}." in text) + text

@@ -1,4 +1,4 @@
-"""The properties that `certify` checks, written once over the dialects of all APIs."""
+"""The properties that `certify` checks, written once over the dialects of all APIs: every public function is one."""
 
 import copy
 import itertools
@@ -12,22 +12,13 @@ import jax.core
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.testing._certify._draws import draws
-from jaxenv.testing._certify._report import Failure, Skip
-from jaxenv.testing._certify._spaces import ragged, violations
+from jaxenv.testing._certify._analysis import draws, ragged, violations
+from jaxenv.testing._certify._dialects import Failure, Skip
 from jaxenv.testing._certify._trial import CLOCKS, KEYS, LANES, STARTS, Trial, at, ended, leaves, words
-from jaxenv.testing._source import described
-from jaxenv.testing.report import Status
+from jaxenv.testing.report import Status, described
 
 _TOLERANCE = 1e-3  # two programs may round differently, and the physics of a step amplifies that
 _CHANCE = 1e-6  # of a false alarm of the comparisons of starts
-
-PROPERTIES: dict[str, Callable[[Trial], str | None]] = {}
-
-
-def _property(check: Callable[[Trial], str | None]) -> Callable[[Trial], str | None]:
-    PROPERTIES[check.__name__] = check
-    return check
 
 
 def _forbid(wrong: Any, expected: str, seen: Any, show: str, at_reset: bool = False) -> None:
@@ -38,7 +29,6 @@ def _forbid(wrong: Any, expected: str, seen: Any, show: str, at_reset: bool = Fa
         raise Failure(expected, seen, lane, None if at_reset else t, show)
 
 
-@_property
 def runs_under_jit(trial: Trial) -> None:
     """Reset and step can be traced and compiled."""
     if trial.on_host and (name := ragged(trial.value(trial.dialect.space))):
@@ -57,7 +47,6 @@ def runs_under_jit(trial: Trial) -> None:
             raise Failure(f"`{line}` to run{how}", seen, step=step, after=(call,) if how else ()) from None
 
 
-@_property
 def same_types(trial: Trial) -> str | None:
     """What the loop carries keeps its tree, shapes and dtypes, as ``lax.scan`` demands."""
     key = trial.keys[0]
@@ -76,7 +65,6 @@ def same_types(trial: Trial) -> str | None:
     return f"jit compiles the second step again, as the weak type of {', '.join(weak)} changes" if weak else None
 
 
-@_property
 def same_key_same_episode(trial: Trial) -> None:
     """A second run from equal keys gives equal rows."""
     if trial.on_host:
@@ -90,7 +78,6 @@ def same_key_same_episode(trial: Trial) -> None:
         _compare(trial, at(trial.record.rows, t), row, "equal rows for equal keys", "again", 0, t)
 
 
-@_property
 def pure(trial: Trial) -> None:
     """Another instance, traced later, does the same, and the object stays as it was."""
     other = trial.source.make() if trial.source.make else (copy.copy(trial.env), *trial.made[1:])
@@ -114,13 +101,11 @@ def _same(a: Any, b: Any) -> bool:
     return np.array_equal(a, b) or np.asarray(a).tobytes() == np.asarray(b).tobytes()  # NaN does not equal NaN
 
 
-@_property
 def jit_equals_eager(trial: Trial) -> None:
     """A lane alone, without jit, does what it does in a compiled batch."""
     _alone(trial, trial.advance, "without jit", (0, 1))
 
 
-@_property
 def vmap_equals_single(trial: Trial) -> None:
     """A lane alone, compiled, does what it does in a batch: lanes do not leak into each other."""
     _alone(trial, jax.jit(trial.advance), "alone", (0, LANES - 1))
@@ -133,7 +118,6 @@ def _alone(trial: Trial, step: Callable[..., Any], how: str, lanes: tuple[int, .
         _compare(trial, at(at(trial.record.rows, t), lane), row, expected, how, _TOLERANCE, t, lane)
 
 
-@_property
 def arguments_unchanged(trial: Trial) -> None:
     """A step leaves the state that it is given as it is."""
     carry, key = at(trial.record.kept[0], 0)
@@ -144,7 +128,6 @@ def arguments_unchanged(trial: Trial) -> None:
         raise Failure("step to leave its arguments alone", f"{changed[0]} was replaced in the given state", 0, 0)
 
 
-@_property
 def draws_from_its_keys(trial: Trial) -> str | None:
     """Random numbers come from the keys: other keys give other episodes, and each step draws other numbers."""
     distinct = len({x.tobytes() for x in _flat(trial.starts[1]["observation"])})
@@ -194,7 +177,6 @@ def _observations(trial: Trial) -> list[tuple[Any, str, bool]]:
     return [*found, (rows["final"], d.final, False)] if d.final else found
 
 
-@_property
 def observation_in_space(trial: Trial) -> None:
     """Observations have the shape, the dtype and the bounds of the declared space."""
     for values, show, is_reset in _observations(trial):
@@ -202,7 +184,6 @@ def observation_in_space(trial: Trial) -> None:
             _forbid(where, expected, seen, f"repr({show})", is_reset)
 
 
-@_property
 def finite(trial: Trial) -> None:
     """No reward is NaN or infinite, and no observation NaN."""
     rewards = trial.record.rows["reward"], trial.dialect.reward, False
@@ -214,7 +195,6 @@ def finite(trial: Trial) -> None:
                 _forbid(wrong.reshape(*x.shape[:2], -1).any(-1), label, x, show, is_reset)
 
 
-@_property
 def reward_shape(trial: Trial) -> None:
     """The reward is one number, or one per player or agent."""
     shape = tuple(trial.value(trial.dialect.reward_shape))
@@ -224,7 +204,6 @@ def reward_shape(trial: Trial) -> None:
         _forbid(wrong, f"{label} to be a number of shape {shape}", seen, trial.dialect.reward)
 
 
-@_property
 def done_is_a_flag(trial: Trial) -> None:
     """Booleans mark the end of an episode; in Brax 0.0 or 1.0 does."""
     rows, d = trial.record.rows, trial.dialect
@@ -235,7 +214,6 @@ def done_is_a_flag(trial: Trial) -> None:
         _forbid((x != 0) & (x != 1), f"{text} to be 0 or 1", x, text)
 
 
-@_property
 def step_types(trial: Trial) -> None:
     """A reset is FIRST and no step is; the discount lies in [0, 1], and 0 means a termination."""
     rows, d = trial.record.rows, trial.dialect
@@ -255,7 +233,6 @@ def step_types(trial: Trial) -> None:
         _forbid(is_zero & (step_type == 3), "a discount above 0 at a truncation", discount, show)
 
 
-@_property
 def legal_actions(trial: Trial) -> None:
     """Masks are boolean and leave an action at each start; in Pgx and JaxMARL also while an episode runs."""
     rows, d = trial.record.rows, trial.dialect
@@ -275,7 +252,6 @@ def legal_actions(trial: Trial) -> None:
             _forbid(ended, "all actions to be legal in a terminated state, as Pgx documents", x, d.mask)
 
 
-@_property
 def agents(trial: Trial) -> None:
     """Observations, rewards and dones have an entry per agent, and ``"__all__"`` is set when all are done."""
     if not trial.dialect.dones:
@@ -292,7 +268,6 @@ def agents(trial: Trial) -> None:
     _forbid(wrong, "dones['__all__'] when all agents are done", "False", "dones")
 
 
-@_property
 def ends_within_its_limit(trial: Trial) -> None:
     """No episode is longer than the limit that the environment states."""
     limit, done = trial.limit, trial.record.done
@@ -316,7 +291,6 @@ def _episodes(trial: Trial, least: int) -> list[tuple[int, int, int]]:
     return found
 
 
-@_property
 def truncation(trial: Trial) -> str | None:
     """Only a time limit truncates an episode; the rules may end it in the same step."""
     if trial.limit is None:
@@ -332,7 +306,6 @@ def truncation(trial: Trial) -> str | None:
     return remark if at_limit and not any(at_limit) else None
 
 
-@_property
 def restart(trial: Trial) -> None:
     """The step that ends an episode starts a new one, which looks like a start, and another one each time."""
     d, record = trial.dialect, trial.record
@@ -367,7 +340,6 @@ def restart(trial: Trial) -> None:
             raise Failure(f"another start after each of {len(ends)} ends", seen, lane, t, d.observation)
 
 
-@_property
 def final_observation(trial: Trial) -> None:
     """The last observation of an episode is reported next to the first one of the next."""
     ends, rows = _episodes(trial, 4), trial.record.rows

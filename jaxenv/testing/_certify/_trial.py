@@ -2,7 +2,9 @@
 
 import functools
 import itertools
+import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.testing._certify._dialects import Dialect, Source
-from jaxenv.testing._certify._report import Failure
-from jaxenv.testing._source import described
+from jaxenv.testing._certify._dialects import Dialect, Failure, Source
+from jaxenv.testing.report import described
 from jaxenv.tree._typed_keys import is_key
 
 LANES, STARTS, STEPS = 8, 64, 600
@@ -46,6 +47,8 @@ class Trial:
         limit = self.value(dialect.limit)
         self.limit = None if limit is None or np.ndim(limit) or isinstance(limit, float) else int(limit)
         self.attributes = self.numbers()
+        # The compiled reset and step of many lanes.
+        self.begin_lanes, self.advance_lanes = jax.jit(jax.vmap(self.begin)), jax.jit(jax.vmap(self.advance))
 
     def numbers(self) -> dict[str, list[Any]]:
         """Copies the attributes of the object that hold numbers, arrays, or collections of them."""
@@ -66,16 +69,16 @@ class Trial:
         return names
 
     def row(self, names: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
-        """Evaluates the fields that the API has."""
-        texts = {field: getattr(self.dialect, field) for field in fields}
-        return {field: self._told(text, names) for field, text in texts.items() if text}
-
-    def _told(self, text: str, names: dict[str, Any]) -> Any:
-        """Evaluates what the loop reads of a result; raises a `Failure` if the environment did not return it so."""
-        try:
-            return self.value(text, **names)
-        except Exception as error:
-            raise Failure(f"to find `{text}` in what the environment returns", described(error), show=text) from error
+        """Evaluates the fields that the API has; raises a `Failure` if the environment did not return one of them."""
+        row = {}
+        for field in fields:
+            if text := getattr(self.dialect, field):
+                try:
+                    row[field] = self.value(text, **names)
+                except Exception as error:
+                    expected = f"to find `{text}` in what the environment returns"
+                    raise Failure(expected, described(error), show=text) from error
+        return row
 
     def begin(self, key: jax.Array) -> tuple[dict[str, Any], dict[str, Any]]:
         """Starts an episode: what the loop carries, and the row of a reset."""
@@ -97,16 +100,6 @@ class Trial:
         return jnp.stack([jax.random.PRNGKey(self.seed + lane) for lane in range(STARTS)])
 
     @functools.cached_property
-    def begin_lanes(self) -> Any:
-        """The compiled reset of many lanes."""
-        return jax.jit(jax.vmap(self.begin))
-
-    @functools.cached_property
-    def advance_lanes(self) -> Any:
-        """The compiled step of many lanes."""
-        return jax.jit(jax.vmap(self.advance))
-
-    @functools.cached_property
     def starts(self) -> tuple[Any, dict[str, Any]]:
         """The carry and the rows of ``STARTS`` resets."""
         carry, row = self.begin_lanes(self.keys)
@@ -115,22 +108,31 @@ class Trial:
     @functools.cached_property
     def record(self) -> "Record":
         """Steps lanes with random legal actions, for at most half of the time that a property has."""
-        (carry, row, key), kept = self.first_step, {0: jax.tree.map(lambda x: x[:LANES], (self.starts[0], self.keys))}
-        rows, until = [row], time.perf_counter() + self.seconds / 2
-        size = sum(x.nbytes for x in jax.tree.leaves(row))
+        rows, kept = [], {}
         steps = STEPS if self.limit is None else max(200, min(self.limit + 20, 2500))
-        for t in range(1, min(steps, _BYTES // size + 10)):
-            carry = self.restarted(carry, row, key)
-            if t < 3 or t % 100 == 0:
-                kept[t] = carry, key
-            carry, row, key = self.advance_lanes(carry, key)
+        for t, before, row in self.steps(LANES, steps, self.seconds / 2):
             rows.append(row)
+            if t < 3 or t % 100 == 0:
+                kept[t] = before
             # Programs run in the background until a row is read.
-            if t % 50 == 0 and (
-                time.perf_counter() > until or (t >= 200 and np.sum(list(map(ended, rows)), 0).min() >= 3)
-            ):
+            enough = t >= 200 and t % 50 == 0 and np.sum(list(map(ended, rows)), 0).min() >= 3
+            if enough or t > _BYTES // sum(x.nbytes for x in jax.tree.leaves(row)) + 8:
                 break
         return Record(jax.device_get(rows), kept)
+
+    def steps(self, lanes: int, most: int, seconds: float) -> Iterator[tuple[int, Any, dict[str, Any]]]:
+        """Yields step, carry and keys before it, and row, restarting lanes whose dialect leaves that to wrappers."""
+        carry, key = jax.tree.map(lambda x: x[:lanes], (self.starts[0], self.keys))
+        row: dict[str, Any] = {}
+        until = math.inf
+        for t in range(most):
+            carry = self.restarted(carry, row, key) if row else carry
+            before = carry, key
+            carry, row, key = self.advance_lanes(carry, key)
+            yield t, before, row
+            until = min(until, time.perf_counter() + seconds)  # without the compilation
+            if time.perf_counter() > until:
+                return
 
     def restarted(self, carry: Any, row: dict[str, Any], key: jax.Array) -> Any:
         """Starts new episodes in the lanes that ended, unless the API does so itself."""

@@ -1,6 +1,5 @@
 """The batch: a lane depends only on its own key, actions and params."""
 
-import functools
 from typing import Any
 
 import jax
@@ -11,12 +10,24 @@ from jaxenv import tree
 from jaxenv.core.environment import Environment
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._compare import require_equal, require_finite, take_lanes, take_steps, to_numpy
-from jaxenv.testing._programs import action_shapes, lane_numbers, output_shapes, replay, run, start, take, take_keys
-from jaxenv.testing._source import described
-from jaxenv.testing._stacks import LANES, LIMITS, MANY_LANES, carries, per_lane, with_restarts
+from jaxenv.testing._compare import require_equal, take_lanes, take_steps
+from jaxenv.testing._programs import (
+    LANES,
+    LIMITS,
+    MANY_LANES,
+    action_shapes,
+    carries,
+    output_shapes,
+    per_lane,
+    replay,
+    run,
+    start,
+    take,
+    take_keys,
+    with_restarts,
+)
 from jaxenv.testing._subject import Rollout, Subject
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, NotApplicable, described
 from jaxenv.tree import Tree
 from jaxenv.wrappers import LevelReplay
 
@@ -50,10 +61,12 @@ def lane_independent(subject: Subject) -> str:
     """A lane stays bitwise the same when the keys, actions, states and ends of all other lanes change."""
     rollout, count = subject.rollout, 0
     for lane in range(LANES):
-        keys = take_keys(subject.both_keys, np.where(np.arange(LANES) == lane, 0, LANES) + np.arange(LANES))
-        actions = jax.tree.map(functools.partial(_keep_lane, lane), *subject.actions)
+        kept = np.arange(LANES) == lane
+        keys = take_keys(subject.both_keys, np.where(kept, 0, LANES) + np.arange(LANES))
+        mine, others = subject.actions
+        actions = jax.tree.map(lambda x, y, at=kept[None]: np.where(tree.expand(at, x.ndim), x, y), mine, others)
         # The limits change too: a lane that ends on the same steps in both runs affects others equally in both.
-        limits = np.where(np.arange(LANES) == lane, LIMITS, np.roll(LIMITS + 1, 1))
+        limits = np.where(kept, LIMITS, np.roll(LIMITS + 1, 1))
         changed = subject.roll(keys, actions, with_restarts(subject.env, limits))
         others_end = np.delete(changed.ends, lane, axis=1).any(axis=1)
         count += int(np.sum(others_end & ~changed.ends[:, lane]))
@@ -65,13 +78,6 @@ def lane_independent(subject: Subject) -> str:
     return f"{count} steps on which another lane ended and the lane did not"
 
 
-def _keep_lane(lane: int, own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Returns the actions ``[T, B, ...]`` of ``own`` in one lane, and ``others`` elsewhere."""
-    changed = np.copy(others)
-    changed[:, lane] = own[:, lane]
-    return changed
-
-
 def nan_contained(subject: Subject) -> str:
     """NaN and infinity in the state of one lane reach neither other lanes nor the lane's next episode.
 
@@ -80,52 +86,28 @@ def nan_contained(subject: Subject) -> str:
     """
     rollout, env, poison = subject.rollout, subject.stack, {2: np.nan, 4: np.inf}
     state, timestep = rollout.start
-    state, count = _poison(state, poison)
-    if not count:
+    if not any(_holds_floats(x) for x in jax.tree.leaves(state, is_leaf=tree.is_shared)):
         raise NotApplicable("the state has no floats")
+
+    def poisoned(x: Any) -> Any:
+        if _holds_floats(x):
+            x = np.array(x)
+            for lane, value in poison.items():
+                x[lane] = value
+        return x
+
+    state = jax.tree.map(poisoned, state, is_leaf=tree.is_shared)
     actual = Rollout(*run(env, state, timestep, rollout.actions), rollout.actions)
     if carries(env) or any(isinstance(layer, LevelReplay) for layer in layers(env)):
-        require_clean(subject, actual, list(poison), "lanes")
+        subject.require_clean(actual, list(poison), "lanes")
         return "only other lanes: a part of the state outlives an episode"
-    require_contained(subject, actual, list(poison), "lanes")
+    subject.require_contained(actual, list(poison), "lanes")
     return ""
 
 
-def require_clean(subject: Subject, actual: Rollout, poisoned: list[int], what: str) -> None:
-    """Raises a `Failure` unless lanes next to ``poisoned`` ones are as in the shared rollout."""
-    rollout, clean = subject.rollout, np.broadcast_to(~np.isin(np.arange(LANES), poisoned), actual.ends.shape)
-    labels = (f"next to finite {what}", f"next to NaN and infinity in {what} {poisoned}")
-    require_equal((rollout.states, rollout.rows), (actual.states, actual.rows), labels, where=clean)
-
-
-def require_contained(subject: Subject, actual: Rollout, poisoned: list[int], what: str) -> None:
-    """Raises a `Failure` if NaN or infinity of some lanes reaches another lane, or their next episodes."""
-    require_clean(subject, actual, poisoned, what)
-    for lane in poisoned:
-        later = (np.asarray(subject.clock(actual).episode) > 0) & (np.arange(LANES) == lane)
-        if not later.any():
-            raise Failure(f"lane {lane} never started another episode, the check needs one")
-        # In same_step mode, the row on which an episode starts is still the last row of the previous one.
-        later_rows = later & np.roll(later, 1, axis=0) if subject.stack.autoreset == "same_step" else later
-        require_finite(actual.states, "in an episode after NaN or infinity: state", where=later)
-        require_finite(actual.rows, "in an episode after NaN or infinity: timestep", where=later_rows)
-
-
-def _poison(state: Tree, values: dict[int, float]) -> tuple[Tree, int]:
-    """Replaces all floats of some lanes of a state; returns it and the number of leaves with floats."""
-    count = 0
-
-    def replace(x: np.ndarray) -> np.ndarray:
-        nonlocal count
-        if isinstance(x, tree.Shared) or not jnp.issubdtype(x.dtype, jnp.inexact) or not x[0].size:
-            return x
-        count += 1
-        x = np.array(x)
-        for lane, value in values.items():
-            x[lane] = value
-        return x
-
-    return jax.tree.map(replace, state, is_leaf=lambda x: isinstance(x, tree.Shared)), count
+def _holds_floats(x: Any) -> bool:
+    """Returns whether the lanes of a leaf ``[B, ...]`` hold floats."""
+    return not tree.is_shared(x) and jnp.issubdtype(x.dtype, jnp.inexact) and bool(x[0].size)
 
 
 def any_number_of_lanes(subject: Subject) -> str:
@@ -134,8 +116,8 @@ def any_number_of_lanes(subject: Subject) -> str:
     The number of a lane decides its start, so that adding lanes leaves existing ones as they are. Zero lanes work or
     raise a ``ValueError``. The steps of one lane belong to ``batch_equals_single_lanes``.
     """
-    numbers = lane_numbers(MANY_LANES)
-    one, many = (to_numpy(start(subject.take(n % LANES), subject.key, n)) for n in (numbers[:1], numbers))
+    numbers = np.arange(MANY_LANES, dtype=np.int32)
+    one, many = (start(subject.take(n % LANES), subject.key, n) for n in (numbers[:1], numbers))
     few = take_lanes(subject.seeded_start, numbers[:1], axis=0)
     subject.same_starts(few, one, (f"in {LANES} lanes", "in 1 lane"), context="start")
     labels = (f"in {LANES} lanes", f"in {MANY_LANES} lanes")
@@ -144,9 +126,9 @@ def any_number_of_lanes(subject: Subject) -> str:
         few, expected = start(subject.take(some % LANES), subject.key, some), take_lanes(many, some, axis=0)
         subject.same_starts(few, expected, labels, context=f"start of {LANES} lanes from lane {lane} on")
     rollout, index = subject.rollout, numbers % LANES
-    expected, before, actions = take_lanes(
-        take_steps((rollout.after, rollout.before, rollout.actions), slice(_FEW_STEPS)), index
-    )
+    few_steps = slice(10)  # in which the lanes with the shortest time limits restart
+    taken = take_steps((rollout.after, rollout.before, rollout.actions), few_steps)
+    expected, before, actions = take_lanes(taken, index)
     actual = replay(subject.take(index), before, actions)
     subject.same_steps(expected, actual, labels)
     try:
@@ -155,10 +137,6 @@ def any_number_of_lanes(subject: Subject) -> str:
     except ValueError as refusal:
         return f"zero lanes raise: {refusal}"
     return "zero lanes work"
-
-
-# Steps of many lanes; the lanes with the shortest time limits restart in these.
-_FEW_STEPS = 10
 
 
 def wrong_actions_refused(subject: Subject) -> None:

@@ -1,4 +1,4 @@
-"""Episodes: starts, ends and the rows at both."""
+"""Episodes: starts, ends and the rows at both, restarts, and agents that leave before the end."""
 
 import dataclasses
 from typing import Any
@@ -7,16 +7,20 @@ import jax
 import numpy as np
 
 from jaxenv import tree
+from jaxenv.core import has_batch_state
+from jaxenv.core.environment import Environment
+from jaxenv.core.levels import mutate_level, sample_level
+from jaxenv.core.starts import Starts
+from jaxenv.core.task import Task
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.core.wrapper import layers
+from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.random import Clock
 from jaxenv.testing._compare import require_equal, require_nowhere, take_steps, to_numpy
-from jaxenv.testing._programs import lane_numbers, replay, start
-from jaxenv.testing._stacks import LANES, LIMITS, takes_multiple_steps
+from jaxenv.testing._programs import LANES, LIMITS, in_mode, per_lane, quick, replay, start
 from jaxenv.testing._subject import Rollout, Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
-from jaxenv.wrappers import TimeLimit
+from jaxenv.wrappers import BatchWrapper, TimeLimit
 from jaxenv.wrappers.episode.autoreset import AutoResetState
 from jaxenv.wrappers.episode.time_limit import TimeLimitState
 
@@ -52,8 +56,8 @@ def episode_grammar(subject: Subject) -> str:
     }
     for field, (values, expected) in at_first.items():
         for path, x in jax.tree_util.tree_leaves_with_path(values):
-            wrong = (x != np.asarray(expected, x.dtype)) & tree.expand(kind == FIRST, x.ndim)
-            require_nowhere(wrong, f"{field} {tree.path_name(path)}".rstrip() + " of a FIRST row", x)
+            rule = f"{field} {tree.path_name(path)}".rstrip() + " of a FIRST row"
+            require_nowhere(x != np.asarray(expected, x.dtype), rule, x, where=kind == FIRST)
     shown = take_steps(rows.prev_action, slice(1, None))
     labels, acted = ("as passed", "as shown"), kind[1:] != FIRST
     require_equal(rollout.actions, shown, labels, name="prev_action", where=acted, first_step=1)
@@ -78,7 +82,8 @@ def time_limit_exact(subject: Subject) -> str:
         raise NotApplicable("the stack has no TimeLimit")
     limit = next(layer for layer in layers(subject.stack) if isinstance(layer, TimeLimit))  # with its limits
     others = [layer for layer in layers(limit.env) if isinstance(layer, TimeLimit)]
-    if not others and not takes_multiple_steps(subject.stack):  # else rows and clock do not show the counted steps
+    several = any(isinstance(layer, Wrapper) and layer.place == "several_steps" for layer in layers(subject.stack))
+    if not others and not several:  # else rows and clock do not show the counted steps
         _require_exact(subject)
     states = subject.state_of(limit, subject.rollout.before)
     actions = subject.actions_of(limit)
@@ -182,9 +187,8 @@ def modes_agree(subject: Subject) -> str:
     same_step = subject.variant("same_step")
     inner = rollout.before.inner
     states, rows = replay(same_step, AutoResetState(inner, ()), rollout.actions)
-    begin = to_numpy(start(same_step, subject.keys[0], lane_numbers(LANES)))
-    expected = take_steps(rollout.states.inner, 0)
-    subject.same_starts(expected, begin[0].inner, _MODES, context="start")
+    begin, _ = start(same_step, subject.keys[0])
+    subject.same_starts(take_steps(rollout.states.inner, 0), begin.inner, _MODES, context="start")
     stepped = ~np.asarray(rollout.before.ended)
     after_states, after = rollout.after
     subject.same_steps(_transition(after), _transition(rows), _MODES, where=stepped)
@@ -214,10 +218,169 @@ def _require_strategies_agree(subject: Subject, rollout: Rollout) -> None:
     before = dataclasses.replace(rollout.before, ended=restarts)
     expected = replay(subject.variant("next_step"), before, rollout.actions)
     block = 3  # not a divisor of the number of lanes
-    others = {
-        f"with compact, {block} lanes at a time": tree.rebuild(subject.variant("next_step", "compact"), block=block)
-    }
+    compact = tree.rebuild(subject.variant("next_step", "compact"), block=block)
+    others = {f"with compact, {block} lanes at a time": compact}
     if subject.strategy != "select":
         others["with select"] = subject.variant("next_step", "select")
     for label, env in others.items():
         subject.same_steps(expected, replay(env, before, rollout.actions), (f"with {subject.strategy}", label))
+
+
+def restart_is_reset(subject: Subject) -> str:
+    """A restart equals ``begin`` of the next episode: only what ``carry`` keeps outlives an episode.
+
+    This holds for the caller's params, with another value in every lane, and not just for the defaults.
+    The key and the id of the lane stay the same, and the clock counts every episode. A level of a task gives the same
+    start under every key and in every lane, and a reset starts in the levels that its key samples. Where the task has
+    ``mutate_level``, its results are such levels, too, and no lane's depends on other lanes.
+    """
+    _require_levels(subject)
+    level = _frozen(subject.stack)
+    rollout = _next_step_rollout(subject, level)
+    level = in_mode(level, "next_step")
+    restarted = rollout.step_type[1:] == StepType.FIRST
+    if not restarted.any():
+        raise Failure("no lane restarted, the check needs one")
+    clock = to_numpy(level.clock(rollout.states))
+    for name, value in (("key", clock.key), ("env_id", clock.env_id)):
+        constant = jax.tree.map(lambda x: np.broadcast_to(x[:1], x.shape), value)
+        require_equal(constant, value, ("at first", "later"), name=name)
+    restarts = np.concatenate([np.zeros_like(restarted[:1]), restarted]).cumsum(axis=0, dtype=np.int32)
+    labels = ("by counting restarts", "in the clock")
+    require_equal(clock.episode[:1] + restarts, clock.episode, labels, name="episode")
+    clock = take_steps(clock, slice(1, None))
+    varied, names = subject.varied(level)
+    reset, restart = to_numpy(_begin_twice(varied, clock, rollout.before))
+    actual = replay(varied, rollout.before, rollout.actions)
+    labels = ("from begin", "from a restart")
+    expected, actual = (
+        jax.tree.map(lambda x: () if tree.is_shared(x) else x, x, is_leaf=tree.is_shared) for x in (restart, actual)
+    )
+    subject.same_steps(expected, actual, labels, where=restarted)
+    if names:
+        labels, context = ("from a reset", "from a restart"), f"with other values of {', '.join(names)}"
+        (_, one), (_, other) = to_numpy(_begin_twice(per_lane(level, varied=False)[0], clock, rollout.before))
+        # If restarts equal resets with the given values, then they do with other values, or these were dropped.
+        try:
+            require_equal(one, other, labels, tolerance=subject.rounding)
+        except Failure:
+            pass
+        else:
+            subject.same_steps(reset[1], restart[1], labels, context=context)
+    return f"{int(restarted.sum())} restarts"
+
+
+def _require_levels(subject: Subject) -> None:
+    task = subject.env.unwrapped
+    if not isinstance(task, Task):
+        return
+    one, _ = jax.random.split(subject.key)
+    level = to_numpy(sample_level(task, one))
+    labels = ("from a reset", "from a reset in its levels")
+    sampled, given = _starts(task, one, level)
+    subject.same_starts(sampled, given, labels)
+    _require_fixed_start(subject, task, level, "of one level")
+    if type(task).mutate_level is not Task.mutate_level:
+        mutated = mutate_level(task, level, one)  # raises unless the results are levels of the task
+        _require_fixed_start(subject, task, mutated, "of one mutated level")
+        count = LANES // 2
+        few = lambda x: jax.tree.map(lambda leaf: leaf[:count], x)  # noqa: E731
+        labels = (f"in a batch of {LANES}", f"in a batch of {count}")
+        alone = mutate_level(subject.with_lanes(count).unwrapped, few(level), one)
+        subject.same_starts(few(mutated), alone, labels, context="mutate_level")
+
+
+def _require_fixed_start(subject: Subject, task: Task, level: Tree, context: str) -> None:
+    """Requires that each level fixes the start: under another key and in another lane it is the same."""
+    one, other = jax.random.split(subject.key)
+    reverse = lambda x: jax.tree.map(lambda leaf: leaf[::-1], x)  # noqa: E731
+    here, elsewhere = (to_numpy(_starts(task, *x)[1][0].task) for x in ((one, level), (other, reverse(level))))
+    labels = ("from a reset", "under another key, in another lane")
+    subject.same_starts(reverse(here), elsewhere, labels, context=context)
+
+
+@quick
+def _starts(task: Task, key: jax.Array, level: Tree) -> tuple[Any, Any]:
+    """Resets without and with levels."""
+    return task.reset(key), task.reset(key, level=level)
+
+
+@quick
+def _begin_twice(env: Environment, clock: Any, previous: Tree) -> tuple[Any, Any]:
+    """Calls ``begin`` with each of the clocks ``[T, B]``, without and with each of the previous states."""
+
+    def both(given: Any) -> tuple[Any, Any]:
+        starts = Starts(given[0].key, given[0].env_id, given[0].episode)
+        return env.begin(starts), env.begin(starts, given[1])
+
+    return jax.lax.map(both, (clock, previous))
+
+
+def _frozen(env: Environment) -> Environment:
+    """Freezes the statistics of the stack: a restart does not learn from the row that a step would learn from."""
+    if not isinstance(env, Wrapper) or not has_batch_state(env):
+        return env
+    changes = {"frozen": True} if isinstance(env, BatchWrapper) else {}
+    return tree.rebuild(env, env=_frozen(env.env), **changes)
+
+
+def _next_step_rollout(subject: Subject, env: Environment) -> Rollout:
+    """Returns a rollout of ``env`` with FIRST rows: the shared one if possible."""
+    if env is subject.stack and env.autoreset == "next_step":
+        return subject.rollout
+    return subject.roll_randomly(in_mode(env, "next_step"))
+
+
+def agents_agree(subject: Subject) -> str:
+    """An agent that has left, by ``env_info["agent_terminated"]``, gets no reward, and its action changes nothing.
+
+    ``env_info["agent_alive"]`` says who is left. In a game of turns, ``env_info["player"]`` is the number of an agent,
+    and every move passes the turn unless ``alternates`` is false.
+    """
+    env = subject.stack
+    if env.num_agents == 1:
+        raise NotApplicable("a lane has one agent")
+    if env.turns:
+        player = subject.rollout.rows.env_info["player"]
+        require_nowhere((player < 0) | (player >= env.num_agents), "env_info['player'] is not an agent", player)
+        if env.alternates:
+            rollout = _next_step_rollout(subject, env)
+            player = np.asarray(rollout.rows.env_info["player"])
+            repeated = (player[1:] == player[:-1]) & (rollout.step_type[1:] == StepType.MID)
+            require_nowhere(repeated, "an agent moves twice in a row, and alternates is true", player[1:])
+        return f"{env.num_agents} agents in turns"
+    rollout, env = _next_step_rollout(subject, env), in_mode(env, "next_step")
+    ended, gone = _departures(rollout)
+    _require_gone(subject, env, rollout, gone)
+    return f"{env.num_agents} agents at once, {int(ended.sum())} left early"
+
+
+def _departures(rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows on which an agent leaves, and those on which it has left before, bool ``[T + 1, B, A]``."""
+    info, gone = rollout.rows.env_info, np.zeros(np.shape(rollout.rows.reward), bool)
+    if "agent_terminated" not in info:
+        if "agent_alive" in info:
+            raise Failure("env_info has 'agent_alive' without 'agent_terminated', which says when an agent leaves")
+        return gone, gone
+    leaves = np.asarray(info["agent_terminated"])
+    for step in range(1, len(gone)):
+        stays = (rollout.step_type[step] != StepType.FIRST)[:, None]
+        gone[step] = (gone[step - 1] | leaves[step - 1]) & stays
+    ended = leaves & ~gone
+    if "agent_alive" in info:
+        alive, expected = np.asarray(info["agent_alive"]), ~(gone | ended)
+        require_equal(expected, alive, ("by agent_terminated", "in env_info"), name="agent_alive")
+    return ended, gone
+
+
+def _require_gone(subject: Subject, env: Environment, rollout: Rollout, gone: np.ndarray) -> None:
+    reward = np.asarray(rollout.rows.reward)
+    require_nowhere(gone & (reward != 0), "a reward of an agent that has left", reward)
+    moved = gone[1:]
+    if moved.any():
+        swap = lambda x: np.where(tree.expand(moved, x.ndim), np.roll(x, 1, axis=0), x)  # noqa: E731
+        other = jax.tree.map(swap, rollout.actions)
+        expected, actual = (replay(env, rollout.before, actions)[1] for actions in (rollout.actions, other))
+        expected, actual = (dataclasses.replace(row, prev_action=()) for row in (expected, actual))
+        labels = ("with one action", "with another action of an agent that has left")
+        subject.same_steps(expected, actual, labels)

@@ -22,15 +22,13 @@ from jaxenv.core.task import Task
 from jaxenv.core.timestep import TaskState, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
 from jaxenv.testing._compare import require_equal, take_steps, to_numpy
-from jaxenv.testing._other_process import defaults
-from jaxenv.testing._programs import action_shapes, quick, quick_options, take
-from jaxenv.testing._source import is_authors, place
-from jaxenv.testing._stacks import LANES, carries, without_restarts
+from jaxenv.testing._elsewhere import defaults
+from jaxenv.testing._programs import LANES, action_shapes, carries, quick, quick_options, take
 from jaxenv.testing._subject import OTHER_STEPS, Subject, attributes
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, NotApplicable, is_authors, place
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
-from jaxenv.wrappers import FixedResetKey
+from jaxenv.wrappers import AutoReset, FixedResetKey
 
 
 def reproducible(subject: Subject) -> str:
@@ -118,7 +116,7 @@ def no_word_reused(subject: Subject) -> str:
     if any(isinstance(layer, FixedResetKey) for layer in layers(subject.stack)):
         raise NotApplicable("FixedResetKey starts all episodes alike")
     # AutoReset computes the next start on every step and discards most of them, so the check restarts explicitly.
-    env = _without_multi_steps(without_restarts(subject.stack))
+    env = _with_every_draw(subject.stack)
     keys, action = subject.keys[0], take_steps(subject.actions_of(env), 0)
 
     def two_episodes(keys: jax.Array, action: Tree) -> tuple[TaskState, TimeStep]:
@@ -133,10 +131,8 @@ def no_word_reused(subject: Subject) -> str:
     consumers: list[str] = []
 
     def counters(keys: jax.Array, action: Tree) -> list[jax.Array]:
-        with (
-            jax.disable_jit(),
-            _record_draws(isinstance(keys, jax.core.Tracer)) as draws,
-        ):  # every round of a loop draws separately
+        # Without jit, every round of a loop draws separately.
+        with jax.disable_jit(), _record_draws(isinstance(keys, jax.core.Tracer)) as draws:
             two_episodes(keys, action)
         consumers[:] = [consumer for consumer, _ in draws]
         return [words for _, words in draws]
@@ -158,12 +154,12 @@ def no_word_reused(subject: Subject) -> str:
     return f"{len(seen)} blocks of words"
 
 
-def _without_multi_steps(env: Environment) -> Environment:
-    """Removes wrappers that take several steps at once, since they discard some of those steps."""
+def _with_every_draw(env: Environment) -> Environment:
+    """Removes ``AutoReset`` and wrappers that take several steps at once, since they discard some of what is drawn."""
     if not isinstance(env, Wrapper):
         return env
-    inner = _without_multi_steps(env.env)
-    return inner if env.place == "several_steps" else tree.rebuild(env, env=inner)
+    inner = _with_every_draw(env.env)
+    return inner if isinstance(env, AutoReset) or env.place == "several_steps" else tree.rebuild(env, env=inner)
 
 
 _recording = threading.Lock()  # `_block` is replaced by one check at a time
@@ -236,10 +232,7 @@ def starts_distribution(subject: Subject) -> str:
         if bounds is not None:
             _require_uniform(name, x, *(side[name] for side in bounds))
         elif (distance := _ks_distance(x, second[name])) > _KS_LIMIT:
-            raise Failure(
-                f"{name}: the starts of two episodes differ in distribution, "
-                f"the Kolmogorov-Smirnov statistic is {distance:.1f}, above {_KS_LIMIT}"
-            )
+            raise Failure(f"{name}: the starts of two episodes differ in distribution{_statistic(distance)}")
         for pair, a, b in (("neighbouring lanes", x[:-1], x[1:]), ("a lane's first two episodes", x, second[name])):
             deviation = abs(np.corrcoef(a, b)[0, 1]) * np.sqrt(len(a)) if a.std() * b.std() > 0 else 0
             if deviation > _CORRELATION_LIMIT:
@@ -284,10 +277,12 @@ def _require_uniform(name: str, x: np.ndarray, low: np.ndarray, high: np.ndarray
         return
     distance = _ks_distance((x - low) / (high - low), (np.arange(len(x)) + 0.5) / len(x)) * np.sqrt(2)
     if distance > _KS_LIMIT:
-        raise Failure(
-            f"{name}: not uniform between the stated bounds {low[0]} and {high[0]}, "
-            f"the Kolmogorov-Smirnov statistic is {distance:.1f}, above {_KS_LIMIT}"
-        )
+        bounds = f"the stated bounds {low[0]} and {high[0]}"
+        raise Failure(f"{name}: not uniform between {bounds}{_statistic(distance)}")
+
+
+def _statistic(distance: float) -> str:
+    return f", the Kolmogorov-Smirnov statistic is {distance:.1f}, above {_KS_LIMIT}"
 
 
 def _ks_distance(a: np.ndarray, b: np.ndarray) -> float:

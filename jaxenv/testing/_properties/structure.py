@@ -6,15 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenv import specs, tree
-from jaxenv.core.environment import Environment
-from jaxenv.specs._trees import fit_fault
+from jaxenv import tree
 from jaxenv.testing._compare import leaf_name, require_equal, to_numpy
-from jaxenv.testing._programs import action_shapes, output_shapes, replay
-from jaxenv.testing._source import described
-from jaxenv.testing._stacks import LANES
+from jaxenv.testing._programs import LANES, action_shapes, output_shapes, replay, require_rows_match_specs
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, NotApplicable, described
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
@@ -79,14 +75,6 @@ def rows_match_specs(subject: Subject) -> None:
         if getattr(spec, field).dtype != dtype:
             raise Failure(f"time_step_spec: {field} must be {np.dtype(dtype)}, got {getattr(spec, field).dtype}")
     require_rows_match_specs(env)
-
-
-def require_rows_match_specs(env: Environment, level: str = "") -> None:
-    """Raises a `Failure` unless rows have the structure, shapes and dtypes of ``time_step_spec``."""
-    spec = specs.unbatched(specs.batched(env.time_step_spec(), 0))  # without bounds
-    for method, (_, timestep) in zip(("reset", "step"), output_shapes(env), strict=True):
-        if (fault := fit_fault(spec, timestep, (LANES,))) is not None:
-            raise Failure(f"{method}{level}: {fault}")
 
 
 def x64_invariant(subject: Subject) -> None:

@@ -1,7 +1,8 @@
-"""JAX transformations: jit, scan, vmap, loops and donation."""
+"""JAX transformations: jit, scan, vmap, donation, gradients, and lanes sharded over devices."""
 
 import contextlib
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -9,25 +10,42 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
-from jaxenv import specs
+from jaxenv import specs, tree
 from jaxenv.core._compiled import one_by_one
 from jaxenv.core._declared import Declared, map_declared
 from jaxenv.core.environment import Environment
-from jaxenv.testing._compare import leaf_name, stack, take_steps, to_numpy
+from jaxenv.core.lanes import partition_specs
+from jaxenv.core.task import Task
+from jaxenv.core.timestep import TimeStep
+from jaxenv.testing._compare import (
+    first,
+    leaf_name,
+    require_equal,
+    require_finite,
+    require_nowhere,
+    stack,
+    take_lanes,
+    take_steps,
+    to_numpy,
+)
 from jaxenv.testing._programs import (
+    LANES,
+    MANY_LANES,
     action_shapes,
     equations,
-    lane_numbers,
+    quick,
     quick_options,
     replay,
     replayed,
     start,
     step,
+    with_autoreset,
 )
-from jaxenv.testing._stacks import LANES, MANY_LANES
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure
+from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
 
 
@@ -119,14 +137,13 @@ def vmap_equals_loop(subject: Subject) -> None:
     envs = (subject.stack, map_declared(_lower_float, subject.stack))
 
     def start_and_step(env: Environment, keys: jax.Array, states: Tree, actions: Tree) -> Any:
-        return env.reset(keys, jnp.asarray(lane_numbers(LANES))), replayed(env, states, actions)
+        return env.reset(keys, jnp.arange(LANES, dtype=jnp.int32)), replayed(env, states, actions)
 
     inputs = (envs, subject.keys, [rollout.before for rollout in rollouts], subject.actions)
     both = jax.jit(jax.vmap(start_and_step), compiler_options=quick_options())(*map(stack, inputs))
     for i, (env, rollout) in enumerate(zip(envs, rollouts, strict=True)):
         starts, steps = take_steps(to_numpy(both), i)
-        expected = start(env, subject.keys[i], lane_numbers(LANES))
-        subject.same_starts(expected, starts, labels, context="reset")
+        subject.same_starts(start(env, subject.keys[i]), starts, labels, context="reset")
         expected = replay(env, rollout.before, rollout.actions)
         subject.same_steps(expected, steps, labels, context="step")
 
@@ -152,3 +169,174 @@ def donation_safe(subject: Subject) -> None:
             if id(x) in seen:
                 raise Failure(f"{method}: {seen[id(x)]} and {name} are the same array")
             seen[id(x)] = name
+
+
+# Central differences in float32: their step, their tolerance, and the fraction that must agree (kinks do not).
+_DIFFERENCE_STEP, _DIFFERENCE_TOLERANCE, _MIN_AGREEMENT = 1e-2, 2e-2, 0.9
+
+
+def gradients_sound(subject: Subject) -> str:
+    """Gradients of rewards and observations are finite and stop at restarts.
+
+    They are taken with respect to params, state and continuous actions. All restart strategies give the same
+    gradients. If the environment declares itself ``smooth``, they equal finite differences.
+    """
+    rollout = subject.rollout
+    gradients = _rollout_gradients(subject, np.ones(rollout.ends[1:].shape, np.float32))
+    require_finite(gradients, "gradient with respect to", axes=())
+    if subject.lanes_are_independent:
+        _require_cut_at_restarts(subject)
+    other = "select" if subject.strategy == "compact" else "compact"
+    # Single steps: over a rollout, rounding errors grow.
+    expected = to_numpy(_step_gradients(subject.stack, rollout.before, rollout.actions))
+    changed = with_autoreset(subject.stack, reset_strategy=other)
+    env, *actual = to_numpy(_step_gradients(changed, rollout.before, rollout.actions))
+    actual = (with_autoreset(env, reset_strategy=subject.auto_reset.reset_strategy), *actual)
+    labels = (f"with {subject.strategy}", f"with {other}")
+    require_equal(expected, actual, labels, context="gradients", tolerance=100 * subject.rounding, axes=())
+    task = subject.original.unwrapped
+    smooth = isinstance(task, Task) and task.smooth
+    return _require_equal_differences(subject) if smooth else "finite, cut at restarts"
+
+
+def _require_cut_at_restarts(subject: Subject) -> None:
+    episode = np.asarray(subject.clock(subject.rollout).episode)
+    later = episode > episode[:1]
+    if subject.stack.autoreset == "same_step":  # the row on which an episode starts has the reward of the previous one
+        later[1:] &= later[:-1]
+    if not later.any():
+        raise Failure("no lane started a second episode, the check needs one")
+    _, state, actions = _rollout_gradients(subject, later[1:].astype(np.float32))
+    _require_zero("the state", jax.tree.map(lambda x: x[None], state), np.ones_like(later[:1]))
+    _require_zero("actions", actions, episode[:-1] == episode[:1])
+
+
+def _require_zero(what: str, gradient: Tree, where: np.ndarray) -> None:
+    """Raises a `Failure` at the first gradient ``[T, B, ...]`` that is not 0."""
+    for path, x in jax.tree_util.tree_leaves_with_path(gradient):
+        name = f"{what} {tree.path_name(path)}".rstrip()
+        rule = f"rows after a restart have a gradient with respect to {name} before the restart,"
+        require_nowhere(x != 0, rule, x, where=where)
+
+
+def _floats(values: Tree) -> Tree:
+    return jax.tree.map(lambda x: x if _is_float(x) else None, values)
+
+
+def _is_float(x: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(x), jnp.inexact)
+
+
+def _with_floats(floats: Tree, values: Tree) -> Tree:
+    return jax.tree.map(lambda x, f: x if f is None else f, values, floats, is_leaf=lambda x: x is None)
+
+
+def _scalar(row: TimeStep) -> jax.Array:
+    """Reduces a row to one float32 per lane that depends on the reward and on all float observations."""
+    leaves = [x for x in jax.tree.leaves((row.reward, row.observation)) if _is_float(x) and x[0].size]
+    return sum(jnp.mean(x.astype(jnp.float32).reshape(x.shape[0], -1), axis=1) for x in leaves)  # type: ignore[return-value]
+
+
+def _rollout_gradients(subject: Subject, weights: np.ndarray) -> Tree:
+    """Returns gradients (env, first state, actions) of a weighted sum over the rows of the shared rollout."""
+    return to_numpy(_gradients(subject.stack, subject.rollout.start[0], subject.rollout.actions, weights))
+
+
+@quick
+def _gradients(env: Environment, state: Tree, actions: jax.Array, weights: jax.Array) -> Any:
+    inputs = (env, state, actions)
+
+    def weighted_sum(floats: Tree) -> jax.Array:
+        env, state, actions = _with_floats(floats, inputs)
+
+        def one_step(state: Tree, given: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
+            action, weight = given
+            state, row = env.step(state, action)
+            return state, jnp.sum(weight * _scalar(row))
+
+        return jnp.sum(jax.lax.scan(one_step, state, (actions, weights))[1])
+
+    return jax.grad(weighted_sum)(_floats(inputs))
+
+
+@quick
+def _step_gradients(env: Environment, states: Any, actions: Any) -> Any:
+    """Returns gradients (env, states, actions) of the sum of all floats after one step from each of ``states``."""
+    inputs = (env, states, actions)
+
+    def total(floats: Any) -> Any:
+        env, *states_and_actions = _with_floats(floats, inputs)
+        outputs = jax.lax.map(lambda given: env.step(*given), tuple(states_and_actions))
+        return sum(jnp.sum(x.astype(jnp.float32)) for x in jax.tree.leaves(outputs) if _is_float(x))
+
+    return jax.grad(total)(_floats(inputs))
+
+
+def _scalars(env: Environment, floats: Any, inputs: Any) -> Any:
+    """Returns `_scalar` of one step from each of the states ``[T, B, ...]``: float32 ``[T, B]``."""
+    return jax.lax.map(lambda given: _scalar(env.step(*given)[1]), _with_floats(floats, inputs))
+
+
+@quick
+def _slopes(env: Environment, floats: Any, directions: Any, inputs: Any) -> Any:
+    return jax.jvp(lambda floats: _scalars(env, floats, inputs), (floats,), (directions,))[1]
+
+
+def _require_equal_differences(subject: Subject) -> str:
+    # Only the task declares itself smooth; its wrappers need not be.
+    env, generator = subject.stack.unwrapped, np.random.default_rng(0)
+    states = subject.state_of(env, subject.rollout.before)
+    inputs = (states, subject.actions_of(env))
+    floats = _floats(inputs)
+    if not jax.tree.leaves(floats):
+        raise NotApplicable("neither the state nor the action has floats")
+    directions = jax.tree.map(lambda x: generator.standard_normal(x.shape).astype(np.float32), floats)
+    moved = [
+        jax.tree.map(lambda x, d, s=s: x + np.float32(s * _DIFFERENCE_STEP) * d, floats, directions) for s in (-1, 1)
+    ]
+    low, high = (np.asarray(quick(_scalars)(env, f, inputs)) for f in moved)
+    difference = (high - low) / (2 * _DIFFERENCE_STEP)
+    slope = np.asarray(_slopes(env, floats, directions, inputs))
+    agree = np.abs(difference - slope) <= _DIFFERENCE_TOLERANCE * (1 + np.abs(slope))
+    if agree.mean() < _MIN_AGREEMENT:
+        at = first(~agree)
+        raise Failure(
+            f"{agree.mean():.0%} of the gradients equal finite differences; at step {at[0] + 1}, lane {at[1]} the "
+            f"gradient is {slope[at]} and the difference is {difference[at]}"
+        )
+    return f"finite, cut at restarts, {agree.mean():.0%} equal finite differences"
+
+
+_DEVICES = {"select": 2, "compact": 4}  # by restart strategy
+_LANES = 8  # divisible by the numbers of devices
+_COLLECTIVES = "all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
+
+
+def sharding_invariant(subject: Subject) -> str:
+    """Lanes sharded over several devices equal lanes on one device, and the step needs no cross-device communication.
+
+    This holds for ``select`` under ``jit`` on 2 devices and for ``compact`` under ``shard_map`` on 4.
+    """
+    needed = max(_DEVICES.values())
+    if len(jax.devices()) < needed:
+        how = f"call jax.config.update('jax_num_cpu_devices', {needed}) before any computation"
+        raise NotApplicable(f"needs {needed} devices: {how}")
+    rollout, index = subject.rollout, np.arange(_LANES) % LANES
+    env = subject.take(index)
+    inputs, expected = take_lanes((rollout.before, rollout.actions), index), take_lanes(rollout.after, index)
+    for strategy, count in _DEVICES.items():
+        mesh, chosen = Mesh(np.array(jax.devices()[:count]), ("lanes",)), with_autoreset(env, reset_strategy=strategy)
+        steps, of_env = P(None, "lanes"), partition_specs(chosen)  # leaves per lane are sharded, others replicated
+        sharded = jax.tree.map(lambda spec, m=mesh: NamedSharding(m, spec), (of_env, steps, steps))
+        if strategy == "select":
+            program = jax.jit(replayed, in_shardings=sharded, out_shardings=sharded[-1])
+        else:
+            program = jax.jit(jax.shard_map(replayed, mesh=mesh, in_specs=(of_env, steps, steps), out_specs=steps))
+        placed = jax.device_put((chosen, *inputs), sharded)
+        compiled = program.lower(*placed).compile(compiler_options=quick_options())
+        if found := re.findall(_COLLECTIVES, compiled.as_text() or ""):
+            hint = ": index an array of each lane under jax.vmap, not by the lanes" if "all-gather" in found else ""
+            raise Failure(f"the step on {count} devices with {strategy} contains {found[0]}{hint}")
+        labels = ("on one device", f"on {count} devices with {strategy}")
+        subject.same_steps(expected, to_numpy(compiled(*placed)), labels)
+    return " and ".join(map(str, _DEVICES.values())) + " devices"

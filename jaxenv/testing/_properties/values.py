@@ -1,4 +1,4 @@
-"""Values: bounds, finiteness, out-of-range actions and masks."""
+"""Values: bounds, finiteness, integers that overflow, out-of-range actions and masks."""
 
 from typing import Any
 
@@ -8,13 +8,12 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.timestep import StepType
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._compare import first, location, require_equal, require_finite, require_nowhere, take_steps
-from jaxenv.testing._programs import replay, run, run_on, sample
-from jaxenv.testing._properties._overflow import require_no_overflow
-from jaxenv.testing._properties.batch import require_contained
+from jaxenv.testing._compare import require_equal, require_finite, require_nowhere, require_within_bounds, take_steps
+from jaxenv.testing._programs import LIMITS, NO_LIMIT, replay, run, run_on, sample
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
+from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import ClipAction, GuardNonFinite
 
 # Bounds this large are not tighter than the range of the dtype.
@@ -39,21 +38,6 @@ def within_specs(subject: Subject) -> None:
         _require_tight_bounds(name, field_spec)
         require_finite(values, f"a sample of the {name} spec")
         require_within_bounds(f"a sample of the {name} spec", field_spec, values)
-
-
-def require_within_bounds(what: str, spec: Tree, values: Tree, where: np.ndarray | None = None) -> None:
-    """Raises a `Failure` at the first element ``[T, B, ...]`` outside of its bounds; NaN is outside."""
-    for (path, s), x in zip(jax.tree_util.tree_leaves_with_path(spec), jax.tree.leaves(values), strict=True):
-        if isinstance(s, specs.Bounded):
-            low, high = (specs.aligned(bound, x.ndim) for bound in (s.minimum, s.maximum))
-            outside: np.ndarray = ~((x >= low) & (x <= high))
-            if where is not None:
-                outside &= tree.expand(where, x.ndim)
-            if np.any(outside):
-                at = first(outside)
-                minimum, maximum = (np.broadcast_to(bound, x.shape)[at] for bound in (low, high))
-                name = f"{what} {tree.path_name(path)}".rstrip()
-                raise Failure(f"{name}{location(at)} is {x[at]}, outside of its bounds {minimum} and {maximum}")
 
 
 def _require_tight_bounds(what: str, spec: Tree) -> None:
@@ -88,7 +72,7 @@ def stays_finite(subject: Subject) -> str:
     for end, name in zip(extremes, ("smallest", "largest"), strict=True):
         actions = jax.tree.map(lambda s, a, end=end: _extreme(s, a, end), env.action_spec(), rollout.actions)
         require_finite(run(env, *rollout.start, actions), f"with the {name} action repeated")
-    require_no_overflow(subject)
+    _require_no_overflow(subject)
     return f"{count} steps"
 
 
@@ -164,12 +148,12 @@ def nan_action_contained(subject: Subject) -> str:
     spec, rollout = subject.stack.action_spec(), subject.rollout
     if not any(s.is_continuous for s in jax.tree.leaves(spec)):
         raise NotApplicable("no action is continuous")
-    poisoned, step = {2: np.nan, 4: np.inf}, 0  # the first step, since no restart ignores its action
+    poisoned = {2: np.nan, 4: np.inf}
 
     def poison(s: Any, x: Any) -> Any:
         x = np.copy(x)
-        for lane, value in poisoned.items():
-            x[step, lane] = value if s.is_continuous else x[step, lane]
+        for lane, value in poisoned.items() if s.is_continuous else ():
+            x[0, lane] = value  # on the first step, since no restart ignores its action
         return x
 
     actual = subject.roll(subject.keys[0], jax.tree.map(poison, spec, rollout.actions))
@@ -178,7 +162,7 @@ def nan_action_contained(subject: Subject) -> str:
     if guarded:
         require_finite(actual.rows, "under GuardNonFinite, after a NaN action: timestep")
     if subject.lanes_are_independent:
-        require_contained(subject, actual, list(poisoned), "the actions of lanes")
+        subject.require_contained(actual, list(poisoned), "the actions of lanes")
     return "guarded" if guarded else "contained"
 
 
@@ -204,4 +188,55 @@ def mask_leaves_an_action(subject: Subject) -> None:
     spec = subject.stack.action_spec()
     joint = specs.is_spec(spec) and mask.shape[2:-1] != spec.shape  # one flag for each combination of several integers
     allowed = mask.any(axis=tuple(range(2, mask.ndim)) if joint else -1)
-    require_nowhere(~allowed & tree.expand(used, allowed.ndim), "no action is legal", mask)
+    require_nowhere(~allowed, "no action is legal", mask, where=used)
+
+
+def _require_no_overflow(subject: Subject) -> None:
+    """Raises a `Failure` if an integer of 8 or 16 bits in the state counts steps or episodes until it wraps around.
+
+    An integer that only ever grows by one is given each value of its dtype from its smallest one on. It may stop
+    growing or end the episode at some value, like an index into a deck or a board.
+    """
+    rollout = subject.rollout
+    kind = rollout.step_type[1:]
+    goes_on = (kind == StepType.MID) & (LIMITS == NO_LIMIT)
+    restarts = kind == (StepType.LAST if subject.stack.autoreset == "same_step" else StepType.FIRST)
+    leaves = jax.tree_util.tree_leaves_with_path(rollout.states, is_leaf=tree.is_shared)
+    for number, (path, x) in enumerate(leaves):
+        if tree.is_shared(x) or is_key(x) or x.dtype.kind not in "iu" or x.dtype.itemsize > 2:
+            continue
+        name = f"state {tree.path_name(path)}".rstrip()
+        for counted, where in (("steps", goes_on), ("episodes", restarts)):
+            grows = np.diff(x.astype(np.int32), axis=0)
+            inside = tree.expand(where, grows.ndim) & np.ones_like(grows, bool)
+            if np.any(grows[inside] == 1) and np.all(np.isin(grows[inside], (0, 1))):
+                _require_bounded(subject, number, f"{name} counts {counted}", inside & (grows == 1))
+
+
+def _require_bounded(subject: Subject, number: int, what: str, grows: np.ndarray) -> None:
+    """Raises a `Failure` if a leaf grows by one from all values of its dtype and then wraps around.
+
+    ``number`` counts the leaves of the state, `tree.Shared` subtrees as one; ``what`` names the leaf in the evidence;
+    ``grows`` has its elements that grow by one in the shared rollout, bool ``[T, B, ...]``.
+    """
+    rollout, steps = subject.rollout, np.flatnonzero(grows.any(axis=tuple(range(1, grows.ndim))))
+    states, structure = jax.tree.flatten(rollout.before, is_leaf=tree.is_shared)
+    x, limit = states[number], np.iinfo(states[number].dtype).max
+    values = np.arange(int(x.min()), int(limit) + 1)
+    for begin in range(0, len(values), subject.num_steps):
+        value = np.resize(values[begin : begin + subject.num_steps], subject.num_steps)
+        at = np.resize(steps, subject.num_steps)
+        changed = [take_steps(leaf, at) for leaf in states]
+        changed[number] = np.broadcast_to(tree.expand(value, x.ndim), x.shape).astype(x.dtype)
+        before = jax.tree.unflatten(structure, changed)
+        after, rows = replay(subject.stack, before, take_steps(rollout.actions, at))
+        y, looked = jax.tree.leaves(after, is_leaf=tree.is_shared)[number], grows[at]
+        lanes = looked.reshape(*looked.shape[:2], -1).any(axis=-1)
+        if np.any(lanes & (rows.step_type != rollout.step_type[1:][at])):
+            return
+        expected = tree.expand(value, x.ndim) + 1
+        if np.any(looked & (y != expected) & (expected <= limit)):
+            return
+        wraps = looked & (expected > limit) & (y < limit)
+        if np.any(wraps):
+            raise Failure(f"{what} as {x.dtype}: {y[wraps][0]} follows {limit}")

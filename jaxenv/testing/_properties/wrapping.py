@@ -13,11 +13,8 @@ from jaxenv.core.environment import Environment
 from jaxenv.core.starts import Starts
 from jaxenv.core.timestep import StepType, TimeStep
 from jaxenv.core.wrapper import Wrapper, layers
-from jaxenv.testing._compare import first, location, require_equal, take_steps, to_numpy
-from jaxenv.testing._programs import lane_numbers, output_shapes, replay, start
-from jaxenv.testing._properties.structure import require_rows_match_specs
-from jaxenv.testing._properties.values import require_within_bounds
-from jaxenv.testing._stacks import LANES, LIMITS, in_mode, with_limits, with_restarts
+from jaxenv.testing._compare import require_equal, require_nowhere, require_within_bounds, take_steps, to_numpy
+from jaxenv.testing._programs import in_mode, replay, require_rows_match_specs, start, with_limits, with_restarts
 from jaxenv.testing._subject import Subject
 from jaxenv.testing.report import Failure, NotApplicable
 from jaxenv.tree import Tree
@@ -32,18 +29,14 @@ def owned_fields_only(subject: Subject) -> str:
     """
     checked = []
     for layer in layers(subject.stack)[:-1]:
-        if isinstance(layer, Wrapper) and _is_comparable(layer):
+        if not isinstance(layer, Wrapper) or isinstance(layer, AutoReset | TimeLimit | FixedResetKey):
+            continue
+        if layer.place != "several_steps" and not _chooses_actions(layer):
             _require_same_rows(subject, layer)
             checked.append(type(layer).__name__)
     if not checked:
         raise NotApplicable("the stack has no wrapper except AutoReset, TimeLimit and wrappers that choose actions")
     return ", ".join(checked)
-
-
-def _is_comparable(layer: Wrapper) -> bool:
-    """Returns whether the start and the action of the wrapped environment follow from the wrapper's."""
-    excluded = isinstance(layer, AutoReset | TimeLimit | FixedResetKey)
-    return not (excluded or layer.place == "several_steps" or _chooses_actions(layer))
 
 
 def _chooses_actions(layer: Wrapper) -> bool:
@@ -55,24 +48,20 @@ def _chooses_actions(layer: Wrapper) -> bool:
 def _require_same_rows(subject: Subject, layer: Wrapper) -> None:
     name, states = type(layer).__name__, subject.state_of(layer, subject.rollout.before)
     labels, layer = (f"inside {name}", "outside of it"), subject.varied(layer)[0]
-    inside, outside = (to_numpy(start(env, subject.keys[0], lane_numbers(LANES))[1]) for env in (layer.env, layer))
-    unowned = _without_owned(layer, inside, outside)
-    subject.same_starts(*unowned, labels, context="reset")
+    inside, outside = (start(env, subject.keys[0])[1] for env in (layer.env, layer))
+    subject.same_starts(*_without_owned(layer, inside, outside), labels, context="reset")
     actions = subject.actions_of(layer)
     outside = replay(layer, states, actions)[1]
     inside = replay(layer.env, layer.inner(states), _inner_actions(layer, actions))[1]
-    unowned = _without_owned(layer, inside, outside)
-    subject.same_steps(*unowned, labels, context="step")
+    subject.same_steps(*_without_owned(layer, inside, outside), labels, context="step")
 
 
 def _inner_actions(layer: Environment, actions: Tree) -> Tree:
     """Returns the actions ``[T, B, ...]`` that a wrapper passes to the environment it wraps."""
     if not isinstance(layer, ActionWrapper):
         return actions
-    spec = layer.action_spec()
-    return to_numpy(
-        jax.jit(lambda actions: jax.lax.map(lambda a: layer.action(_actions.clip_discrete(spec, a)), actions))(actions)
-    )
+    inner = lambda action: layer.action(_actions.clip_discrete(layer.action_spec(), action))  # noqa: E731
+    return to_numpy(jax.jit(lambda actions: jax.lax.map(inner, actions))(actions))
 
 
 def _without_owned(layer: Wrapper, inside: TimeStep, outside: TimeStep) -> tuple[TimeStep, TimeStep]:
@@ -109,8 +98,7 @@ def specs_at_boundaries(subject: Subject) -> str:
         if mode == "same_step":
             shown["final_observation"] = rollout.rows.env_info["final_observation"]
             labels = ("observation in same_step mode", "env_info['final_observation']")
-            kept = rollout.step_type != StepType.LAST
-            both = shown["observation"], shown["final_observation"]
+            both, kept = (shown["observation"], shown["final_observation"]), ~rollout.ends
             require_equal(*both, labels, name="observation", tolerance=subject.rounding, where=kept)
         for name, values in shown.items():
             require_within_bounds(f"{name} in {mode} mode", env.observation_spec(), values, boundaries)
@@ -160,9 +148,8 @@ def _require_identity(subject: Subject, layer: Wrapper, name: str) -> None:
         labels = (f"inside {name}", "outside of it")
         require_equal(expected, actual, labels, context=context, tolerance=subject.rounding, first_step=first_step)
 
-    expected = to_numpy(start(layer.env, subject.keys[0], lane_numbers(LANES)))
-    reset = take_steps((rollout.states, rollout.rows), slice(None, 1))
-    require(jax.tree.map(lambda x: x[None], expected), reset, "reset", 0)
+    expected = jax.tree.map(lambda x: x[None], start(layer.env, subject.keys[0]))
+    require(expected, take_steps((rollout.states, rollout.rows), slice(None, 1)), "reset", 0)
     expected = replay(layer.env, noop.inner(rollout.before), rollout.actions)
     require(expected, rollout.after, "step", 1)
 
@@ -196,7 +183,7 @@ def statistics_exact(subject: Subject) -> str:
 
 
 def _has_statistics(level: Environment) -> bool:
-    episode = output_shapes(level)[0][1].env_info.get("episode")
+    episode = level.start_shapes()[1].env_info.get("episode")
     return isinstance(episode, Mapping) and {"return", "length"} <= episode.keys()
 
 
@@ -206,15 +193,11 @@ def repeat_stops_at_end(subject: Subject) -> str:
     Its state is the state after the last of these steps, and no later reward enters its row. If
     ``env_info["num_env_frames"]`` counts the steps, its reward is the sum of theirs.
     """
-    repeating = [
-        layer
-        for layer in layers(subject.env)
-        if isinstance(layer, Wrapper) and layer.place == "several_steps" and not _chooses_actions(layer)
-    ]
-    checked = [text for layer in repeating if (text := _require_stops(subject, layer))]
-    if not checked:
+    repeating = [x for x in layers(subject.env) if isinstance(x, Wrapper) and x.place == "several_steps"]
+    checked = [_require_stops(subject, layer) for layer in repeating if not _chooses_actions(layer)]
+    if not any(checked):
         raise NotApplicable("no wrapper in the stack takes several steps at once")
-    return ", ".join(checked)
+    return ", ".join(filter(None, checked))
 
 
 @tree.struct
@@ -247,7 +230,7 @@ class _PaysPastEnd(Wrapper):
 
 def _require_stops(subject: Subject, layer: Wrapper) -> str:
     """Checks one wrapper; returns a remark, empty if none of its steps takes several steps of the environment."""
-    name, core = type(layer).__name__, _PaysPastEnd(with_limits(layer.env, LIMITS))
+    name, core = type(layer).__name__, _PaysPastEnd(with_limits(layer.env))
     level = tree.rebuild(layer, env=core)
     rollout = subject.roll_randomly(AutoReset(level))
     states, stepped = rollout.before.inner, ~np.asarray(rollout.before.ended)
@@ -264,28 +247,22 @@ def _require_stops(subject: Subject, layer: Wrapper) -> str:
         reward = reward + np.where(tree.expand(active, reward.ndim), row.reward, np.float32(0))
         frames = frames + np.where(active, row.env_info.get("num_env_frames", np.ones_like(frames)), 0)
         last = np.asarray(row.step_type) == StepType.LAST
-        if np.any(past_end := continues & last):
-            at = first(past_end)
-            where = location(at, first_step=1)
-            raise Failure(f"{name}{where} continues after its step {taken[at]}, which ends the episode")
+        require_nowhere(continues & last, f"{name} continues after a step that ends the episode", taken, 1)
         ended |= active & last
         final = jax.tree.map(lambda x, y, a=active: np.where(tree.expand(a, x.ndim), x, y), now, final)
     if taken.max() <= 1:
         return ""
 
-    def require(expected: Tree, actual: Tree, what: str, where: np.ndarray) -> None:
-        labels = ("step by step", f"with {name}")
-        subject.same_steps(expected, actual, labels, name=what, where=where)
-
     generous = tree.rebuild(level, env=tree.rebuild(core, pay=np.float32(1000)))
     labels = ("where steps past the end pay 0", "where they pay 1000")
     _, paid = replay(generous, states, rollout.actions)
     subject.same_steps(rows, paid, labels, context=name, where=stepped)
-    require(final, level.inner(after), "state", stepped)
-    require(np.full_like(rows.step_type, StepType.LAST), rows.step_type, "step_type", ended)
-    if "num_env_frames" in rows.env_info:
-        require(reward, rows.reward, "reward", stepped)
-        require(frames, rows.env_info["num_env_frames"], "num_env_frames", stepped)
+    labels = ("step by step", f"with {name}")
+    subject.same_steps(final, level.inner(after), labels, name="state", where=stepped)
+    last = np.full_like(rows.step_type, StepType.LAST)
+    subject.same_steps(last, rows.step_type, labels, name="step_type", where=ended)
+    if (shown := rows.env_info.get("num_env_frames")) is not None:
+        subject.same_steps((reward, frames), (rows.reward, shown), labels, name="reward and frames", where=stepped)
     cut = stepped & (taken < taken.max())
     if not cut.any():
         raise Failure("no repeat was cut short, the check needs one")

@@ -1,15 +1,18 @@
-"""The environment under test in another Python process, with another seed of ``hash`` and on a CPU."""
+"""Checks in a thread with a bound on time, and in another process with another seed of ``hash`` and on a CPU."""
 
+import contextlib
+import contextvars
 import dataclasses
 import hashlib
-import io
 import os
 import pickle
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from importlib import import_module
-from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,19 +20,65 @@ import numpy as np
 
 from jaxenv.core.environment import Environment
 from jaxenv.core.wrapper import layers
-from jaxenv.testing._programs import action_shapes, lane_numbers, run, start
+from jaxenv.testing._programs import action_shapes, run, start
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
+T = TypeVar("T")
+
+THREADS = "jaxenv check"  # the name of the threads
+# Settings that JAX keeps for each thread, and that a program may set with a context manager of this name.
+_OF_TRACES = "default_prng_impl enable_x64 numpy_dtype_promotion numpy_rank_promotion threefry_partitionable"
+_SETTINGS = f"""{_OF_TRACES} check_tracer_leaks debug_infs debug_key_reuse debug_nans default_device
+    default_matmul_precision disable_jit transfer_guard"""
+
+
+class OutOfTime(TimeoutError):
+    """Raised for what does not return in time; a ``TimeoutError`` of an environment is an error like others."""
+
+
+def bounded(function: Callable[[], T], seconds: float | None) -> T:
+    """Returns the result of a function, or raises `OutOfTime` and leaves it in its thread after ``seconds``.
+
+    The settings above hold in it as in the caller's thread, and so does a mesh of ``jax.set_mesh``. Without a bound
+    it runs in the thread of the caller.
+    """
+    if seconds is None:
+        return function()
+    outcome: Future[T] = Future()
+    settings = {name: getattr(jax.config, f"jax_{name}") for name in _SETTINGS.split()}
+    context, mesh = contextvars.copy_context(), jax.sharding.get_mesh()
+
+    def run() -> None:
+        try:
+            with contextlib.ExitStack() as stack:
+                managers: dict[str, Any] = vars(jax)
+                for name, value in settings.items():
+                    if getattr(jax.config, f"jax_{name}") != value:  # each change compiles programs again
+                        stack.enter_context(managers[name](value))
+                if not mesh.empty:
+                    stack.enter_context(jax.set_mesh(mesh))
+                outcome.set_result(context.run(function))
+        except BaseException as error:  # such as SystemExit; the caller raises it
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=run, name=THREADS, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise OutOfTime(f"it takes longer than {seconds:g} s")
+    return outcome.result()
+
+
+def exit_with(status: int) -> NoReturn:
+    """Ends the process, also while a function that was left behind goes on."""
+    if any(thread.name == THREADS for thread in threading.enumerate()):
+        sys.stdout.flush()
+        os._exit(status)  # Python's own exit may wait for a compilation, or crash in it
+    raise SystemExit(status)
+
+
 _TIMEOUT = 120  # seconds
-# Settings that affect tracing.
-_SETTINGS = (
-    "jax_enable_x64",
-    "jax_default_prng_impl",
-    "jax_threefry_partitionable",
-    "jax_numpy_dtype_promotion",
-    "jax_numpy_rank_promotion",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,21 +96,19 @@ class Reply:
 
 def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) -> Reply:
     """Asks another process about ``env`` (defined in ``modules``), lane keys ``[B]`` and actions; returns its reply."""
-    file = io.BytesIO()
+    if not modules:
+        return Reply(not_run="the environment is defined in a script or notebook")
     try:
-        _Pickler(file).dump(env)
-        pickled, known, reason = file.getvalue(), digests(env, keys), ""
-    except Exception as error:
+        pickled, known, reason = pickle.dumps(env), digests(env, keys), ""
+    except Exception as error:  # pickle refuses what is defined inside a function
         pickled, known, reason = None, {}, str(error)
-    if pickled is None and not modules:
-        return Reply(not_run=reason)
-    settings = {name: getattr(jax.config, name) for name in _SETTINGS}
+    settings = {f"jax_{name}": getattr(jax.config, f"jax_{name}") for name in _OF_TRACES.split()}
     data, impl = np.asarray(jax.random.key_data(keys)), str(jax.random.key_impl(keys))
     request = (modules, settings, pickled, known, data, impl, actions)
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", "from jaxenv.testing import _other_process; _other_process.answer()"]
+    command = [sys.executable, "-c", "from jaxenv.testing import _elsewhere; _elsewhere.answer()"]
     try:
         process = subprocess.run(
             command, env=environment, input=pickle.dumps(request), capture_output=True, timeout=_TIMEOUT
@@ -75,18 +122,6 @@ def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) ->
         return Reply(not_run=f"another process ended early: {lines[-1]}")
     reply = pickle.loads(process.stdout)
     return dataclasses.replace(reply, not_run=reason) if reason else reply
-
-
-class _Pickler(pickle.Pickler):
-    """Refuses classes and functions that another process cannot import."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type | FunctionType):
-            if obj.__module__ == "__main__":
-                raise pickle.PicklingError(f"{obj.__qualname__} is defined in a script or notebook")
-            if "<locals>" in obj.__qualname__:
-                raise pickle.PicklingError(f"{obj.__qualname__} is defined inside a function")
-        return NotImplemented
 
 
 # --- in both processes -----------------------------------------------------------------------------------------------
@@ -122,7 +157,7 @@ def defaults(env: Environment) -> dict[str, str]:
 
 def first_rows(env: Environment, keys: jax.Array, actions: Tree) -> list[np.ndarray]:
     """Returns the leaves of the states and rows ``[T + 1, B, ...]`` of a rollout from a reset; keys as their data."""
-    state, timestep = start(env, keys, lane_numbers(len(keys)))
+    state, timestep = start(env, keys)
     rollout = run(env, state, timestep, actions)
     return [np.asarray(jax.random.key_data(x) if is_key(x) else x) for x in jax.tree.leaves(rollout)]
 
@@ -134,19 +169,12 @@ def answer() -> None:
     """Reads what `ask` sends from the standard input and writes a `Reply` to the standard output."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # modules may print on import
-    output.write(pickle.dumps(_reply(*pickle.load(sys.stdin.buffer))))
+    output.write(pickle.dumps(_reply(pickle.load(sys.stdin.buffer))))
     output.close()
 
 
-def _reply(
-    modules: list[str],
-    settings: dict[str, Any],
-    pickled: bytes | None,
-    known: dict[str, str],
-    data: np.ndarray,
-    impl: str,
-    actions: Tree,
-) -> Reply:
+def _reply(request: tuple[Any, ...]) -> Reply:
+    modules, settings, pickled, known, data, impl, actions = request
     try:
         for name in modules:
             import_module(name)
