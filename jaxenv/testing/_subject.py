@@ -19,7 +19,7 @@ from jaxenv.random import Clock
 from jaxenv.testing._compare import ROUNDING, require_equal, require_finite, take_steps
 from jaxenv.testing._elsewhere import Reply, ask
 from jaxenv.testing._programs import LANES, output_shapes, per_lane, run, sample, start, take, take_keys, with_restarts
-from jaxenv.testing.report import Failure, NotApplicable
+from jaxenv.testing.report import Failure, NotApplicable, Undecided
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 from jaxenv.wrappers import AutoReset
@@ -227,7 +227,7 @@ class Subject:
         rollout = self.roll(self.keys[0], self.actions[0])
         mixed = np.any(rollout.ends, axis=1) & ~np.all(rollout.ends, axis=1)
         if mixed.sum() < 3 and np.any(rollout.step_type == StepType.MID):  # unless all episodes last one step
-            raise Failure(f"on only {mixed.sum()} steps some lanes end and others do not, the check needs 3")
+            raise Undecided(f"on only {mixed.sum()} steps some lanes end and others do not, the check needs 3")
         return rollout
 
     @functools.cached_property

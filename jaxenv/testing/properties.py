@@ -18,7 +18,17 @@ from jaxenv.random import check_one
 from jaxenv.testing._elsewhere import OutOfTime, bounded
 from jaxenv.testing._properties import batch, episodes, randomness, structure, transformations, values, wrapping
 from jaxenv.testing._subject import Subject
-from jaxenv.testing.report import Failure, NotApplicable, Report, Result, Status, described, functions_of, print_result
+from jaxenv.testing.report import (
+    Failure,
+    NotApplicable,
+    Report,
+    Result,
+    Status,
+    Undecided,
+    described,
+    functions_of,
+    print_result,
+)
 from jaxenv.testing.toys import every_kind
 
 PROPERTIES: dict[str, Callable[[Subject], str | None]] = {
@@ -211,6 +221,8 @@ def _check(name: str, subject: Subject) -> Result:
                 raise Failure(f"only a class that opts out of no_callback may opt out of it: {reason}")
             return Result(name, Status.OPTED_OUT, reason)
         return Result(name, Status.PASSED, PROPERTIES[name](subject) or "")
+    except Undecided as reason:
+        return Result(name, Status.NOT_RUN, str(reason))
     except NotApplicable as reason:
         return Result(name, Status.NOT_APPLICABLE, str(reason))
     except Failure as failure:

@@ -37,6 +37,10 @@ class Failure(AssertionError):
     """Raised by a check whose property does not hold; the message is the evidence: step, lane and both values."""
 
 
+class Undecided(Exception):
+    """Raised by a check that its rollout cannot decide; the message is the reason."""
+
+
 class NotApplicable(Exception):
     """Raised by a check that has nothing to check; the message is the reason."""
 

@@ -432,6 +432,12 @@ def test_the_conformance_kit_passes(load, name, num_steps):
     assert not report.failed
 
 
+def test_what_too_few_ends_leave_open_is_not_run_instead_of_failed(load):
+    report = check_env(load("Pendulum-v1"), properties=["episode_grammar", "same_tree"], num_steps=16)
+    assert [(r.name, r.status) for r in report.results] == [("same_tree", "passed"), ("episode_grammar", "not run")]
+    assert report.exit_status == 3
+
+
 # --- the start of workers --------------------------------------------------------------------------------------------
 
 SCRIPT = """

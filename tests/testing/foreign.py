@@ -316,6 +316,10 @@ def nan_walk():
     return Walk("reward_nan")
 
 
+def drawing_walk():
+    return Walk("host_draws")
+
+
 def nan_walk_and_params():
     return nan_walk(), Walk.default_params
 

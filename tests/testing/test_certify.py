@@ -68,6 +68,13 @@ def test_a_reproduction_shows_what_was_found(capsys, factory, names):
     assert capsys.readouterr().out == "nan\n"
 
 
+def test_a_reproduction_of_episodes_that_differ_runs_more_than_once(capsys):
+    (finding,) = certify(foreign.drawing_walk, "gymnax", properties=["same_key_same_episode"], seconds=LONG).failed
+    exec(finding.reproduction, {})
+    first, again = capsys.readouterr().out.splitlines()
+    assert first != again
+
+
 @pytest.mark.parametrize(
     ("fault", "seen", "raised"),
     [

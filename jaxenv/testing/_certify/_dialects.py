@@ -301,8 +301,8 @@ def dialect_of(env: Any, api: str | None, otherwise: str | None = None) -> Diale
 class Failure(AssertionError):
     """Raised by a property that does not hold.
 
-    ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its steps;
-    statements may come ``after``.
+    ``step`` is None for a reset. ``show`` is the expression that a reproduction prints, also ``before`` its steps, in
+    each of its ``runs``; statements may come ``after``.
     """
 
     expected: str
@@ -312,6 +312,7 @@ class Failure(AssertionError):
     show: str = ""
     before: bool = False
     after: tuple[str, ...] = ()
+    runs: int = 1
 
 
 class Skip(Exception):
@@ -328,8 +329,11 @@ def reproduction(source: Source, dialect: Dialect, seed: int, failure: Failure) 
         start = [f"key = jax.random.PRNGKey({seed})", dialect.reset.format(key="key")]
         again = [] if dialect.restarts else [f"if {dialect.done}: {dialect.reset.format(key='key_reset')}"]
         loop = [dialect.split, *again, *dialect.action.splitlines(), dialect.step]
-    lines = [*source.setup, dialect.prepare, *start, *(show if failure.before else [])]
+    lines = [*start, *(show if failure.before else [])]
     if failure.step is not None:
         lines += [f"for t in range({failure.step + 1}):", *(f"    {line}" for line in loop)]
-    text = "\n".join(filter(None, [*lines, *show, *failure.after]))
+    lines += show
+    if failure.runs > 1:
+        lines = [f"for run in range({failure.runs}):", *(f"    {line}" for line in lines)]
+    text = "\n".join(filter(None, [*source.setup, dialect.prepare, *lines, *failure.after]))
     return "".join(f"import {name}\n" for name in ("jax", "jax.numpy as jnp") if f"{name[-3:]}." in text) + text

