@@ -141,15 +141,15 @@ def page() -> str:
     header = ["library", "version", "JAX", "judged by", "ids judged", "without a finding", "with findings"]
     lines = [_HEAD, *tables.markdown([*header, "CPU seconds"], table)]
     lines += ["", "## Findings", "", _FINDINGS]
-    alike: dict[Any, list[tuple[str, dict[str, Any]]]] = {}  # findings of one cause, which are shown once
+    causes: dict[Any, list[tuple[str, dict[str, Any]]]] = {}  # findings of one cause, which are shown once
     for suite, rows in suites.items():
         for row in rows:
             for result in row.get("details", ()):
                 if result["status"] == "failed":
                     id, name = f"{suite}:{row['id']}", result["name"]
                     hand = _by_hand(f"{id} {name}")
-                    alike.setdefault((suite, name, hand) if hand else (id, name), []).append((id, result))
-    lines += [line for findings in alike.values() for line in _finding(findings)]
+                    causes.setdefault((suite, name, hand) if hand else (id, name), []).append((id, result))
+    lines += [line for findings in causes.values() for line in _finding(findings)]
     table = []
     for suite, rows in suites.items():
         for row in (row for row in rows if "names" in row):
@@ -162,7 +162,10 @@ def page() -> str:
     for suite, rows in suites.items():
         if waiting := [f"`{row['id']}`" for row in rows if "by" not in row]:
             lines += [f"- {suite}, not run so far: {', '.join(waiting)}."]
-        lines += [f"- `{suite}:{row['id']}`: {row['error']}" for row in rows if "error" in row]
+        alike: dict[str, list[str]] = {}
+        for row in (row for row in rows if "error" in row):
+            alike.setdefault(row["error"].removeprefix(f"{suite}:{row['id']} "), []).append(f"`{suite}:{row['id']}`")
+        lines += [f"- {', '.join(ids)}: {error}" for error, ids in alike.items()]
     if others := sorted(SUITES.keys() - suites.keys() - {"bsuite"}):
         lines += [f"- no id so far: {', '.join(others)}."]
     return "\n".join(lines) + "\n"
