@@ -8,8 +8,8 @@ from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
 from jaxenv.data.checkpointer import Checkpointer as Checkpointer
 from jaxenv.data.level_buffer import LevelBuffer as LevelBuffer
-from jaxenv.data.level_buffer_state import LevelBufferState as LevelBufferState
-from jaxenv.data.level_buffer_state import LevelSample as LevelSample
+from jaxenv.data.level_buffer import LevelBufferState as LevelBufferState
+from jaxenv.data.level_buffer import LevelSample as LevelSample
 from jaxenv.data.level_scores import LevelScores as LevelScores
 from jaxenv.data.minari import from_minari as from_minari
 from jaxenv.data.minari import to_minari as to_minari

@@ -54,12 +54,10 @@ def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> Non
 
     Args:
         path: the file; its folder must exist.
-        state: a tree of arrays. Typed keys are arrays too.
+        state: a tree of arrays, typed keys included. A Python number, which has no dtype, is refused.
         config: plain data to store with the arrays, such as the settings of a run. `checkpoint_info` reads it.
 
     Raises:
-        ValueError: for a leaf that is not an array, such as a Python number, which has no dtype; or for a config that
-            JSON cannot hold.
         OSError: if the file cannot be written, for example because the disk is full. The previous file is unchanged.
     """
     path = check_path("save", "path", path)
@@ -91,11 +89,8 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
             ``{"learner": {"params": ...}}`` for the weights alone. This gives no warning.
 
     Raises:
-        ValueError: if `save` did not write the file; if a folder holds no complete checkpoint; if it is damaged, naming
-            the leaf; if an earlier version wrote a folder without checksums; if leaves, shapes or dtypes differ, naming
-            the first difference; or for a ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``. Nothing is
-            restored in part.
-        ImportError: for a folder, if Orbax is not installed.
+        ValueError: if the path holds no complete checkpoint; if it is damaged, naming the leaf; or if leaves, shapes or
+            dtypes differ, naming the first difference. Nothing is restored in part.
 
     >>> import jax.numpy as jnp, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -121,12 +116,7 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
 def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
     """Reads versions, config, and the name, dtype and shape of every array, without loading the arrays.
 
-    Args:
-        path: the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
-
-    Raises:
-        ValueError: if `save` did not write the file, or a folder holds no complete checkpoint.
-        ImportError: for a folder, if Orbax is not installed.
+    ``path`` is the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
 
     >>> import jax.numpy as jnp, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

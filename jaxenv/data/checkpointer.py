@@ -47,13 +47,8 @@ class Checkpointer:
 
     Args:
         folder: a folder for these checkpoints only, created if missing and visible to all processes. It is locked until
-            `close`, or the end of the process.
+            `close`, or the end of the process: another `Checkpointer` of the folder is refused until then.
         keep: how many checkpoints to keep. ``restore(folder / "3", ...)`` reads the checkpoint of step 3.
-
-    Raises:
-        ImportError: if Orbax is not installed.
-        ValueError: for a ``keep`` that is not an integer of at least 1, or the path of a file; if another
-            `Checkpointer` writes to the folder, naming its process.
 
     >>> import jax.numpy as jnp, tempfile
     >>> from jaxenv import data
@@ -98,8 +93,6 @@ class Checkpointer:
             config: plain data to store with the arrays.
 
         Raises:
-            ValueError: for a ``step`` that is not above the last one; for a leaf that is not an array; or for a config
-                that JSON cannot hold.
             OSError: if the previous save could not be written, naming its step, or this one cannot be started. Earlier
                 checkpoints are unchanged.
         """

@@ -35,7 +35,8 @@ class RunConfig:
         normalize_observation: normalise observations by the running mean and variance of the run.
         total_steps: upper bound on the rows of all lanes together; rounded down to whole updates per evaluation.
         num_envs: number of lanes.
-        learning_rate: Adam's learning rate.
+        num_steps: steps of every lane between two updates.
+        learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         gamma: discount rate.
         hidden: widths of the hidden layers of each network.
         torso: how the observation is read before these layers: ``"mlp"`` flattens it, ``"cnn"`` convolves an image
@@ -53,6 +54,7 @@ class RunConfig:
     normalize_observation: bool = False
     total_steps: int = tree.static(default=300_000, low=1)
     num_envs: int = tree.static(default=16, low=1)
+    num_steps: int = tree.static(default=1, low=1)
     learning_rate: float = tree.leaf(default=1e-3, low=0, below=np.inf)
     gamma: float = tree.leaf(default=0.99, low=0, high=1)
     hidden: tuple[int, ...] = tree.static(default=(64, 64), low=1)
@@ -122,7 +124,7 @@ class RunConfig:
     @property
     def rows_per_update(self) -> int:
         """Rows of all lanes together that are collected before an update."""
-        return self.num_envs
+        return self.num_envs * self.num_steps
 
     @property
     def num_warmup_rows(self) -> int:

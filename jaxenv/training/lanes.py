@@ -34,24 +34,17 @@ LaneBuffer = Annotated[Any, ReplayState(rows=_PAGES, position=P(), origin=P(), s
 
 @tree.struct
 class Curve:
-    """The evaluations of a run, ``[num_evaluations]`` each.
+    """The evaluations of a run, ``[num_evaluations]`` each."""
 
-    Attributes:
-        steps: int32, the number of rows of all lanes so far.
-        train: metrics of `rollout.Metrics` over the episodes since the previous evaluation, in the training stack.
-        losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
-        returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes; NaN where one was cut off.
-        lengths: int32, same shape; -1 where the episode was cut off.
-        terminated: bool, same shape, whether the task ended the episode.
-        finished: bool, same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
-    """
-
-    steps: jax.Array
+    steps: jax.Array  # int32, the number of rows of all lanes so far
+    # Metrics of `rollout.Metrics` over the episodes since the previous evaluation, in the training stack.
     train: dict[str, Any]
-    losses: Any
+    losses: Any  # the learner's Losses, averaged over all minibatches since the previous evaluation
+    # float32[num_evaluations, num_eval_episodes], of whole episodes; NaN where one was cut off.
     returns: PerLane[jax.Array]
-    lengths: PerLane[jax.Array]
-    terminated: PerLane[jax.Array]
+    lengths: PerLane[jax.Array]  # int32, same shape; -1 where the episode was cut off
+    terminated: PerLane[jax.Array]  # bool, same shape, whether the task ended the episode
+    # bool, same shape; False where max_eval_steps or a non-finite row cut the episode off.
     finished: PerLane[jax.Array]
 
 

@@ -233,15 +233,11 @@ _linear_recurrence.defvjp(_linear_forward, _linear_backward)
 
 @tree.struct
 class Window:
-    """The memory of a `GTrXL`: its last W rows.
+    """The memory of a `GTrXL`: its last W rows."""
 
-    Attributes:
-        rows: the inputs of its layers, float32 ``[B, W, num_layers, width]``, the oldest row first; 0 if not known.
-        known: bool ``[B, W]``, which rows belong to the current episode.
-    """
-
+    # The inputs of its layers, float32[B, W, num_layers, width], the oldest row first; 0 if not known.
     rows: jax.Array
-    known: jax.Array
+    known: jax.Array  # bool[B, W], which rows belong to the current episode
 
 
 class GTrXL(nn.Module):

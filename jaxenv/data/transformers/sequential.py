@@ -20,10 +20,6 @@ class Sequential(Transformer):
     Transformers that read raw data precede those that change it: `Untransformed` first, then `FrameStacker` and
     `Hindsight` in either order, then all others. A nested `Sequential` is flattened.
 
-    Raises:
-        ValueError: for an argument that is not a transformer, or an invalid order; the message says which transformer
-            must precede which, and why.
-
     >>> from jaxenv.data.transformers import FrameStacker, RewardClipping
     >>> stack, clip = FrameStacker(3), RewardClipping(-1, 1)
     >>> Sequential(stack, clip) == Sequential(Sequential(stack), clip)

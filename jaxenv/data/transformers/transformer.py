@@ -160,10 +160,6 @@ class Transformer(abc.ABC):
         Returns:
             The policy, and its ``initial_memory``; ``()`` without memory.
 
-        Raises:
-            ValueError: for a transformer that draws, without key and state; for the state of another transformer, or
-                for rows of other shapes, naming the first difference.
-
         >>> import jax, jaxenv
         >>> env = jaxenv.make("Pendulum-v1", num_envs=2)
         >>> start = env.reset(jax.random.key(0))
