@@ -299,8 +299,10 @@ def _resumed(folder: pathlib.Path) -> tuple[str, int]:
 
 def _stopped(folder: pathlib.Path, can_resume: bool) -> str:
     """Returns the message of a run that a signal ends."""
+    from jaxenv.training import seeds
+
     if _checkpoints.newest(folder) is None:
-        _checkpoints.forget(folder)
+        seeds.forget(folder)
         return "jaxenv train: stopped before the first checkpoint; the same command starts again"
     if not can_resume:
         return "jaxenv train: stopped; the folder keeps the policy of the last checkpoint"

@@ -31,7 +31,7 @@ from jaxenv.data.rows import mask_non_finite as mask_non_finite
 from jaxenv.data.rows import minibatches as minibatches
 from jaxenv.data.rows import transition_mask as transition_mask
 from jaxenv.data.rows import with_last as with_last
-from jaxenv.data.transformed_replay import TransformedReplay as TransformedReplay
+from jaxenv.data.transformers.sequential import TransformedReplay as TransformedReplay
 from jaxenv.data.transitions import Trajectory as Trajectory
 from jaxenv.data.transitions import Transitions as Transitions
 from jaxenv.data.transitions import to_n_step_transitions as to_n_step_transitions

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import warnings
 import zipfile
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -108,8 +109,8 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
         with _opened("restore", path) as (archive, index):
             found = zip(_index.leaves_for(path, index, like, partial), targets, strict=True)
             restored = structure.unflatten([_read(path, archive, *numbered, x) for numbered, x in found])
-    if not partial:
-        _index.warn_of_another_version(path, index)
+    if not partial and (origin := _index.origin(index)):
+        warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=2)
     return restored
 
 
@@ -117,13 +118,6 @@ def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
     """Reads versions, config, and the name, dtype and shape of every array, without loading the arrays.
 
     ``path`` is the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
-
-    >>> import jax.numpy as jnp, pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(pathlib.Path(folder) / "run.npz", {"step": jnp.arange(3)}, config={"gamma": 0.99})
-    ...     found = checkpoint_info(pathlib.Path(folder) / "run.npz")
-    >>> found.config, found.leaves
-    ({'gamma': 0.99}, (('step', 'int32', (3,)),))
     """
     path = check_path("checkpoint_info", "path", path)
     if path.is_dir():

@@ -33,7 +33,7 @@ _INDEX, _ARRAYS = "index", "arrays"
 _Part = tuple[int, list[list[int]]]
 
 
-class Checkpointer:
+class Checkpointer(contextlib.AbstractContextManager["Checkpointer"]):
     """Writes checkpoints of arrays that are sharded over devices or processes, in the background.
 
     Every process writes the parts of the arrays that its devices hold, so none has to hold a whole array.
@@ -84,12 +84,11 @@ class Checkpointer:
         """Copies every array of a tree from its devices, and writes them while the caller continues.
 
         The arrays may be changed or donated as soon as it returns. It first waits for an earlier save that is still
-        being written. All processes call it together.
+        being written. All processes call it together. Arrays that they do not share are taken from the first process.
 
         Args:
             step: the number of the checkpoint, above the last one.
-            state: a tree of arrays of any shape and dtype, typed keys included. Arrays that are not shared with other
-                processes are taken from the first process.
+            state: a tree of arrays of any shape and dtype, typed keys included.
             config: plain data to store with the arrays.
 
         Raises:
@@ -132,9 +131,6 @@ class Checkpointer:
         finally:
             self._manager.close()
             self._unlock.close()
-
-    def __enter__(self) -> "Checkpointer":
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()

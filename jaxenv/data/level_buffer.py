@@ -136,12 +136,8 @@ class LevelBuffer:
         The K new scores are merged with the K lowest stored ones, which takes O(N + K log K), and each new level is
         compared with the hashes of all stored ones, O(K N) comparisons of words. Only places that change are written.
 
-        Args:
-            state: the buffer.
-            levels: leaves ``[K, ...]``.
-            scores: float32 ``[K]``, finite where ``mask`` is True.
-            mask: bool ``[K]``, which levels to add; all by default.
-            notes: leaves ``[K, ...]``, as in ``init``.
+        ``levels`` and ``notes`` are leaves ``[K, ...]``, as in ``init``. ``scores``, float32 ``[K]``, are finite where
+        ``mask``, bool ``[K]``, is True: these levels are added, by default all.
         """
         scores, valid = self._scores("LevelBuffer.insert", state, scores, mask)
         self._check_rows("LevelBuffer.insert", state, scores.shape[0], levels=levels, notes=notes)
@@ -150,16 +146,10 @@ class LevelBuffer:
     def update(
         self, state: LevelBufferState, place: jax.Array, scores: jax.Array, mask: Any = None, notes: Any = ()
     ) -> LevelBufferState:
-        """Sets the scores and notes of sampled levels.
+        """Sets the scores and notes of sampled levels, with the arguments of ``insert``.
 
-        A level that several lanes played gets the mean of their scores and the greatest of their notes.
-
-        Args:
-            state: the buffer.
-            place: int32 ``[K]``, `LevelSample.place`; nothing may have been inserted since.
-            scores: float32 ``[K]``, finite where ``mask`` is True.
-            mask: bool ``[K]``, which entries to read; all by default.
-            notes: leaves ``[K, ...]``, as in ``init``.
+        ``place``, int32 ``[K]``, is `LevelSample.place`; nothing may have been inserted since. A level that several
+        lanes played gets the mean of their scores and the greatest of their notes.
         """
         owner = "LevelBuffer.update"
         scores, valid = self._scores(owner, state, scores, mask)

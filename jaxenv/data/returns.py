@@ -84,14 +84,6 @@ def discounted_return(
 
     ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of ``last`` is its value. With zeros
     for ``values`` it is the discounted sum of the rewards in the rows. The module describes the arguments.
-
-    >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
-    >>> state, timestep = env.reset(jax.random.key(0))
-    >>> policy = jaxenv.rollout.random_policy(env)
-    >>> (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)
-    >>> discounted_return(rows.timestep, last, jnp.zeros((4, 1)), gamma=0.5)[:, 0].tolist()
-    [0.5, 1.0, 0.0]
     """
     x = _transitions("discounted_return", timestep, last, values, gamma, final_values)
     # Values of rows inside an episode are not read.

@@ -70,11 +70,9 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "
     - rows before an abnormal one (``env_info["abnormal"]``, set by `GuardNonFinite` or by the task itself), whose
       reward and observation are replacements.
 
-    Args:
-        timestep: rows ``[T, B]``; ``step_type`` is read, and ``env_info["abnormal"]`` where present.
-        last: the row after them, ``[B]``.
-        mode: the ``AutoReset`` mode in which the rows were made: ``"next_step"`` if a FIRST row follows each LAST row,
-            ``"same_step"`` if LAST rows already show the first observation of the next episode.
+    ``step_type`` is read, and ``env_info["abnormal"]`` where present. ``mode`` is the ``AutoReset`` mode in which the
+    rows were made: ``"next_step"`` if a FIRST row follows each LAST row, ``"same_step"`` if LAST rows already show the
+    first observation of the next episode.
     """
     check_timestep("transition_mask", "timestep", timestep)
     check_timestep("transition_mask", "last", last)
@@ -143,8 +141,11 @@ def from_episode(
     if reward.ndim < 2 or reward.shape[0] < 1:
         raise ValueError(f"from_episode: reward must be [T, B] or [T, B, R] of at least 1 step, got {reward.shape}")
     steps, lanes = reward.shape[:2]
-    for name, x in parts.items():
-        _check_leads(name, x, (steps + (name == "observation"), lanes))
+    for path, leaf in tree.flatten_with_path(parts)[0]:
+        axes = (steps + (path[0].key == "observation"), lanes)
+        if jnp.shape(leaf)[:2] != axes:
+            rule = f"{tree.path_name(path)} must lead with {list(axes)}"
+            raise ValueError(f"from_episode: {rule}, got shape {jnp.shape(leaf)}")
     ended = jnp.asarray(terminated)
     if ended.dtype != jnp.bool_ or ended.shape not in ((), (lanes,)):
         rule = f"terminated must be bool or bool[{lanes}]"
@@ -172,13 +173,6 @@ def check_numbers(owner: str, name: str, x: Any) -> None:
             raise ValueError(f"{owner}: {tree.path_name(path, name)} must not be NaN, got nan at {first}")
 
 
-def _check_leads(name: str, x: Any, axes: tuple[int, int]) -> None:
-    for path, leaf in tree.flatten_with_path(x)[0]:
-        if jnp.shape(leaf)[:2] != axes:
-            rule = f"{tree.path_name(path, name)} must lead with {list(axes)}"
-            raise ValueError(f"from_episode: {rule}, got shape {jnp.shape(leaf)}")
-
-
 def minibatches(
     key: jax.Array | random.Stream, batch: T, num_minibatches: int | None = None, *, size: int | None = None
 ) -> T:
@@ -186,12 +180,9 @@ def minibatches(
 
     All leaves are shuffled in the same order. Every entry is used exactly once.
 
-    Args:
-        key: one typed key, or a stream of shape ``()``.
-        batch: any tree of arrays with the same leading axis N.
-        num_minibatches: number of minibatches; it must divide N.
-        size: smallest size of a minibatch, instead of their number. The result has ``N // size`` minibatches, for
-            example 8 of 33 entries for ``size=32`` and N = 264; this number must divide N.
+    ``key`` is one typed key, or a stream of shape ``()``. ``num_minibatches`` must divide N. ``size`` is the smallest
+    size of a minibatch, instead of their number: the result has ``N // size`` minibatches, for example 8 of 33 entries
+    for ``size=32`` and N = 264; this number must divide N.
 
     >>> import jax
     >>> batch = {"reward": jax.numpy.zeros(264)}

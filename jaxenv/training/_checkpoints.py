@@ -167,17 +167,14 @@ class RunFolder:
             _processes.on_first_process(lambda: self.write(run))
             # The checkpoint comes last: it must not claim an iteration whose other files are missing.
             if number % self.checkpoint_every == 0 or number == num_evaluations:
-                self._save(number, run)
+                if self._checkpointer is not None:
+                    self._checkpointer.save(number, run, config=self.settings)
+                else:
+                    whole = _processes.gathered(run)
+                    _processes.on_first_process(lambda: data.save(self.folder / FILE, whole, config=self.settings))
             if number == num_evaluations:
                 self._finish()
         except OSError as fault:
             kept = f"the last checkpoint in {self.folder} is unchanged: {fault.__cause__ or fault}"
             what = f"train: evaluation {number} of {num_evaluations} cannot be saved, {kept}"
             raise OSError(fault.errno, what) from fault
-
-    def _save(self, number: int, run: Any) -> None:
-        if self._checkpointer is not None:
-            self._checkpointer.save(number, run, config=self.settings)
-        else:
-            whole = _processes.gathered(run)
-            _processes.on_first_process(lambda: data.save(self.folder / FILE, whole, config=self.settings))

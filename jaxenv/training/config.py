@@ -103,10 +103,7 @@ class RunConfig:
     def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
         """Makes the config's stack, ``jaxenv.make(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
-        Args:
-            num_envs: the number of lanes; by default the lanes of one game.
-            mode: ``"train"`` or ``"eval"``.
-            **options: further arguments of `jaxenv.make`; they replace ``env_options``.
+        By default it has the lanes of one game. ``options`` are further arguments; they replace ``env_options``.
         """
         given = {"wrappers": self.wrappers, "mode": mode, **dict(self.env_options), **options}
         return make(self.env_id, num_envs, **given)
@@ -150,8 +147,7 @@ class RunConfig:
     def arrays(self, given: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
         """Returns the hyperparameters as float32 ``()``, for a learner to carry.
 
-        Args:
-            given: values for some of them, numbers or traced arrays of shape ``()``; the others come from this config.
+        Some may be ``given``, as numbers or traced arrays of shape ``()``; the others come from this config.
         """
         own, given = self.hyperparameters, {} if given is None else given
         if not isinstance(given, Mapping):

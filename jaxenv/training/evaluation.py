@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import rollout, tree
-from jaxenv._util.checks import INT32_MAX, check_bool, is_known_array
+from jaxenv._util.checks import INT32_MAX, check_bool
 from jaxenv.core import Environment, TimeStep, check_environment, layers
 from jaxenv.data import transformers
 from jaxenv.training import _algorithms
@@ -112,16 +112,10 @@ def train(
 ) -> Train[L]:
     """Builds a run from its start and its update: equally many updates come before each evaluation.
 
-    Args:
-        lanes: the lanes of one device.
-        env: the stack to train on, with all lanes.
-        eval_env: the stack to evaluate on, with all lanes.
-        learner: the class that ``init`` and ``update`` return.
-        make_policy: makes the policy to evaluate.
-        init: a function of a key and `RunConfig.arrays`.
-        update: a function of the settings, with the learner's hyperparameters, and of the learner. It
-            returns the next learner, whose updates are counted here, and the losses.
-        summary: a function of the learner and the losses since the previous evaluation, leaves ``[N, ...]``.
+    ``env`` and ``eval_env`` have all lanes. ``init`` is a function of a key and `RunConfig.arrays`, and ``update`` of
+    the settings, with the learner's hyperparameters, and of the learner. It returns the next learner, whose updates are
+    counted here, and the losses. ``summary`` is a function of the learner and the losses since the previous evaluation,
+    leaves ``[N, ...]``.
     """
 
     def one(learner: Any, _: None) -> tuple[Any, Any]:
@@ -146,14 +140,6 @@ def unrolled(
     (env_state, last, memory), rows = rollout.unroll(stack, policy, now.env_state, now.timestep, num_steps, **options)
     finished = metrics.update_rows(now.metrics, rows.timestep)
     return tree.rebuild(now, env_state=env_state, timestep=last, metrics=finished), memory, rows
-
-
-def longest_episode(env: Environment) -> int | None:
-    """Returns the longest time limit of the lanes in steps; ``None`` without a limit, or if it is traced."""
-    longest = env._longest_episode
-    if not is_known_array(longest) or (steps := int(np.max(longest))) == INT32_MAX:
-        return None
-    return steps
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:

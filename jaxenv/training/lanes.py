@@ -78,10 +78,8 @@ class Train(Generic[L]):
     def __call__(self, key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> tuple[L, Curve]:
         """Trains; returns the final learner and the `Curve`.
 
-        Args:
-            key: a typed key.
-            hyperparameters: numbers that replace the config's, by the names in ``config.hyperparameters``; they may be
-                traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
+        ``hyperparameters`` are numbers that replace the config's, by the names in ``config.hyperparameters``; they may
+        be traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
         """
         learner = self.init(key, hyperparameters)
         return jax.lax.scan(lambda learner, _: self.iteration(learner), learner, length=self.config.num_evaluations)
@@ -93,14 +91,10 @@ class DeviceLanes:
 
     Weights are the same on all devices: each computes the gradient on its own rows, and their mean is applied on all.
     Without a mesh every method returns its argument unchanged.
-
-    Attributes:
-        config: the settings of the run.
-        mesh: a mesh whose axis ``"lanes"`` shares lanes and episodes of evaluations equally, or ``None``.
     """
 
-    config: RunConfig
-    mesh: Mesh | None
+    config: RunConfig  # the settings of the run
+    mesh: Mesh | None  # its axis "lanes" shares lanes and episodes of evaluations equally
 
     def __post_init__(self) -> None:
         if self.mesh is not None:

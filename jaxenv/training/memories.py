@@ -23,27 +23,18 @@ _LONGEST = 100.0  # rows that a GRU and a minGRU remember at first
 
 
 class Memory(Protocol):
-    """What every model implements: a Flax module whose memory is a tree with leaves ``[B, ...]``.
+    """What every model implements: a Flax module whose memory is a tree with leaves ``[B, ...]``."""
 
-    Attributes:
-        width: the width of the outputs; PPO gives as many inputs.
-    """
-
-    width: int
+    width: int  # the width of the outputs; PPO gives as many inputs
 
     def start(self, num_envs: int) -> Any:
         """Returns the memory at the start of an episode."""
 
     def __call__(self, memory: Any, x: jax.Array, starts: jax.Array) -> tuple[Any, jax.Array]:
-        """Reads rows ``[T, B, n]``; one call equals T calls with a row each.
+        """Reads rows ``x``, float32 ``[T, B, n]``; one call equals T calls with a row each.
 
-        Args:
-            memory: the memory before the first row.
-            x: the inputs, float32 ``[T, B, n]``.
-            starts: bool ``[T, B]``; before each row where it is True, the lane's memory restarts.
-
-        Returns:
-            The memory after the last row and the outputs ``[T, B, width]``.
+        ``memory`` is the memory before the first row. Before each row where ``starts``, bool ``[T, B]``, is True, the
+        lane's memory restarts. Returns the memory after the last row and the outputs ``[T, B, width]``.
         """
 
 

@@ -83,8 +83,8 @@ def make_train(config: ppo.Config, builder: ppo.Config, env: Environment, eval_e
         its_settings = tree.rebuild(builder, **learner.hyperparameters)
         batch, _ = adversary.advantages(its_settings, start.memory, paid, steps, last_observation)
         designer, its_losses = adversary.optimise(its_settings, built, batch)
-        others = {"antagonist": next_update(antagonist), "adversary": next_update(designer)}
-        learner = dataclasses.replace(own, **others, levels=levels, regret=regret)
+        antagonist, designer = (tree.rebuild(x, update=x.update + 1) for x in (antagonist, designer))
+        learner = dataclasses.replace(own, antagonist=antagonist, adversary=designer, levels=levels, regret=regret)
         means = {"regret": regret, "protagonist_return": mean, "antagonist_return": best}
         means = {name: jnp.mean(x) for name, x in means.items()}
         return learner, Losses(**vars(losses), **means, adversary_entropy=its_losses.entropy)
@@ -117,8 +117,3 @@ def restart(learner: L, env: Environment) -> L:
     every_lane = jnp.ones(env.num_envs, bool)
     env_state, timestep = jaxenv.reset_where(env, learner.env_state, learner.timestep, every_lane)
     return dataclasses.replace(learner, env_state=env_state, timestep=timestep)
-
-
-def next_update(learner: L) -> L:
-    """Returns the learner with one more update counted."""
-    return dataclasses.replace(learner, update=learner.update + 1)

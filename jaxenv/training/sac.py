@@ -279,12 +279,8 @@ def soft_target(
 ) -> jax.Array:
     """Computes the critics' targets, float32 ``[N]``: they bootstrap past a time limit, not past a termination.
 
-    Args:
-        batch: the transitions, ``[N, ...]``.
-        next_values: values of both target critics for new actions of the policy on the next observations, ``[2, N]``.
-        log_p: the logarithms of these actions' probabilities, ``[N]``.
-        temperature: weight of the entropy.
-        gamma: discount rate.
+    ``next_values``, ``[2, N]``, are both target critics' values of new actions on the next observations, and ``log_p``,
+    ``[N]``, the logarithms of these actions' probabilities.
     """
     return batch.target(jnp.min(next_values, axis=0) - temperature * log_p, gamma)
 

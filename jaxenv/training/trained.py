@@ -47,12 +47,10 @@ class Trained:
     statistics: Any = dataclasses.field(repr=False)
 
     def make_env(self, num_envs: int | None = None, **options: Any) -> Environment:
-        """Makes the environment in which the run was evaluated, with ``num_envs`` lanes.
+        """Makes the environment in which the run was evaluated, by default with the lanes of one game.
 
-        Args:
-            num_envs: the number of lanes; by default the lanes of one game.
-            **options: options of `jaxenv.make`: params of the physics, ``max_episode_steps`` and others. By default
-                they and the wrappers come from the run.
+        ``options`` of `jaxenv.make` are params of the physics, ``max_episode_steps`` and others. By default they and
+        the wrappers come from the run.
         """
         if own := options.keys() & {"wrappers", "mode"}:
             raise ValueError(f"make_env: {sorted(own)[0]} is fixed by the run, leave it out")

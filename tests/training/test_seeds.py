@@ -21,7 +21,7 @@ import pytest
 import jaxenv
 from jaxenv import data
 from jaxenv.data import _index
-from jaxenv.training import _checkpoints, ppo, seeds
+from jaxenv.training import ppo, seeds
 from tests.rows import assert_equal
 from tests.training import drift
 
@@ -335,9 +335,9 @@ def test_a_run_that_starts_after_another_has_ended_checks_the_folder_again(whole
 def test_a_run_that_is_refused_leaves_the_config_of_the_other(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with locked_by_another_process(tmp_path):
-        _checkpoints.forget(tmp_path)
+        seeds.forget(tmp_path)
         assert (tmp_path / "config.json").exists()
-    _checkpoints.forget(tmp_path)
+    seeds.forget(tmp_path)
     assert not tmp_path.exists()
 
 

@@ -58,12 +58,8 @@ class Batch:
 def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
     """Marks the rows in the same episode as the first row of their window, bool ``[N, L]``.
 
-    A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode.
-
-    Args:
-        timestep: windows ``[N, L]``, ``batch.experience.timestep``; ``step_type`` is read. Rows that ``batch.split()``
-            returned lead with time instead.
-        mode: the ``AutoReset`` mode in which the rows were made.
+    A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode. The
+    ``step_type`` of ``batch.experience.timestep`` is read; rows that ``batch.split()`` returned lead with time instead.
 
     >>> from jaxenv import TimeStep
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()

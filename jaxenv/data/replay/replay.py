@@ -172,15 +172,12 @@ class Replay:
         A window that occurs twice in the batch gets the greater priority. After raising to the exponent, priorities
         are clipped to 2**96, so that sums stay finite. Uniform sampling has none.
 
-        Args:
-            state: the buffer.
-            batch: as sampled, from this state or an earlier one; ``env_id`` and ``position`` are read.
-            priority: float32 ``[N]``, the absolute value of the error of each window. The epsilon of
-                `PrioritizedSampling` is added, and the sum is raised to its exponent. Outside jitted code negative
-                values, and those that are not finite, raise a ``ValueError``. In jitted code the sign is dropped, and
-                values that are not finite count as the greatest priority so far.
-            valid: bool ``[N]``, False for windows that must not be sampled again, such as windows without a transition
-                (``Transitions.valid``); all are by default. Their priority becomes 0.
+        ``batch`` was sampled from this state or an earlier one; ``env_id`` and ``position`` are read. ``priority``,
+        float32 ``[N]``, is the absolute value of the error of each window. The epsilon of `PrioritizedSampling` is
+        added, and the sum is raised to its exponent. Outside jitted code negative values, and those that are not
+        finite, raise a ``ValueError``. In jitted code the sign is dropped, and values that are not finite count as the
+        greatest priority so far. Where ``valid``, bool ``[N]``, is False, as for windows without a transition
+        (``Transitions.valid``), the priority becomes 0, so that the window is not sampled again.
         """
         span = self._span("update_priorities", state)
         check_kind("Replay.update_priorities", "batch", batch, Batch)
@@ -225,14 +222,10 @@ class Replay:
         `episode_mask` and `to_transitions`. Where no window of that length exists yet, or all have priority 0, this
         raises a ``ValueError`` outside jitted code; jitted code repeats rows: check `can_sample`.
 
-        Args:
-            state: the buffer.
-            key: one typed key, or a stream of shape ``()``.
-            batch_size: N.
-            length: L, rows in a window, at most ``capacity - ignore_earliest``; 2 hold one transition.
-            importance_exponent: beta in [0, 1], for prioritised sampling: how far the weights correct its bias. The
-                weight of a window is ``(1 / (M P)) ** beta``, for its probability P among M windows, divided by the
-                greatest weight of the batch.
+        ``key`` is one typed key, or a stream of shape ``()``. A window has at most ``capacity - ignore_earliest`` rows;
+        2 hold one transition. With prioritised sampling ``importance_exponent``, beta in [0, 1], says how far the
+        weights correct its bias: a window of probability P among M has the weight ``(1 / (M P)) ** beta``, divided by
+        the greatest of the batch.
         """
         span = self._span("sample", state)
         check_integer("Replay.sample", "batch_size", batch_size, 1)

@@ -189,13 +189,10 @@ class EpisodeIndex:
         env_id: jax.Array,
         write: Callable[[jax.Array, jax.Array], jax.Array],
     ) -> "EpisodeIndex":
-        """Returns the index after more rows were added.
+        """Returns the index after rows of ``step_type``, int32 ``[T, K]``, were added to lanes ``[K]``.
 
-        Args:
-            step_type: int32 ``[T, K]``; a FIRST row starts an episode.
-            position: int32 ``[T, K]`` or ``[T, 1]``.
-            env_id: int32 ``[K]``, lanes.
-            write: (ring, new values ``[T, K]``) -> ring, which writes them to the slots of the rows.
+        ``position`` is int32 ``[T, K]`` or ``[T, 1]``. ``write(ring, values)`` writes values ``[T, K]`` to the slots of
+        the rows, and returns the ring.
         """
         num_starts = jax.lax.cumsum((step_type == np.int32(StepType.FIRST)).astype(jnp.int32), axis=0)
         number = jnp.asarray(self.current).at[env_id].get(mode="clip")[None] + num_starts

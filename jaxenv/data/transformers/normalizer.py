@@ -166,9 +166,8 @@ class ObservationNormalizer(Normalizer):
     on-policy learners only.
 
     Args:
-        mode: ``"adaptive"``, ``"window"`` or ``"exponential"``: see `Normalizer`, also for the other options.
-        update: ``"rollout"``, ``"replay"`` or ``"never"``.
         fields: dotted paths of the float parts of the observation to normalise; ``None`` for all float arrays.
+            `Normalizer` describes the other options.
     """
 
     fields: str | tuple[str, ...] | None = None
@@ -216,9 +215,7 @@ class RewardNormalizer(Normalizer):
     by the standard deviation of the discounted return instead, and changes the stored reward.
 
     Args:
-        mode: ``"adaptive"``, ``"window"`` or ``"exponential"``: see `Normalizer`, also for the other options.
-        update: ``"rollout"``, ``"replay"`` or ``"never"``.
-        centre: whether to subtract the mean.
+        centre: whether to subtract the mean. `Normalizer` describes the other options.
     """
 
     centre: bool = False

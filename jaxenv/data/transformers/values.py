@@ -156,11 +156,7 @@ class RewardClipping(_Elementwise):
 
 @dataclasses.dataclass(frozen=True)
 class RewardScaling(_Elementwise):
-    """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``.
-
-    Args:
-        scale: a finite number other than 0 in float32, or for a vector reward one per component.
-    """
+    """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``, finite and not 0, or one number per component."""
 
     scale: Any
 
@@ -175,13 +171,9 @@ class RewardScaling(_Elementwise):
 
 @dataclasses.dataclass(frozen=True)
 class RewardShifting(_Elementwise):
-    """Adds ``bias`` to the reward (``[B]`` or ``[B, R]``) of every step.
+    """Adds ``bias``, a finite number or one per component, to the reward (``[B]`` or ``[B, R]``) of every step.
 
-    The reward of FIRST rows, which are not steps, remains 0. If episodes differ in length, a shift changes the optimal
-    policy.
-
-    Args:
-        bias: a finite number, or for a vector reward one per component.
+    If episodes differ in length, a shift changes the optimal policy.
     """
 
     bias: Any
@@ -194,7 +186,7 @@ class RewardShifting(_Elementwise):
 class RewardFunction(RewardTransformer):
     """Applies a function to the reward of every step.
 
-    The reward of FIRST rows remains 0. `jaxenv.wrappers.TransformReward` changes the stored reward in the same way.
+    `jaxenv.wrappers.TransformReward` changes the stored reward in the same way.
 
     Args:
         fn: a function of a batch of rewards, ``[B]`` or ``[B, R]``, that treats lanes independently. Its result, of
