@@ -308,16 +308,16 @@ def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None
 
 def _filmed(runs: Iterator[Any], folder: pathlib.Path, config: RunConfig, every: int) -> Iterator[Any]:
     """Yields the iterations of a run and films every ``every``-th; returns when the last film is written."""
-    films = RunFilms(folder, config)
+    films = _RunFilms(folder, config)
     with ThreadPoolExecutor(1, "jaxenv-run-films") as thread:
         for run in runs:
             number = int(run.iterations)
             if number % every == 0:
-                thread.submit(films.write, *best_of(run.learner, jax.device_get(run.curve), number - 1))
+                thread.submit(films.write, *_best_of(run.learner, jax.device_get(run.curve), number - 1))
             yield run
 
 
-def best_of(learner: Any, curve: Any, number: int) -> tuple[int, Any, Any]:
+def _best_of(learner: Any, curve: Any, number: int) -> tuple[int, Any, Any]:
     """Returns steps, weights and statistics of the best seed of evaluation ``number``, from the values of all seeds."""
     returns = np.where(curve.finished[number], curve.returns[number], np.nan)
     means = [x[~np.isnan(x)].mean() if not np.isnan(x).all() else -np.inf for x in returns]
@@ -327,7 +327,7 @@ def best_of(learner: Any, curve: Any, number: int) -> tuple[int, Any, Any]:
     return int(curve.steps[number, best]), params, statistics
 
 
-class RunFilms:
+class _RunFilms:
     """Writes a GIF of one episode for each given policy."""
 
     def __init__(self, folder: pathlib.Path, config: RunConfig):

@@ -228,9 +228,9 @@ def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
     actor = learner.params["params"]["actor"]
     actor = {**actor, "Dense_1": {**actor["Dense_1"], "bias": bias}}
     learner = dataclasses.replace(learner, params={"params": {**learner.params["params"], "actor": actor}})
-    films = seeds.RunFilms(tmp_path, CONFIG)
+    films = seeds._RunFilms(tmp_path, CONFIG)
     for number in range(2):
-        films.write(*seeds.best_of(learner, curve, number))
+        films.write(*seeds._best_of(learner, curve, number))
     first, last = sorted((tmp_path / "films").iterdir())
     assert (first.name, last.name) == ("steps-00001024.gif", "steps-00002048.gif")
     assert first.read_bytes() != last.read_bytes()  # seeds 0 and 1
@@ -241,7 +241,7 @@ def test_a_film_that_ends_before_its_episode_says_so(tmp_path, monkeypatch):
     warned = []
     monkeypatch.setattr(seeds.warnings, "warn", lambda text, **_: warned.append(text))
     curve = ppo.Curve(np.array([[1024] * 3]), {}, None, RETURNS, None, None, FINISHED)
-    seeds.RunFilms(tmp_path, CONFIG).write(*seeds.best_of(untrained(), curve, 0))
+    seeds._RunFilms(tmp_path, CONFIG).write(*seeds._best_of(untrained(), curve, 0))
     assert warned == ["train: steps-00001024.gif ends after 2 steps, its episode does not"]
 
 
