@@ -8,8 +8,8 @@ from jaxenv.data.checkpoint import restore as restore
 from jaxenv.data.checkpoint import save as save
 from jaxenv.data.checkpointer import Checkpointer as Checkpointer
 from jaxenv.data.level_buffer import LevelBuffer as LevelBuffer
-from jaxenv.data.level_buffer_state import LevelBufferState as LevelBufferState
-from jaxenv.data.level_buffer_state import LevelSample as LevelSample
+from jaxenv.data.level_buffer import LevelBufferState as LevelBufferState
+from jaxenv.data.level_buffer import LevelSample as LevelSample
 from jaxenv.data.level_scores import LevelScores as LevelScores
 from jaxenv.data.minari import from_minari as from_minari
 from jaxenv.data.minari import to_minari as to_minari
@@ -31,7 +31,7 @@ from jaxenv.data.rows import mask_non_finite as mask_non_finite
 from jaxenv.data.rows import minibatches as minibatches
 from jaxenv.data.rows import transition_mask as transition_mask
 from jaxenv.data.rows import with_last as with_last
-from jaxenv.data.transformed_replay import TransformedReplay as TransformedReplay
+from jaxenv.data.transformers.sequential import TransformedReplay as TransformedReplay
 from jaxenv.data.transitions import Trajectory as Trajectory
 from jaxenv.data.transitions import Transitions as Transitions
 from jaxenv.data.transitions import to_n_step_transitions as to_n_step_transitions

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import warnings
 from typing import Any
 
 import jax
@@ -56,7 +55,7 @@ def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, p
         numbered = [places.get(name, (-1, [name, "nothing", [], ""])) for name, _, _ in expected]
     for saved, wanted in itertools.zip_longest((leaf[:3] for _, leaf in numbered), expected):
         if saved != wanted:
-            where = f"{path}{_origin(index)}"
+            where = f"{path}{origin(index)}"
             raise ValueError(f"restore: {where} holds {_text(saved)} where the tree to restore has {_text(wanted)}")
     for (name, dtype, shape), (_, x) in zip(expected, targets, strict=True):
         if not is_key(x) and not is_numpy(x) and jax.dtypes.canonicalize_dtype(x.dtype) != x.dtype:
@@ -65,18 +64,13 @@ def leaves_for(path: str | os.PathLike[str], index: dict[str, Any], like: Any, p
     return numbered
 
 
-def warn_of_another_version(path: str | os.PathLike[str], index: dict[str, Any]) -> None:
-    """Warns if another version of this library wrote the checkpoint; called by `restore`."""
-    if origin := _origin(index):
-        warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=3)
-
-
 def is_numpy(x: Any) -> bool:
     """Returns whether an array is a NumPy array or scalar."""
     return isinstance(x, np.ndarray | np.generic)
 
 
-def _origin(index: dict[str, Any]) -> str:
+def origin(index: dict[str, Any]) -> str:
+    """Returns which other version of this library wrote the checkpoint, for messages; empty for this one."""
     ours = version.__version__
     return "" if index["jaxenv"] == ours else f", saved by jaxenv {index['jaxenv']}, this is {ours}"
 

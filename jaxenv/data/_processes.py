@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
-from jaxenv.tree._typed_keys import is_key
+from jaxenv.tree import _typed_keys
 
 T = TypeVar("T")
 
@@ -20,29 +20,32 @@ def gathered(values: T) -> T:
 
     Arrays that one process holds already are returned unchanged.
     """
-    return values if jax.process_count() == 1 else jax.tree.map(_gathered, values)
 
+    def whole(x: Any) -> Any:
+        if not isinstance(x, jax.Array) or x.is_fully_addressable:
+            return x
+        return jnp.asarray(multihost_utils.process_allgather(x, tiled=True))
 
-def _gathered(x: Any) -> Any:
-    if not isinstance(x, jax.Array) or x.is_fully_addressable:
-        return x
-    if is_key(x):
-        return jax.random.wrap_key_data(_gathered(jax.random.key_data(x)), impl=jax.random.key_impl(x))
-    return jnp.asarray(multihost_utils.process_allgather(x, tiled=True))
+    return _map_words(whole, values)
 
 
 def spread(values: T) -> T:
     """Spreads arrays that every process holds whole over the devices of all processes."""
-    return values if jax.process_count() == 1 else jax.tree.map(_spread, values)
-
-
-def _spread(x: Any) -> jax.Array:
-    if is_key(x):
-        return jax.random.wrap_key_data(_spread(jax.random.key_data(x)), impl=jax.random.key_impl(x))
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("devices",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    whole = np.asarray(x)
-    return jax.make_array_from_callback(whole.shape, everywhere, lambda index: whole[index])
+
+    def part(x: Any) -> jax.Array:
+        whole = np.asarray(x)
+        return jax.make_array_from_callback(whole.shape, everywhere, lambda index: whole[index])
+
+    return _map_words(part, values)
+
+
+def _map_words(function: Callable[[Any], Any], values: T) -> T:
+    """Applies a function to the arrays of a tree, and to the words of its keys, if there are several processes."""
+    if jax.process_count() == 1:
+        return values
+    return _typed_keys.from_words(_typed_keys.kinds(values), jax.tree.map(function, _typed_keys.to_words(values)))
 
 
 def collected(value: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import warnings
 import zipfile
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -54,12 +55,10 @@ def save(path: str | os.PathLike[str], state: Any, *, config: Any = None) -> Non
 
     Args:
         path: the file; its folder must exist.
-        state: a tree of arrays. Typed keys are arrays too.
+        state: a tree of arrays, typed keys included. A Python number, which has no dtype, is refused.
         config: plain data to store with the arrays, such as the settings of a run. `checkpoint_info` reads it.
 
     Raises:
-        ValueError: for a leaf that is not an array, such as a Python number, which has no dtype; or for a config that
-            JSON cannot hold.
         OSError: if the file cannot be written, for example because the disk is full. The previous file is unchanged.
     """
     path = check_path("save", "path", path)
@@ -91,11 +90,8 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
             ``{"learner": {"params": ...}}`` for the weights alone. This gives no warning.
 
     Raises:
-        ValueError: if `save` did not write the file; if a folder holds no complete checkpoint; if it is damaged, naming
-            the leaf; if an earlier version wrote a folder without checksums; if leaves, shapes or dtypes differ, naming
-            the first difference; or for a ``ShapeDtypeStruct`` of 64 bits without ``jax_enable_x64``. Nothing is
-            restored in part.
-        ImportError: for a folder, if Orbax is not installed.
+        ValueError: if the path holds no complete checkpoint; if it is damaged, naming the leaf; or if leaves, shapes or
+            dtypes differ, naming the first difference. Nothing is restored in part.
 
     >>> import jax.numpy as jnp, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -113,27 +109,15 @@ def restore(path: str | os.PathLike[str], like: T, *, partial: bool = False) -> 
         with _opened("restore", path) as (archive, index):
             found = zip(_index.leaves_for(path, index, like, partial), targets, strict=True)
             restored = structure.unflatten([_read(path, archive, *numbered, x) for numbered, x in found])
-    if not partial:
-        _index.warn_of_another_version(path, index)
+    if not partial and (origin := _index.origin(index)):
+        warnings.warn(f"restore: {path}{origin}: a run may not continue bit for bit", stacklevel=2)
     return restored
 
 
 def checkpoint_info(path: str | os.PathLike[str]) -> CheckpointInfo:
     """Reads versions, config, and the name, dtype and shape of every array, without loading the arrays.
 
-    Args:
-        path: the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
-
-    Raises:
-        ValueError: if `save` did not write the file, or a folder holds no complete checkpoint.
-        ImportError: for a folder, if Orbax is not installed.
-
-    >>> import jax.numpy as jnp, pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(pathlib.Path(folder) / "run.npz", {"step": jnp.arange(3)}, config={"gamma": 0.99})
-    ...     found = checkpoint_info(pathlib.Path(folder) / "run.npz")
-    >>> found.config, found.leaves
-    ({'gamma': 0.99}, (('step', 'int32', (3,)),))
+    ``path`` is the file; or the folder of a `Checkpointer`, whose newest complete checkpoint is described.
     """
     path = check_path("checkpoint_info", "path", path)
     if path.is_dir():

@@ -33,7 +33,7 @@ _INDEX, _ARRAYS = "index", "arrays"
 _Part = tuple[int, list[list[int]]]
 
 
-class Checkpointer:
+class Checkpointer(contextlib.AbstractContextManager["Checkpointer"]):
     """Writes checkpoints of arrays that are sharded over devices or processes, in the background.
 
     Every process writes the parts of the arrays that its devices hold, so none has to hold a whole array.
@@ -47,13 +47,8 @@ class Checkpointer:
 
     Args:
         folder: a folder for these checkpoints only, created if missing and visible to all processes. It is locked until
-            `close`, or the end of the process.
+            `close`, or the end of the process: another `Checkpointer` of the folder is refused until then.
         keep: how many checkpoints to keep. ``restore(folder / "3", ...)`` reads the checkpoint of step 3.
-
-    Raises:
-        ImportError: if Orbax is not installed.
-        ValueError: for a ``keep`` that is not an integer of at least 1, or the path of a file; if another
-            `Checkpointer` writes to the folder, naming its process.
 
     >>> import jax.numpy as jnp, tempfile
     >>> from jaxenv import data
@@ -89,17 +84,14 @@ class Checkpointer:
         """Copies every array of a tree from its devices, and writes them while the caller continues.
 
         The arrays may be changed or donated as soon as it returns. It first waits for an earlier save that is still
-        being written. All processes call it together.
+        being written. All processes call it together. Arrays that they do not share are taken from the first process.
 
         Args:
             step: the number of the checkpoint, above the last one.
-            state: a tree of arrays of any shape and dtype, typed keys included. Arrays that are not shared with other
-                processes are taken from the first process.
+            state: a tree of arrays of any shape and dtype, typed keys included.
             config: plain data to store with the arrays.
 
         Raises:
-            ValueError: for a ``step`` that is not above the last one; for a leaf that is not an array; or for a config
-                that JSON cannot hold.
             OSError: if the previous save could not be written, naming its step, or this one cannot be started. Earlier
                 checkpoints are unchanged.
         """
@@ -139,9 +131,6 @@ class Checkpointer:
         finally:
             self._manager.close()
             self._unlock.close()
-
-    def __enter__(self) -> "Checkpointer":
-        return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()

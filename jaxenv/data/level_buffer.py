@@ -5,32 +5,52 @@ data: any tree of arrays with a leading axis of levels. docs/guides/levels.md de
 """
 
 import dataclasses
+import functools
 import math
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._util.checks import (
-    Range,
-    check_array,
-    check_arrays,
-    check_choice,
-    check_integer,
-    check_kind,
-    check_mask,
-    check_real,
-    is_concrete,
-)
-from jaxenv.data import level_buffer_state as places
-from jaxenv.data._trajectory_checks import single_stream
-from jaxenv.data.level_buffer_state import LevelBufferState, LevelSample
+from jaxenv._util import checks
+from jaxenv._util.checks import Range, check_array, check_integer, check_kind, is_concrete
+from jaxenv.core._compiled import compiled_once
 from jaxenv.data.level_scores import LevelScores
+from jaxenv.data.rows import single_stream
+from jaxenv.tree import _export
 from jaxenv.tree._structure import type_mismatch
 
 _FINITE = Range(above=-math.inf, below=math.inf)
+
+
+@tree.struct
+class LevelBufferState:
+    """The contents of a `LevelBuffer` with N places: a plain tree of arrays."""
+
+    levels: Any  # the levels, leaves [N, ...]. The first size places are in use
+    notes: Any  # what else is stored with each level, leaves [N, ...]; () for nothing
+    scores: jax.Array  # float32[N]; -inf in empty places
+    hashes: jax.Array  # uint32[N, 2], a hash of the bits of each level
+    last_used: jax.Array  # int32[N], the time at which each level was last inserted or sampled
+    size: jax.Array  # int32[], the number of levels
+    time: jax.Array  # int32[], the number of calls of insert and sample
+
+
+@_export.named_tuple
+class LevelSample(NamedTuple):
+    """K levels drawn from a `LevelBuffer`.
+
+    Attributes:
+        place: int32 ``[K]``, where they are stored. A place names the same level until the next ``insert``.
+        levels: leaves ``[K, ...]``.
+        notes: leaves ``[K, ...]``; ``()`` for nothing.
+    """
+
+    place: jax.Array
+    levels: Any
+    notes: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +61,9 @@ class LevelBuffer:
     ``(1 - staleness) * P_score + staleness * P_stale``. ``P_stale`` is proportional to the time since the level was
     last used. ``P_score`` is proportional to ``rank ** (-1 / temperature)``, where rank 1 has the highest score, or to
     ``score ** (1 / temperature)``, where negative scores count as 0. If no score is positive, it is uniform.
+
+    Outside jitted code a ``ValueError`` refuses scores that are not finite, places that hold no level, and samples of
+    an empty buffer. Jitted code skips such scores and places, and samples place 0 of an empty buffer: check ``size``.
 
     Args:
         capacity: N, at most this many levels.
@@ -67,11 +90,10 @@ class LevelBuffer:
 
     def __post_init__(self) -> None:
         check_integer("LevelBuffer", "capacity", self.capacity, 1)
-        check_choice("LevelBuffer", "prioritization", self.prioritization, ("rank", "proportional"))
-        check_real("LevelBuffer", "temperature", self.temperature, 0)
-        if not self.temperature:
-            raise ValueError("LevelBuffer: temperature must be above 0, got 0")
-        check_real("LevelBuffer", "staleness", self.staleness, 0, 1)
+        checks.check_choice("LevelBuffer", "prioritization", self.prioritization, ("rank", "proportional"))
+        checks.check_real("LevelBuffer", "temperature", self.temperature, 0)
+        Range(above=0).check("LevelBuffer", "temperature", self.temperature)
+        checks.check_real("LevelBuffer", "staleness", self.staleness, 0, 1)
 
     def init(self, levels: Any, notes: Any = ()) -> LevelBufferState:
         """Returns an empty buffer for levels like these.
@@ -81,7 +103,10 @@ class LevelBuffer:
             notes: numbers to store with each level, of which the greatest counts, such as the highest return so far:
                 leaves ``[K, ...]``. Levels are compared without their notes.
         """
-        leaves = _leading(levels, notes)
+        named = tree.flatten_with_path({"levels": levels, "notes": notes})[0]
+        leaves = [(tree.path_name(path), leaf) for path, leaf in named]
+        for path, leaf in leaves:
+            check_array("LevelBuffer.init", path, leaf)
         num_levels = {jnp.shape(leaf)[:1] for _, leaf in leaves}
         if not jax.tree.leaves(levels) or len(num_levels) > 1 or () in num_levels:
             shapes = ", ".join(f"{path} {list(jnp.shape(leaf))}" for path, leaf in leaves) or "none"
@@ -111,45 +136,26 @@ class LevelBuffer:
         The K new scores are merged with the K lowest stored ones, which takes O(N + K log K), and each new level is
         compared with the hashes of all stored ones, O(K N) comparisons of words. Only places that change are written.
 
-        Args:
-            state: the buffer.
-            levels: leaves ``[K, ...]``.
-            scores: float32 ``[K]``, finite where ``mask`` is True.
-            mask: bool ``[K]``, which levels to add; all by default.
-            notes: leaves ``[K, ...]``, as in ``init``.
-
-        Raises:
-            ValueError: for levels or notes of another structure, shape or dtype than in ``init``. Outside jitted code
-                also for a score that is not finite; jitted code does not add such levels.
+        ``levels`` and ``notes`` are leaves ``[K, ...]``, as in ``init``. ``scores``, float32 ``[K]``, are finite where
+        ``mask``, bool ``[K]``, is True: these levels are added, by default all.
         """
-        owner = "LevelBuffer.insert"
-        scores, valid = self._scores(owner, state, scores, mask)
-        self._check_rows(owner, state, scores.shape[0], levels=levels, notes=notes)
-        return places.insert(state, levels, scores, valid, notes)
+        scores, valid = self._scores("LevelBuffer.insert", state, scores, mask)
+        self._check_rows("LevelBuffer.insert", state, scores.shape[0], levels=levels, notes=notes)
+        return _insert(state, levels, scores, valid, notes)
 
     def update(
         self, state: LevelBufferState, place: jax.Array, scores: jax.Array, mask: Any = None, notes: Any = ()
     ) -> LevelBufferState:
-        """Sets the scores and notes of sampled levels.
+        """Sets the scores and notes of sampled levels, with the arguments of ``insert``.
 
-        A level that several lanes played gets the mean of their scores and the greatest of their notes.
-
-        Args:
-            state: the buffer.
-            place: int32 ``[K]``, `LevelSample.place`; nothing may have been inserted since.
-            scores: float32 ``[K]``, finite where ``mask`` is True.
-            mask: bool ``[K]``, which entries to read; all by default.
-            notes: leaves ``[K, ...]``, as in ``init``.
-
-        Raises:
-            ValueError: for places of another shape or dtype, or notes that do not fit. Outside jitted code also for a
-                score that is not finite or a place that holds no level; jitted code skips them.
+        ``place``, int32 ``[K]``, is `LevelSample.place`; nothing may have been inserted since. A level that several
+        lanes played gets the mean of their scores and the greatest of their notes.
         """
         owner = "LevelBuffer.update"
         scores, valid = self._scores(owner, state, scores, mask)
         self._check_rows(owner, state, scores.shape[0], notes=notes)
         place = self._place(owner, state, place, valid)
-        return places.update(state, place, scores, valid, notes)
+        return _update(state, place, scores, valid, notes)
 
     def weights(self, state: LevelBufferState) -> jax.Array:
         """Returns the probability of each place, float32 ``[N]``, 0 for empty ones.
@@ -157,41 +163,28 @@ class LevelBuffer:
         Levels of equal score rank in the order of their places.
         """
         self._check_state("LevelBuffer.weights", state)
-        return places.weights(state, self.prioritization, self.temperature, self.staleness)
+        return _weights(self, state)
 
     def sample(
         self, state: LevelBufferState, key: jax.Array | random.Stream, num_levels: int
     ) -> tuple[LevelBufferState, LevelSample]:
-        """Draws levels with the probabilities of `weights`, and notes that they were used.
+        """Draws ``num_levels`` levels with the probabilities of `weights`, and notes that they were used.
 
         The draw is systematic: ``num_levels`` points at equal distances, with one random offset, in the order of the
         places. A level with probability p is drawn ``num_levels * p`` times, rounded down or up.
-
-        Args:
-            state: the buffer.
-            key: one typed key, or a stream of shape ``()``.
-            num_levels: K.
-
-        Raises:
-            ValueError: outside jitted code for an empty buffer. In jitted code it returns the empty place 0: check
-                ``state.size``.
+        ``key`` is one typed key, or a stream of shape ``()``.
         """
         owner = "LevelBuffer.sample"
         self._check_state(owner, state)
         check_integer(owner, "num_levels", num_levels, 1)
         stream = single_stream(owner, key)
         self._has_levels(owner, state)
-        return places.sample(state, self.weights(state), stream, int(num_levels))
+        return _sample(state, self.weights(state), stream, int(num_levels))
 
     def get(self, state: LevelBufferState, place: jax.Array) -> LevelSample:
-        """Reads the levels at ``place``, int32 ``[K]``, without marking them as used.
-
-        Raises:
-            ValueError: for places of another shape or dtype, and outside jitted code for a place without a level.
-        """
-        owner = "LevelBuffer.get"
-        self._check_state(owner, state)
-        return places.read(state, self._place(owner, state, place, np.ones(jnp.size(place), bool)))
+        """Reads the levels at ``place``, int32 ``[K]``, without marking them as used."""
+        self._check_state("LevelBuffer.get", state)
+        return _read(state, self._place("LevelBuffer.get", state, place, np.ones(jnp.size(place), bool)))
 
     def _check_state(self, owner: str, state: Any) -> None:
         check_kind(owner, "state", state, LevelBufferState, ", as LevelBuffer.init returns it")
@@ -201,7 +194,7 @@ class LevelBuffer:
 
     def _check_rows(self, owner: str, state: LevelBufferState, num_levels: int, **given: Any) -> None:
         for name, value in given.items():
-            check_arrays(owner, name, value)
+            checks.check_arrays(owner, name, value)
             row = lambda x: jax.ShapeDtypeStruct((num_levels, *x.shape[1:]), x.dtype)  # noqa: E731
             if (difference := type_mismatch(jax.tree.map(row, getattr(state, name)), value, name)) is not None:
                 raise ValueError(f"{owner}: {difference}")
@@ -217,7 +210,7 @@ class LevelBuffer:
             raise ValueError(f"{owner}: scores must have shape [K], got {scores.shape}")
         if mask is None:
             mask = np.ones(scores.shape, bool)
-        check_mask(owner, mask, len(scores))
+        checks.check_mask(owner, mask, len(scores))
         if is_concrete(scores) and is_concrete(mask):
             _FINITE.check(owner, "scores", np.where(mask, scores, np.float32(0)), rank=1)
         return scores, jnp.asarray(mask) & jnp.isfinite(scores)
@@ -240,11 +233,139 @@ class LevelBuffer:
         return is_concrete(state.size)
 
 
-def _leading(levels: Any, notes: Any) -> list[tuple[str, Any]]:
-    """Returns the leaves of both trees with their names."""
-    found = []
-    for name, value in (("levels", levels), ("notes", notes)):
-        for path, leaf in tree.flatten_with_path(value)[0]:
-            found.append((tree.path_name(path, name), leaf))
-            check_array("LevelBuffer.init", *found[-1])
-    return found
+# --- what the methods compute once their arguments are checked -------------------------------------------------------
+
+
+@compiled_once
+def _insert(state: LevelBufferState, levels: Any, scores: jax.Array, valid: jax.Array, notes: Any) -> LevelBufferState:
+    state, capacity = dataclasses.replace(state, time=state.time + 1), state.scores.shape[0]
+    if not len(scores):
+        return state
+    hashes = _hash(levels)
+    # Within the call, the last of equal levels stands for all of them.
+    last = _last(jnp.all(hashes[:, None] == hashes[None], axis=-1), valid)
+    own = np.arange(len(scores), dtype=np.int32)
+    last = jnp.where(_equal(levels, tree.gather(levels, last)), last, own)
+    scores, notes = _merged(last, valid, scores, notes)
+    valid &= last == own
+    # Levels that are in the buffer already. An empty place has no level's hash.
+    is_match = jnp.all(hashes[:, None] == state.hashes[None], axis=-1)
+    place = jnp.argmax(is_match, axis=1).astype(jnp.int32)
+    is_stored = valid & jnp.any(is_match, axis=1) & _equal(levels, tree.gather(state.levels, place))
+    of_stored = jax.tree.map(jnp.maximum, notes, tree.gather(state.notes, place))
+    state = _write(state, place, is_stored, scores=scores, notes=of_stored, last_used=state.time)
+    # The best new level replaces the worst stored one, the second best the second worst, and so on, while the new one
+    # is better. Empty places are the worst, in order.
+    number = min(len(scores), capacity)
+    best, order = jax.lax.top_k(jnp.where(valid & ~is_stored, scores, -jnp.inf), number)
+    negative_worst, place = jax.lax.top_k(-state.scores, number)
+    levels, hashes, notes = tree.gather((levels, hashes, notes), order)
+    new = {"levels": levels, "scores": best, "hashes": hashes, "notes": notes, "last_used": state.time}
+    state = _write(state, place, best > -negative_worst, **new)
+    return dataclasses.replace(state, size=jnp.sum(state.scores > -jnp.inf, dtype=jnp.int32))
+
+
+@compiled_once
+def _update(
+    state: LevelBufferState, place: jax.Array, scores: jax.Array, valid: jax.Array, notes: Any
+) -> LevelBufferState:
+    valid &= (place >= 0) & (place < state.size)
+    last = _last(place[:, None] == place[None], valid)
+    scores, notes = _merged(last, valid, scores, notes)
+    is_last = last == np.arange(len(scores), dtype=np.int32)
+    return _write(state, place, valid & is_last, scores=scores, notes=notes)
+
+
+@functools.partial(compiled_once, static_argnums=0)
+def _weights(buffer: LevelBuffer, state: LevelBufferState) -> jax.Array:
+    capacity, exponent = buffer.capacity, np.float32(1 / buffer.temperature)
+    is_used = jnp.arange(capacity, dtype=np.int32) < state.size
+    if buffer.prioritization == "rank":
+        order = jnp.argsort(-state.scores, stable=True)
+        rank = jnp.zeros(capacity, jnp.float32).at[order].set(np.arange(1, capacity + 1, dtype=np.float32))
+        of_score = rank**-exponent
+    else:
+        scores = jnp.where(is_used, jnp.maximum(state.scores, 0), 0)
+        greatest = jnp.maximum(jnp.max(scores), np.finfo(np.float32).tiny)
+        of_score = (scores / greatest) ** exponent
+    stale = (state.time - state.last_used).astype(jnp.float32)
+    of_score, of_time = _shares(of_score, is_used), _shares(stale, is_used)
+    return np.float32(1 - buffer.staleness) * of_score + np.float32(buffer.staleness) * of_time
+
+
+@functools.partial(compiled_once, static_argnums=3)
+def _sample(
+    state: LevelBufferState, weights: jax.Array, stream: random.Stream, num_levels: int
+) -> tuple[LevelBufferState, LevelSample]:
+    below = jnp.cumsum(weights)
+    number = jnp.arange(num_levels, dtype=np.float32) + random.uniform(stream)
+    point = number * (below[-1] / np.float32(num_levels))
+    place = jnp.sum(below[None] <= point[:, None], axis=1, dtype=jnp.int32)
+    place = jnp.minimum(place, jnp.maximum(state.size - 1, 0))
+    state = dataclasses.replace(state, time=state.time + 1)
+    state = _write(state, place, jnp.ones(num_levels, bool), last_used=state.time)
+    return state, _read(state, place)
+
+
+def _read(state: LevelBufferState, place: jax.Array) -> LevelSample:
+    """Returns the levels and notes at ``place``, int32 ``[K]``."""
+    return LevelSample(place, *tree.gather((state.levels, state.notes), place))
+
+
+def _write(state: LevelBufferState, place: jax.Array, mask: jax.Array, **values: Any) -> LevelBufferState:
+    """Writes values of fields, leaves ``[K, ...]`` or ``()``, to places ``[K]`` where ``mask``."""
+    place = jnp.where(mask, place, np.int32(state.scores.shape[0]))
+    put = lambda old, new: jnp.asarray(old).at[place].set(new, mode="drop")  # noqa: E731
+    changed = {name: jax.tree.map(put, getattr(state, name), value) for name, value in values.items()}
+    return dataclasses.replace(state, **changed)
+
+
+def _shares(values: jax.Array, mask: jax.Array) -> jax.Array:
+    """Divides values by their sum where ``mask``; equal shares if all are 0, and 0 elsewhere."""
+    values = jnp.where(mask, values, 0)
+    total = jnp.sum(values)
+    flags = mask.astype(jnp.float32)
+    equal = flags / jnp.maximum(jnp.sum(flags), 1)
+    return jnp.where(total > 0, values / jnp.where(total > 0, total, 1), equal)
+
+
+def _last(is_same: jax.Array, valid: jax.Array) -> jax.Array:
+    """Returns for each entry the last valid one that is the same, int32 ``[K]``, given bool ``[K, K]``."""
+    order = np.arange(len(valid), dtype=np.int32)
+    return jnp.max(jnp.where(is_same & valid[None], order[None], -1), axis=1).astype(jnp.int32)
+
+
+def _merged(last: jax.Array, valid: jax.Array, scores: jax.Array, notes: Any) -> tuple[jax.Array, Any]:
+    """Returns scores and notes ``[K, ...]``, in the last of equal entries the mean score and the greatest notes."""
+    is_same = (last[:, None] == last[None]) & valid[None]
+    number = jnp.maximum(jnp.sum(is_same, axis=1, dtype=jnp.float32), 1)
+    mean = jnp.sum(jnp.where(is_same, scores[None], 0), axis=1) / number
+    place = jnp.where(valid, last, np.int32(len(scores)))
+    return mean, jax.tree.map(lambda x: jnp.asarray(x).at[place].max(x, mode="drop"), notes)
+
+
+def _hash(levels: Any) -> jax.Array:
+    """Returns a hash of the bits of each level, uint32 ``[K, 2]``: a sum over its words, each mixed with its number."""
+    words = jnp.concatenate([_words(x) for x in jax.tree.leaves(levels)], axis=1)
+    number = jnp.arange(words.shape[1], dtype=np.uint32)[None]
+    mixed = random.threefry2x32(number, np.uint32(0), words, np.uint32(0))
+    return jnp.stack([jnp.sum(x, axis=1, dtype=jnp.uint32) for x in mixed], axis=1)
+
+
+def _equal(a: Any, b: Any) -> jax.Array:
+    """Returns which levels of two trees ``[K, ...]`` have equal bits, bool ``[K]``."""
+    same = [
+        jnp.all(_words(x) == _words(y), axis=1) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    ]
+    return jnp.all(jnp.stack(same), axis=0)
+
+
+def _words(x: Any) -> jax.Array:
+    """Returns the bits of a leaf ``[K, ...]`` as uint32 ``[K, W]``."""
+    x = jnp.asarray(x)
+    x = x.reshape(x.shape[0], -1)
+    if x.dtype == bool:
+        return x.astype(jnp.uint32)
+    width = x.dtype.itemsize
+    unsigned = jnp.uint32 if width >= 4 else jnp.dtype(f"uint{8 * width}")
+    return jax.lax.bitcast_convert_type(x, unsigned).reshape(x.shape[0], -1).astype(jnp.uint32)

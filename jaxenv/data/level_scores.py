@@ -30,8 +30,7 @@ import numpy as np
 from jaxenv._util.checks import check_array, check_real
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._trajectory_checks import TrajectoryMode, check_rows
-from jaxenv.data.rows import next_rows, transition_mask
+from jaxenv.data.rows import TrajectoryMode, check_rows, next_rows, transition_mask
 from jaxenv.tree import _export
 
 
@@ -57,7 +56,8 @@ def positive_value_loss(
     """
     owner = "positive_value_loss"
     advantages = _per_row(owner, "advantages", advantages, timestep)
-    return _mean(_episodes(owner, timestep, last, jnp.maximum(advantages, 0), mode))
+    episodes = _episodes(owner, timestep, last, jnp.maximum(advantages, 0), mode)
+    return _per_episode(episodes.means, episodes)
 
 
 def max_monte_carlo(
@@ -74,7 +74,8 @@ def max_monte_carlo(
     check_array(owner, "max_returns", max_returns)
     if jnp.shape(max_returns) != values.shape[1:]:
         raise ValueError(f"{owner}: max_returns must have shape {values.shape[1:]}, got {jnp.shape(max_returns)}")
-    return _mean(_episodes(owner, timestep, last, jnp.asarray(max_returns, jnp.float32)[None] - values, mode))
+    episodes = _episodes(owner, timestep, last, jnp.asarray(max_returns, jnp.float32)[None] - values, mode)
+    return _per_episode(episodes.means, episodes)
 
 
 def max_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
@@ -85,7 +86,7 @@ def max_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_
 def mean_return(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "next_step") -> LevelScores:
     """Returns the mean undiscounted return of the complete episodes."""
     episodes = _episodes("mean_return", timestep, last, None, mode)
-    return LevelScores(episodes.returns / jnp.maximum(episodes.number, 1), episodes.number > 0)
+    return _per_episode(episodes.returns, episodes)
 
 
 def learnability(
@@ -97,8 +98,8 @@ def learnability(
     """
     check_real("learnability", "solved_above", solved_above, -np.inf)
     episodes = _episodes("learnability", timestep, last, None, mode, float(solved_above))
-    p = episodes.solved / jnp.maximum(episodes.number, 1)
-    return LevelScores(p * (1 - p), episodes.number > 0)
+    p, valid = _per_episode(episodes.solved, episodes)
+    return LevelScores(p * (1 - p), valid)
 
 
 class _Episodes(NamedTuple):
@@ -111,8 +112,8 @@ class _Episodes(NamedTuple):
     solved: jax.Array  # episodes with a return above the threshold
 
 
-def _mean(episodes: _Episodes) -> LevelScores:
-    return LevelScores(episodes.means / jnp.maximum(episodes.number, 1), episodes.number > 0)
+def _per_episode(total: jax.Array, episodes: _Episodes) -> LevelScores:
+    return LevelScores(total / jnp.maximum(episodes.number, 1), episodes.number > 0)
 
 
 def _episodes(

@@ -11,8 +11,7 @@ import numpy as np
 
 from jaxenv._util.library import import_library
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._trajectory_checks import TrajectoryMode
-from jaxenv.data.rows import check_numbers
+from jaxenv.data.rows import TrajectoryMode, check_numbers
 from jaxenv.data.transitions import Transitions, to_transitions
 from jaxenv.rollout import Experience
 
@@ -29,21 +28,16 @@ def to_minari(
 
     Minari keeps data sets in the folder ``MINARI_DATASETS_PATH``, by default in the home directory. An episode holds
     the observations from its first to its final one. One that the rows cut off, or that ended in a failed step, ends as
-    truncated. Images are stored without loss.
+    truncated. Discounts must be 1, and 0 where the task ended. Images are stored without loss.
 
     Args:
         experience: rows ``[T, B, ...]`` from ``env.reset`` on, with step type, reward, discount, observation, action.
         last: the TimeStep after them, as `jaxenv.unroll` returns both.
-        dataset_id: Minari's id with a version, such as ``"cart-pole/random-v0"``.
+        dataset_id: Minari's id of a new data set, with a version, such as ``"cart-pole/random-v0"``.
         env: the environment of Gymnasium whose spaces and spec Minari records: ``interop.to_gymnasium(id)`` of the same
             id and options.
         mode: the ``AutoReset`` mode in which the rows were made.
         **metadata: of ``minari.create_dataset_from_buffers``, such as ``author`` and ``description``.
-
-    Raises:
-        ImportError: without Minari.
-        ValueError: for rows that start in the middle of an episode, discounts between 0 and 1, an id without a version
-            or of an existing data set, rows without a step, or an ``env`` whose spaces do not contain the rows.
     """
     minari = import_library("minari", "pip install 'jaxenv[minari]'")
     if not (isinstance(dataset_id, str) and re.search(r"-v\d+$", dataset_id)):
@@ -108,12 +102,8 @@ def from_minari(dataset: Any) -> Experience:
     Each episode is rows from FIRST to LAST, as of `from_episode`. A replay buffer of one lane takes the rows, and
     `to_transitions` takes all but the last, and the ``timestep`` of the last.
 
-    Args:
-        dataset: a ``minari.MinariDataset``, whole or a selection by ``filter_episodes``. All of it is read into memory.
-
-    Raises:
-        ValueError: for another object, a data set without episodes, observations or actions that are no numbers, or
-            NaN.
+    ``dataset`` is a ``minari.MinariDataset``, whole or a selection by ``filter_episodes``; all of it is read into
+    memory. NaN is refused.
     """
     if not hasattr(dataset, "iterate_episodes"):
         raise ValueError(f"from_minari: dataset must be a MinariDataset, as of minari.load_dataset, got {dataset!r}")

@@ -29,6 +29,7 @@ Results are float32. Gradients flow through ``values`` unless `jax.lax.stop_grad
 shapes that differ from the table, a coefficient out of range, and rows that were made in the other restart mode.
 """
 
+import contextlib
 import dataclasses
 import functools
 from typing import Any, NamedTuple
@@ -38,11 +39,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import check_array, check_integer, is_concrete
+from jaxenv._util.checks import Range, check_array, check_integer, is_concrete
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._trajectory_checks import TrajectoryMode, as_number, check_mode, check_rows, coefficient
-from jaxenv.data.rows import mask_non_finite, next_rows, transition_mask
+from jaxenv.data.rows import TrajectoryMode, check_mode, check_rows, mask_non_finite, next_rows, transition_mask
 from jaxenv.tree import _export
 
 
@@ -84,14 +84,6 @@ def discounted_return(
 
     ``G[t] = r[t+1] + gamma * d[t+1] * G[t+1]``, where ``G`` of a truncated row and of ``last`` is its value. With zeros
     for ``values`` it is the discounted sum of the rewards in the rows. The module describes the arguments.
-
-    >>> import jax, jax.numpy as jnp, jaxenv
-    >>> env = jaxenv.wrappers.AutoReset(jaxenv.testing.count_to_two())
-    >>> state, timestep = env.reset(jax.random.key(0))
-    >>> policy = jaxenv.rollout.random_policy(env)
-    >>> (_, last, _), rows = jaxenv.unroll(env, policy, state, timestep, 3)
-    >>> discounted_return(rows.timestep, last, jnp.zeros((4, 1)), gamma=0.5)[:, 0].tolist()
-    [0.5, 1.0, 0.0]
     """
     x = _transitions("discounted_return", timestep, last, values, gamma, final_values)
     # Values of rows inside an episode are not read.
@@ -284,3 +276,30 @@ def _before(row: tuple[jax.Array, jax.Array, jax.Array], later: jax.Array) -> ja
     """Returns ``x[t]``, given offset, factor and ``continues`` of row t, and ``x[t+1]``."""
     offset, factor, continues = row
     return offset + factor * jnp.where(continues, later, np.float32(0))
+
+
+# --- coefficients ----------------------------------------------------------------------------------------------------
+
+
+def coefficient(owner: str, name: str, value: Any, timestep: TimeStep) -> jax.Array:
+    """Casts a number in [0, 1], or one per lane ``[B]``, to float32 that broadcasts to the reward."""
+    batch, rank = jnp.shape(timestep.step_type)[1:], jnp.ndim(timestep.reward)
+    number = as_number(owner, name, value)
+    if number.shape not in ((), batch):
+        raise ValueError(f"{owner}: {name} must be one number or have shape {batch}, got {number.shape}")
+    check_fraction(owner, name, value)
+    return tree.expand(number[None], rank) if number.ndim else number
+
+
+def check_fraction(owner: str, name: str, value: Any) -> None:
+    """Raises a ``ValueError`` for concrete numbers outside [0, 1], and for anything that is not a number."""
+    as_number(owner, name, value)
+    Range(0, 1).check(owner, name, value)
+
+
+def as_number(owner: str, name: str, value: Any) -> jax.Array:
+    """Casts numbers to float32; raises a ``ValueError`` for anything else."""
+    with contextlib.suppress(TypeError, ValueError):
+        if not isinstance(value, bool | None):
+            return jnp.asarray(value, jnp.float32)
+    raise ValueError(f"{owner}: {name} must be a number, got {value!r}")

@@ -2,20 +2,20 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, tree
-from jaxenv._util.checks import check_array, check_arrays, check_integer, is_concrete
+from jaxenv._util.checks import check_array, check_arrays, check_choice, check_integer, is_concrete, is_known_array
 from jaxenv.core._compiled import compiled_once
-from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._trajectory_checks import TrajectoryMode, check_mode, check_timesteps, single_stream
+from jaxenv.core.timestep import StepType, TimeStep, check_timestep
 from jaxenv.rollout import Experience
 
 T = TypeVar("T")
+TrajectoryMode: TypeAlias = Literal["next_step", "same_step"]
 _FEISTEL_ROUNDS = 10
 
 
@@ -70,17 +70,12 @@ def transition_mask(timestep: TimeStep, last: TimeStep, mode: TrajectoryMode = "
     - rows before an abnormal one (``env_info["abnormal"]``, set by `GuardNonFinite` or by the task itself), whose
       reward and observation are replacements.
 
-    Args:
-        timestep: rows ``[T, B]``; ``step_type`` is read, and ``env_info["abnormal"]`` where present.
-        last: the row after them, ``[B]``.
-        mode: the ``AutoReset`` mode in which the rows were made: ``"next_step"`` if a FIRST row follows each LAST row,
-            ``"same_step"`` if LAST rows already show the first observation of the next episode.
-
-    Raises:
-        ValueError: for an unknown mode, ``"next_step"`` where the rows or ``last`` hold
-            ``env_info["final_observation"]``, or ``env_info["abnormal"]`` in only one of them.
+    ``step_type`` is read, and ``env_info["abnormal"]`` where present. ``mode`` is the ``AutoReset`` mode in which the
+    rows were made: ``"next_step"`` if a FIRST row follows each LAST row, ``"same_step"`` if LAST rows already show the
+    first observation of the next episode.
     """
-    check_timesteps("transition_mask", timestep, last)
+    check_timestep("transition_mask", "timestep", timestep)
+    check_timestep("transition_mask", "last", last)
     check_mode("transition_mask", timestep, mode, last)
     mask = next_rows("transition_mask", timestep.step_type, last.step_type) != np.int32(StepType.FIRST)
     if mode == "next_step":
@@ -121,7 +116,7 @@ def from_episode(
 
     The rows go from FIRST to LAST and hold step type, reward, discount and observation, as
     ``unroll(fields=["step_type", "reward", "discount", "observation", "action"])`` returns them: a replay buffer takes
-    both. The LAST row has an action of zeros, which nothing reads.
+    both. The LAST row has an action of zeros, which nothing reads. NaN is refused outside of traces.
 
     Args:
         observation: leaves ``[T + 1, B, ...]``, the first observation and the one after each action.
@@ -130,10 +125,6 @@ def from_episode(
         terminated: whether the task ended the episodes: one bool, or bool ``[B]``. False for an episode that was cut
             off, whose last value bootstraps.
         policy_info: leaves ``[T, B, ...]``; zeros on the LAST row.
-
-    Raises:
-        ValueError: for an episode without a step, a leaf with other leading axes of steps and lanes, or NaN
-            outside of traces.
 
     >>> rows = from_episode(np.array([[7], [8], [9]]), np.array([[1], [2]]), np.array([[0.5], [1.5]]))
     >>> rows.timestep.step_type[:, 0].tolist(), rows.timestep.reward[:, 0].tolist(), rows.action[:, 0].tolist()
@@ -150,8 +141,11 @@ def from_episode(
     if reward.ndim < 2 or reward.shape[0] < 1:
         raise ValueError(f"from_episode: reward must be [T, B] or [T, B, R] of at least 1 step, got {reward.shape}")
     steps, lanes = reward.shape[:2]
-    for name, x in parts.items():
-        _check_leads(name, x, (steps + (name == "observation"), lanes))
+    for path, leaf in tree.flatten_with_path(parts)[0]:
+        axes = (steps + (path[0].key == "observation"), lanes)
+        if jnp.shape(leaf)[:2] != axes:
+            rule = f"{tree.path_name(path)} must lead with {list(axes)}"
+            raise ValueError(f"from_episode: {rule}, got shape {jnp.shape(leaf)}")
     ended = jnp.asarray(terminated)
     if ended.dtype != jnp.bool_ or ended.shape not in ((), (lanes,)):
         rule = f"terminated must be bool or bool[{lanes}]"
@@ -179,13 +173,6 @@ def check_numbers(owner: str, name: str, x: Any) -> None:
             raise ValueError(f"{owner}: {tree.path_name(path, name)} must not be NaN, got nan at {first}")
 
 
-def _check_leads(name: str, x: Any, axes: tuple[int, int]) -> None:
-    for path, leaf in tree.flatten_with_path(x)[0]:
-        if jnp.shape(leaf)[:2] != axes:
-            rule = f"{tree.path_name(path, name)} must lead with {list(axes)}"
-            raise ValueError(f"from_episode: {rule}, got shape {jnp.shape(leaf)}")
-
-
 def minibatches(
     key: jax.Array | random.Stream, batch: T, num_minibatches: int | None = None, *, size: int | None = None
 ) -> T:
@@ -193,17 +180,9 @@ def minibatches(
 
     All leaves are shuffled in the same order. Every entry is used exactly once.
 
-    Args:
-        key: one typed key, or a stream of shape ``()``.
-        batch: any tree of arrays with the same leading axis N.
-        num_minibatches: number of minibatches; it must divide N.
-        size: smallest size of a minibatch, instead of their number. The result has ``N // size`` minibatches, for
-            example 8 of 33 entries for ``size=32`` and N = 264; this number must divide N.
-
-    Raises:
-        ValueError: if N cannot be split equally, where the message names the nearest number of minibatches that is
-            possible; for leaves of different N, a batch of keys, or both or neither of ``num_minibatches`` and
-            ``size``.
+    ``key`` is one typed key, or a stream of shape ``()``. ``num_minibatches`` must divide N. ``size`` is the smallest
+    size of a minibatch, instead of their number: the result has ``N // size`` minibatches, for example 8 of 33 entries
+    for ``size=32`` and N = 264; this number must divide N.
 
     >>> import jax
     >>> batch = {"reward": jax.numpy.zeros(264)}
@@ -274,3 +253,54 @@ def _mixed(x: jax.Array, key: jax.Array) -> jax.Array:
 def nearest_divisor(total: int, target: int) -> int:
     """Returns the divisor of ``total`` that is nearest to ``target``."""
     return min((n for n in range(1, total + 1) if total % n == 0), key=lambda n: abs(n - target))
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def check_mode(
+    owner: str, timestep: TimeStep, mode: Any, last: TimeStep | None = None, remedy: str = "pass mode='same_step'"
+) -> None:
+    """Raises a ``ValueError`` for an unknown mode, and if the rows were made in the other mode.
+
+    Only rows made in ``same_step`` mode hold ``env_info["final_observation"]``. `jaxenv.unroll` may have left it out of
+    the rows, but not of the row after them. Outside of traces, ``next_step`` mode is recognised by a FIRST row after
+    every LAST row.
+    """
+    check_choice(owner, "mode", mode, get_args(TrajectoryMode))
+    for name, row in (("the rows hold", timestep), ("last holds", last)):
+        if mode == "next_step" and row is not None and "final_observation" in row.env_info:
+            raise ValueError(f"{owner}: {name} env_info['final_observation'], {remedy}")
+    if mode == "same_step" and is_known_array(timestep.step_type) and np.ndim(timestep.step_type) == 2:
+        step_type = np.asarray(timestep.step_type)
+        ended, first = step_type[:-1] == StepType.LAST, step_type[1:] == StepType.FIRST
+        if ended.any() and first[ended].all():
+            rule = "the rows must be made in same_step mode, got a FIRST row after every LAST row"
+            raise ValueError(f"{owner}: {rule}: leave out final_values and mode for next_step mode")
+
+
+def check_rows(owner: str, timestep: TimeStep, last: TimeStep) -> None:
+    """Raises a ``ValueError`` if a required field is missing, or shapes in ``timestep`` and ``last`` do not match."""
+    check_timestep(owner, "timestep", timestep)
+    check_timestep(owner, "last", last)
+    batch = jnp.shape(timestep.step_type)[1:]
+    for field in ("step_type", "reward", "discount"):
+        x, y = getattr(timestep, field), getattr(last, field)
+        if isinstance(x, tuple):
+            raise ValueError(f"{owner}: timestep.{field} is missing, keep it in unroll(fields=...)")
+        if jnp.shape(x)[:1] != jnp.shape(timestep.step_type)[:1] or jnp.shape(x)[1:][: len(batch)] != batch:
+            fault = f"timestep.{field} has shape {jnp.shape(x)}, timestep.step_type {jnp.shape(timestep.step_type)}"
+            raise ValueError(f"{owner}: {fault}: both must lead with [T, B]")
+        if jnp.shape(y) != jnp.shape(x)[1:]:
+            rule = f"last.{field} must have the shape {jnp.shape(x)[1:]} of a row"
+            raise ValueError(f"{owner}: {rule}, got {jnp.shape(y)}")
+
+
+def single_stream(owner: str, key: Any) -> random.Stream:
+    """Returns the stream of one key; raises a ``ValueError`` for a batch of keys."""
+    if not isinstance(key, random.Stream):
+        random.check_typed(key, f"{owner}: key")
+    stream = random.stream(key)
+    if stream.shape != ():
+        raise ValueError(f"{owner}: key must be one key or a stream of shape (), got shape {stream.shape}")
+    return stream

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import check_integer
+from jaxenv._util.checks import check_integer, check_kind
 from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._trajectory_checks import TrajectoryMode, coefficient, rows_of
-from jaxenv.data.rows import next_rows, transition_mask
+from jaxenv.data.returns import coefficient
+from jaxenv.data.rows import TrajectoryMode, check_mode, check_rows, next_rows, transition_mask
 from jaxenv.rollout import Experience
 
 
@@ -123,7 +123,7 @@ def _windows(
 
 
 def _one_step(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> Transitions:
-    rows = rows_of(owner, experience, last, mode)
+    rows = _rows_of(owner, experience, last, mode)
     if mode == "same_step":
         if "final_observation" not in rows.env_info:
             rule = "mode 'same_step' needs env_info['final_observation']"
@@ -142,6 +142,14 @@ def _one_step(owner: str, experience: Experience, last: TimeStep, mode: Trajecto
         next_observation=next_observation,
         valid=transition_mask(rows, last, mode),
     )
+
+
+def _rows_of(owner: str, experience: Experience, last: TimeStep, mode: TrajectoryMode) -> TimeStep:
+    """Returns the TimeSteps ``[T, B]`` of an unroll; raises a ``ValueError`` if ``last`` or the mode does not fit."""
+    check_kind(owner, "experience", experience, Experience, " as unroll returns it")
+    check_rows(owner, experience.timestep, last)
+    check_mode(owner, experience.timestep, mode, last)
+    return experience.timestep
 
 
 @tree.struct
@@ -186,7 +194,7 @@ def to_trajectory(experience: Experience, last: TimeStep, mode: TrajectoryMode =
     next observations from the next row (TF-Agents' ``to_transition``) must not bootstrap truncated rows of such a
     trajectory; use `to_transitions` there.
     """
-    rows = rows_of("to_trajectory", experience, last, mode)
+    rows = _rows_of("to_trajectory", experience, last, mode)
     starts = rows.is_last() if mode == "same_step" else jnp.zeros_like(rows.is_last())
     return Trajectory(
         step_type=jnp.where(starts, np.int32(StepType.FIRST), rows.step_type),

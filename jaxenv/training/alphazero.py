@@ -36,13 +36,11 @@ class Config(RunConfig):
     """The settings of a run; `RunConfig` has the others.
 
     Attributes:
-        num_steps: steps of every lane between two updates.
         num_simulations: simulations of a search, steps of the model for each step of the environment.
         max_considered_actions: actions that the search considers at its root.
         buffer_size: rows to learn from, the latest of all lanes together; rounded down to whole updates.
         num_gradient_steps: gradient steps of an update.
         batch_size: rows of a gradient step.
-        learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         lambda_: the target of a value: 1 for the outcome of the episode, 0 for the search's value one step later.
         value_cost: weight of the value loss.
         value_scale: the size of a usual return; the network predicts returns divided by it.
@@ -56,7 +54,7 @@ class Config(RunConfig):
     torso: Literal["auto", "mlp", "cnn"] = "cnn"
     total_steps: int = 400_000
     num_envs: int = 128
-    num_steps: int = tree.static(default=32, low=1)
+    num_steps: int = 32
     num_simulations: int = tree.static(default=32, low=1)
     max_considered_actions: int = tree.static(default=16, low=1)
     buffer_size: int = tree.static(default=65_536, low=1)
@@ -71,10 +69,6 @@ class Config(RunConfig):
     hidden: tuple[int, ...] = (64,)
     channels: int = tree.static(default=32, low=1)
     blocks: int = tree.static(default=2, low=0)
-
-    @property
-    def rows_per_update(self) -> int:
-        return self.num_envs * self.num_steps
 
     @property
     def updates_in_buffer(self) -> int:
@@ -113,30 +107,19 @@ class Rows:
 
 @tree.struct
 class Learner(evaluation.Learner):
-    """The state of a run; `evaluation.Learner` has the other fields.
+    """The state of a run; `evaluation.Learner` has the other fields."""
 
-    Attributes:
-        rows: the rows to learn from, leaves ``[buffer_size, ...]``. Observations are not normalised.
-    """
-
-    rows: PerLane[Rows]
+    rows: PerLane[Rows]  # the rows to learn from, leaves [buffer_size, ...]. Observations are not normalised
 
 
 @tree.struct
 class Losses:
-    """Means over the valid rows of a minibatch, float32 ``()``.
+    """Means over the valid rows of a minibatch, float32 ``()``."""
 
-    Attributes:
-        policy_loss: the cross entropy of the policy with the search's distribution, in nats.
-        value_loss: the squared error of the value divided by ``value_scale``, halved.
-        entropy: the entropy of the search's distribution, in nats.
-        improvement: the value that the search found, less the network's own.
-    """
-
-    policy_loss: jax.Array
-    value_loss: jax.Array
-    entropy: jax.Array
-    improvement: jax.Array
+    policy_loss: jax.Array  # the cross entropy of the policy with the search's distribution, in nats
+    value_loss: jax.Array  # the squared error of the value divided by value_scale, halved
+    entropy: jax.Array  # the entropy of the search's distribution, in nats
+    improvement: jax.Array  # the value that the search found, less the network's own
 
 
 def make_train(

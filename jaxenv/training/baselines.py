@@ -40,13 +40,9 @@ def baseline_ids() -> list[tuple[str, str]]:
 def baseline(env_id: str, algorithm: str | None = None) -> Baseline:
     """Loads a trained policy for an environment: to watch, to compare with, to start from.
 
-    Args:
-        env_id: the id of the environment.
-        algorithm: the learner that trained it. By default the first of ``"sac"``, ``"ppo"`` and ``"dqn"`` with one.
-
-    Returns:
-        A `Baseline`: a `Trained` with its evaluation. Weights were rounded to float16 before they were evaluated; they
-        are returned as float32. For an id without a baseline the error lists the ids and learners that have one.
+    The learner is by default the first of ``"sac"``, ``"ppo"`` and ``"dqn"`` with a policy; for an id without one, the
+    error lists the ids and learners that have one. Weights were rounded to float16 before they were evaluated; they are
+    returned as float32.
 
     >>> import jax, jaxenv
     >>> best = jaxenv.training.baseline("CartPole-v1")  # doctest: +SKIP

@@ -35,7 +35,8 @@ class RunConfig:
         normalize_observation: normalise observations by the running mean and variance of the run.
         total_steps: upper bound on the rows of all lanes together; rounded down to whole updates per evaluation.
         num_envs: number of lanes.
-        learning_rate: Adam's learning rate.
+        num_steps: steps of every lane between two updates.
+        learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         gamma: discount rate.
         hidden: widths of the hidden layers of each network.
         torso: how the observation is read before these layers: ``"mlp"`` flattens it, ``"cnn"`` convolves an image
@@ -53,6 +54,7 @@ class RunConfig:
     normalize_observation: bool = False
     total_steps: int = tree.static(default=300_000, low=1)
     num_envs: int = tree.static(default=16, low=1)
+    num_steps: int = tree.static(default=1, low=1)
     learning_rate: float = tree.leaf(default=1e-3, low=0, below=np.inf)
     gamma: float = tree.leaf(default=0.99, low=0, high=1)
     hidden: tuple[int, ...] = tree.static(default=(64, 64), low=1)
@@ -101,10 +103,7 @@ class RunConfig:
     def make_env(self, num_envs: int | None = None, mode: str = "train", **options: Any) -> Environment:
         """Makes the config's stack, ``jaxenv.make(env_id, num_envs, wrappers=wrappers, mode=mode, **env_options)``.
 
-        Args:
-            num_envs: the number of lanes; by default the lanes of one game.
-            mode: ``"train"`` or ``"eval"``.
-            **options: further arguments of `jaxenv.make`; they replace ``env_options``.
+        By default it has the lanes of one game. ``options`` are further arguments; they replace ``env_options``.
         """
         given = {"wrappers": self.wrappers, "mode": mode, **dict(self.env_options), **options}
         return make(self.env_id, num_envs, **given)
@@ -122,7 +121,7 @@ class RunConfig:
     @property
     def rows_per_update(self) -> int:
         """Rows of all lanes together that are collected before an update."""
-        return self.num_envs
+        return self.num_envs * self.num_steps
 
     @property
     def num_warmup_rows(self) -> int:
@@ -148,8 +147,7 @@ class RunConfig:
     def arrays(self, given: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
         """Returns the hyperparameters as float32 ``()``, for a learner to carry.
 
-        Args:
-            given: values for some of them, numbers or traced arrays of shape ``()``; the others come from this config.
+        Some may be ``given``, as numbers or traced arrays of shape ``()``; the others come from this config.
         """
         own, given = self.hyperparameters, {} if given is None else given
         if not isinstance(given, Mapping):

@@ -39,7 +39,6 @@ class Config(RunConfig):
     """The settings of a run; `RunConfig` has the others. The defaults learn CartPole-v1 within 50,000 steps.
 
     Attributes:
-        num_steps: steps of every lane between two updates.
         num_gradient_steps: gradient steps of an update.
         batch_size: transitions of a gradient step.
         buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
@@ -49,7 +48,6 @@ class Config(RunConfig):
         dueling: the network has separate layers for the value of a state and the advantages of actions.
         loss: ``"huber"``, linear for errors above 1, or ``"squared"``.
         priority_exponent: transitions are drawn in proportion to their error to this power; 0 draws all equally.
-        learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         importance_exponent: initial exponent of the weights that correct for priorities; it rises to 1 linearly.
         target_rate: rate of the moving average that is the target network, per gradient step; 1 copies the weights.
         max_gradient_norm: gradients with a larger norm are scaled down to it.
@@ -61,7 +59,7 @@ class Config(RunConfig):
     """
 
     num_envs: int = 8
-    num_steps: int = tree.static(default=8, low=1)
+    num_steps: int = 8
     num_gradient_steps: int = tree.static(default=32, low=1)
     batch_size: int = tree.static(default=64, low=1)
     buffer_size: int = tree.static(default=10_000, low=1)
@@ -80,10 +78,6 @@ class Config(RunConfig):
     epsilon_end: float = tree.leaf(default=0.05, low=0, high=1)
     exploration_fraction: float = tree.leaf(default=0.16, above=0, below=np.inf)
     initial_value: float = tree.static(default=0.0, above=-np.inf, below=np.inf)
-
-    @property
-    def rows_per_update(self) -> int:
-        return self.num_envs * self.num_steps
 
     @property
     def warmup_rows(self) -> int:
@@ -107,30 +101,19 @@ class Config(RunConfig):
 
 @tree.struct
 class Learner(evaluation.Learner):
-    """The state of a run; `evaluation.Learner` has the other fields.
+    """The state of a run; `evaluation.Learner` has the other fields."""
 
-    Attributes:
-        target: the weights of the target network.
-        buffer: the `data.ReplayState`, which holds raw observations.
-    """
-
-    target: Any
-    buffer: LaneBuffer
+    target: Any  # the weights of the target network
+    buffer: LaneBuffer  # the `data.ReplayState`, which holds raw observations
 
 
 @tree.struct
 class Losses:
-    """Means over the valid transitions of a batch, float32 ``()``.
+    """Means over the valid transitions of a batch, float32 ``()``."""
 
-    Attributes:
-        loss: the Huber loss or half the squared error, times the importance weight.
-        q_value: the estimated value of the actions that were taken.
-        td_error: the absolute difference between this value and its target.
-    """
-
-    loss: jax.Array
-    q_value: jax.Array
-    td_error: jax.Array
+    loss: jax.Array  # the Huber loss or half the squared error, times the importance weight
+    q_value: jax.Array  # the estimated value of the actions that were taken
+    td_error: jax.Array  # the absolute difference between this value and its target
 
 
 def make_train(

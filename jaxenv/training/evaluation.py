@@ -23,29 +23,18 @@ L = TypeVar("L")
 
 @tree.struct
 class Learner:
-    """The complete state of a run: saved and restored, it continues bit for bit. Each learner adds its own fields.
+    """The complete state of a run: saved and restored, it continues bit for bit. Each learner adds its own fields."""
 
-    Attributes:
-        params: the weights of the network.
-        optimizer: the state of Adam.
-        statistics: the statistics of the observations, ``()`` if they are not normalised.
-        env_state: the state of the environment, leaves ``[B, ...]``.
-        timestep: the last TimeStep, ``[B]``.
-        metrics: metrics of the episodes in progress and of the episodes that ended since the last evaluation.
-        hyperparameters: the numbers of `RunConfig.hyperparameters`, float32 ``()`` each.
-        key: the key of the run, a typed key ``()``.
-        update: int32 ``()``, the number of updates so far.
-    """
-
-    params: Any
-    optimizer: Any
-    statistics: Any
-    env_state: PerLane[Any]
-    timestep: PerLane[TimeStep]
+    params: Any  # the weights of the network
+    optimizer: Any  # the state of Adam
+    statistics: Any  # the statistics of the observations, () if they are not normalised
+    env_state: PerLane[Any]  # the state of the environment, leaves [B, ...]
+    timestep: PerLane[TimeStep]  # the last TimeStep, [B]
+    # Metrics of the episodes in progress and of the episodes that ended since the last evaluation.
     metrics: PerLane[Any]
-    hyperparameters: dict[str, jax.Array]
-    key: jax.Array
-    update: jax.Array
+    hyperparameters: dict[str, jax.Array]  # the numbers of `RunConfig.hyperparameters`, float32[] each
+    key: jax.Array  # the key of the run, a typed key ()
+    update: jax.Array  # int32[], the number of updates so far
 
 
 def environments(
@@ -123,16 +112,10 @@ def train(
 ) -> Train[L]:
     """Builds a run from its start and its update: equally many updates come before each evaluation.
 
-    Args:
-        lanes: the lanes of one device; ``env`` and ``eval_env`` have all lanes.
-        env: the stack to train on.
-        eval_env: the stack to evaluate on.
-        learner: the class that ``init`` and ``update`` return.
-        make_policy: makes the policy to evaluate.
-        init: a function of a key and `RunConfig.arrays`.
-        update: a function of the settings, with the learner's hyperparameters, and of the learner. It
-            returns the next learner, whose updates are counted here, and the losses.
-        summary: a function of the learner and the losses since the previous evaluation, leaves ``[N, ...]``.
+    ``env`` and ``eval_env`` have all lanes. ``init`` is a function of a key and `RunConfig.arrays`, and ``update`` of
+    the settings, with the learner's hyperparameters, and of the learner. It returns the next learner, whose updates are
+    counted here, and the losses. ``summary`` is a function of the learner and the losses since the previous evaluation,
+    leaves ``[N, ...]``.
     """
 
     def one(learner: Any, _: None) -> tuple[Any, Any]:
@@ -162,9 +145,7 @@ def unrolled(
 def longest_episode(env: Environment) -> int | None:
     """Returns the longest time limit of the lanes in steps; ``None`` without a limit, or if it is traced."""
     longest = env._longest_episode
-    if not is_known_array(longest) or (steps := int(np.max(longest))) == INT32_MAX:
-        return None
-    return steps
+    return int(np.max(longest)) if is_known_array(longest) and np.max(longest) < INT32_MAX else None
 
 
 def normalizer(config: RunConfig, axis_name: str | None = None) -> Any:
@@ -195,14 +176,8 @@ def learned_policy(
     ``make_policy(config, env, params, statistics, explore)`` of every learner returns it: of the stack to act in, and
     of ``learner.params`` and ``learner.statistics`` of one seed. With ``explore`` it acts as in training.
 
-    Args:
-        config: the settings of the run.
-        env: the stack to act in.
-        policy: ``policy(timestep, stream, (weights, memory))``; it reads the weights from ``weights.value``.
-        init: initialises such weights for rows of ``env``.
-        params: the weights of one seed.
-        statistics: the statistics of the observations, ``()`` for none.
-        memory: further memory of the policy, leaves ``[B, ...]``.
+    ``policy(timestep, stream, (weights, memory))`` reads its weights from ``weights.value``; ``init`` initialises such
+    weights for rows of ``env``, and ``memory`` is the policy's further memory, leaves ``[B, ...]``.
 
     Returns:
         ``policy(timestep, stream, memory)`` and its ``initial_memory``. A function compiled with the memory of one

@@ -34,24 +34,17 @@ LaneBuffer = Annotated[Any, ReplayState(rows=_PAGES, position=P(), origin=P(), s
 
 @tree.struct
 class Curve:
-    """The evaluations of a run, ``[num_evaluations]`` each.
+    """The evaluations of a run, ``[num_evaluations]`` each."""
 
-    Attributes:
-        steps: int32, the number of rows of all lanes so far.
-        train: metrics of `rollout.Metrics` over the episodes since the previous evaluation, in the training stack.
-        losses: the learner's ``Losses``, averaged over all minibatches since the previous evaluation.
-        returns: float32 ``[num_evaluations, num_eval_episodes]``, of whole episodes; NaN where one was cut off.
-        lengths: int32, same shape; -1 where the episode was cut off.
-        terminated: bool, same shape, whether the task ended the episode.
-        finished: bool, same shape; False where ``max_eval_steps`` or a non-finite row cut the episode off.
-    """
-
-    steps: jax.Array
+    steps: jax.Array  # int32, the number of rows of all lanes so far
+    # Metrics of `rollout.Metrics` over the episodes since the previous evaluation, in the training stack.
     train: dict[str, Any]
-    losses: Any
+    losses: Any  # the learner's Losses, averaged over all minibatches since the previous evaluation
+    # float32[num_evaluations, num_eval_episodes], of whole episodes; NaN where one was cut off.
     returns: PerLane[jax.Array]
-    lengths: PerLane[jax.Array]
-    terminated: PerLane[jax.Array]
+    lengths: PerLane[jax.Array]  # int32, same shape; -1 where the episode was cut off
+    terminated: PerLane[jax.Array]  # bool, same shape, whether the task ended the episode
+    # bool, same shape; False where max_eval_steps or a non-finite row cut the episode off.
     finished: PerLane[jax.Array]
 
 
@@ -85,10 +78,8 @@ class Train(Generic[L]):
     def __call__(self, key: jax.Array, hyperparameters: Mapping[str, Any] | None = None) -> tuple[L, Curve]:
         """Trains; returns the final learner and the `Curve`.
 
-        Args:
-            key: a typed key.
-            hyperparameters: numbers that replace the config's, by the names in ``config.hyperparameters``; they may be
-                traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
+        ``hyperparameters`` are numbers that replace the config's, by the names in ``config.hyperparameters``; they may
+        be traced. Under ``jax.vmap`` over N keys, or N values, both results lead with ``[N]``.
         """
         learner = self.init(key, hyperparameters)
         return jax.lax.scan(lambda learner, _: self.iteration(learner), learner, length=self.config.num_evaluations)
@@ -100,14 +91,10 @@ class DeviceLanes:
 
     Weights are the same on all devices: each computes the gradient on its own rows, and their mean is applied on all.
     Without a mesh every method returns its argument unchanged.
-
-    Attributes:
-        config: the settings of the run.
-        mesh: a mesh whose axis ``"lanes"`` shares lanes and episodes of evaluations equally, or ``None``.
     """
 
-    config: RunConfig
-    mesh: Mesh | None
+    config: RunConfig  # the settings of the run
+    mesh: Mesh | None  # its axis "lanes" shares lanes and episodes of evaluations equally
 
     def __post_init__(self) -> None:
         if self.mesh is not None:

@@ -23,27 +23,18 @@ _LONGEST = 100.0  # rows that a GRU and a minGRU remember at first
 
 
 class Memory(Protocol):
-    """What every model implements: a Flax module whose memory is a tree with leaves ``[B, ...]``.
+    """What every model implements: a Flax module whose memory is a tree with leaves ``[B, ...]``."""
 
-    Attributes:
-        width: the width of the outputs; PPO gives as many inputs.
-    """
-
-    width: int
+    width: int  # the width of the outputs; PPO gives as many inputs
 
     def start(self, num_envs: int) -> Any:
         """Returns the memory at the start of an episode."""
 
     def __call__(self, memory: Any, x: jax.Array, starts: jax.Array) -> tuple[Any, jax.Array]:
-        """Reads rows ``[T, B, n]``; one call equals T calls with a row each.
+        """Reads rows ``x``, float32 ``[T, B, n]``; one call equals T calls with a row each.
 
-        Args:
-            memory: the memory before the first row.
-            x: the inputs, float32 ``[T, B, n]``.
-            starts: bool ``[T, B]``; before each row where it is True, the lane's memory restarts.
-
-        Returns:
-            The memory after the last row and the outputs ``[T, B, width]``.
+        ``memory`` is the memory before the first row. Before each row where ``starts``, bool ``[T, B]``, is True, the
+        lane's memory restarts. Returns the memory after the last row and the outputs ``[T, B, width]``.
         """
 
 
@@ -233,15 +224,11 @@ _linear_recurrence.defvjp(_linear_forward, _linear_backward)
 
 @tree.struct
 class Window:
-    """The memory of a `GTrXL`: its last W rows.
+    """The memory of a `GTrXL`: its last W rows."""
 
-    Attributes:
-        rows: the inputs of its layers, float32 ``[B, W, num_layers, width]``, the oldest row first; 0 if not known.
-        known: bool ``[B, W]``, which rows belong to the current episode.
-    """
-
+    # The inputs of its layers, float32[B, W, num_layers, width], the oldest row first; 0 if not known.
     rows: jax.Array
-    known: jax.Array
+    known: jax.Array  # bool[B, W], which rows belong to the current episode
 
 
 class GTrXL(nn.Module):

@@ -37,27 +37,18 @@ _MOST_VALUES = 1024  # integers with more values are read as numbers
 
 @dataclasses.dataclass(frozen=True)
 class Reader:
-    """Reads a tree of observations for a network: images by convolutions, single integers as categories, the rest flat.
+    """Reads a tree of observations: images by convolutions, single integers as categories, the rest flat."""
 
-    Attributes:
-        filters: the convolutions of every leaf, ``()`` if it is not an image.
-        num_values: how many values every leaf takes, 0 if it is not a category.
-        lowest: the lowest value of every category.
-    """
-
-    filters: tuple[tuple[Filters, ...], ...]
-    num_values: tuple[int, ...]
-    lowest: tuple[int, ...]
+    filters: tuple[tuple[Filters, ...], ...]  # the convolutions of every leaf, () if it is not an image
+    num_values: tuple[int, ...]  # how many values every leaf takes, 0 if it is not a category
+    lowest: tuple[int, ...]  # the lowest value of every category
 
     @classmethod
     def from_spec(cls, owner: str, spec: Any, torso: str = "auto") -> "Reader":
-        """Chooses how to read each leaf of the observation by its spec.
+        """Chooses how to read each leaf of the observation by the spec of one lane, a tree.
 
-        Args:
-            owner: the learner, for errors.
-            spec: the spec of one lane's observation, a tree.
-            torso: ``"mlp"`` flattens images too; ``"cnn"`` requires one, of at least 3 rows and columns; ``"auto"``
-                convolves images of at least 10. The channels of an image come last.
+        The ``torso`` ``"mlp"`` flattens images too; ``"cnn"`` requires one, of at least 3 rows and columns; ``"auto"``
+        convolves images of at least 10. The channels of an image come last.
         """
         leaves = jax.tree.leaves(spec, is_leaf=specs.is_spec)
         filters = tuple(_filters(owner, torso, leaf) for leaf in leaves)

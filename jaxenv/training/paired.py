@@ -25,36 +25,22 @@ Rows = tuple[TimeStep, TimeStep]  # the rows [T, B] of an update and the row aft
 
 @tree.struct
 class Learner(ppo.Learner):
-    """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the protagonist's.
+    """The complete state of a run. `ppo.Learner` has the protagonist's."""
 
-    Attributes:
-        antagonist: the other student.
-        adversary: the learner that builds levels.
-        levels: the levels of the last update, leaves ``[B, ...]``.
-        regret: float32 ``[B]``, the adversary's reward for each of them.
-    """
-
-    antagonist: ppo.Learner
-    adversary: ppo.Learner
-    levels: Any
-    regret: jax.Array
+    antagonist: ppo.Learner  # the other student
+    adversary: ppo.Learner  # the learner that builds levels
+    levels: Any  # the levels of the last update, leaves [B, ...]
+    regret: jax.Array  # float32[B], the adversary's reward for each of them
 
 
 @tree.struct
 class Losses(ppo.Losses):
-    """The protagonist's `ppo.Losses`, and means over the lanes.
+    """The protagonist's `ppo.Losses`, and means over the lanes."""
 
-    Attributes:
-        regret: the adversary's reward.
-        protagonist_return: the protagonist's mean return.
-        antagonist_return: the antagonist's highest return.
-        adversary_entropy: the entropy of the adversary's policy, in nats.
-    """
-
-    regret: jax.Array
-    protagonist_return: jax.Array
-    antagonist_return: jax.Array
-    adversary_entropy: jax.Array
+    regret: jax.Array  # the adversary's reward
+    protagonist_return: jax.Array  # the protagonist's mean return
+    antagonist_return: jax.Array  # the antagonist's highest return
+    adversary_entropy: jax.Array  # the entropy of the adversary's policy, in nats
 
 
 def editor_of(env: Environment, num_steps: int) -> jaxenv.Task:
@@ -97,8 +83,8 @@ def make_train(config: ppo.Config, builder: ppo.Config, env: Environment, eval_e
         its_settings = tree.rebuild(builder, **learner.hyperparameters)
         batch, _ = adversary.advantages(its_settings, start.memory, paid, steps, last_observation)
         designer, its_losses = adversary.optimise(its_settings, built, batch)
-        others = {"antagonist": next_update(antagonist), "adversary": next_update(designer)}
-        learner = dataclasses.replace(own, **others, levels=levels, regret=regret)
+        antagonist, designer = (tree.rebuild(x, update=x.update + 1) for x in (antagonist, designer))
+        learner = dataclasses.replace(own, antagonist=antagonist, adversary=designer, levels=levels, regret=regret)
         means = {"regret": regret, "protagonist_return": mean, "antagonist_return": best}
         means = {name: jnp.mean(x) for name, x in means.items()}
         return learner, Losses(**vars(losses), **means, adversary_entropy=its_losses.entropy)
@@ -131,8 +117,3 @@ def restart(learner: L, env: Environment) -> L:
     every_lane = jnp.ones(env.num_envs, bool)
     env_state, timestep = jaxenv.reset_where(env, learner.env_state, learner.timestep, every_lane)
     return dataclasses.replace(learner, env_state=env_state, timestep=timestep)
-
-
-def next_update(learner: L) -> L:
-    """Returns the learner with one more update counted."""
-    return dataclasses.replace(learner, update=learner.update + 1)

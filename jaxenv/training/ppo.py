@@ -39,10 +39,8 @@ class Config(RunConfig):
     """The settings of a run; `RunConfig` has the others. The defaults learn CartPole-v1 within 300,000 steps.
 
     Attributes:
-        num_steps: steps of every lane between two updates.
         num_epochs: passes over the rows of an update.
         num_minibatches: minibatches in a pass; must divide ``num_envs * num_steps``, with ``recurrent`` ``num_envs``.
-        learning_rate: Adam's initial learning rate; it falls to 0 linearly.
         lambda_: decay rate of generalised advantage estimation.
         clip: the probability ratio is clipped to [1 - clip, 1 + clip].
         entropy_cost: weight of the entropy bonus.
@@ -68,7 +66,7 @@ class Config(RunConfig):
             arXiv:2103.01955). Both read the other entries.
     """
 
-    num_steps: int = tree.static(default=64, low=1)
+    num_steps: int = 64
     num_epochs: int = tree.static(default=8, low=1)
     num_minibatches: int = tree.static(default=4, low=1)
     gamma: float = 0.98
@@ -89,10 +87,6 @@ class Config(RunConfig):
     squash: bool = False
     critic_only: str = ""
 
-    @property
-    def rows_per_update(self) -> int:
-        return self.num_envs * self.num_steps
-
     def check(self) -> None:
         memories.check(self)
         entries, of = (self.num_envs, "num_envs") if self.recurrent else (self.rows_per_update, "num_envs * num_steps")
@@ -102,32 +96,21 @@ class Config(RunConfig):
 
 @tree.struct
 class Learner(evaluation.Learner):
-    """The state of a run; `evaluation.Learner` has the other fields.
+    """The state of a run; `evaluation.Learner` has the other fields."""
 
-    Attributes:
-        memory: the memory of the network, leaves ``[B, ...]``; ``()`` without one.
-    """
-
-    memory: PerLane[Any]
+    memory: PerLane[Any]  # the memory of the network, leaves [B, ...]; () without one
 
 
 @tree.struct
 class Losses:
-    """Means over the valid rows of a minibatch, float32 ``()``.
+    """Means over the valid rows of a minibatch, float32 ``()``."""
 
-    Attributes:
-        policy_loss: the clipped surrogate loss.
-        value_loss: the squared error of the critic, halved; with ``clip_value`` the larger of two.
-        entropy: the entropy of the policy, in nats.
-        kl: estimate of the divergence from the policy that collected the rows, mean of ``ratio - 1 - log(ratio)``.
-        clip_fraction: fraction of rows whose probability ratio lies outside the clipping range.
-    """
-
-    policy_loss: jax.Array
-    value_loss: jax.Array
-    entropy: jax.Array
+    policy_loss: jax.Array  # the clipped surrogate loss
+    value_loss: jax.Array  # the squared error of the critic, halved; with clip_value the larger of two
+    entropy: jax.Array  # the entropy of the policy, in nats
+    # Estimate of the divergence from the policy that collected the rows, mean of ratio - 1 - log(ratio).
     kl: jax.Array
-    clip_fraction: jax.Array
+    clip_fraction: jax.Array  # fraction of rows whose probability ratio lies outside the clipping range
 
 
 def make_train(

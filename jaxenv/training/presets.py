@@ -32,10 +32,8 @@ PRESETS = _read()
 def preset(env_id: str, algorithm: str | None = None) -> Any:
     """Returns the settings of a learner that were tuned for an environment, the ``Config`` of that learner.
 
-    Args:
-        env_id: the id of the environment. An error lists the ids with a preset.
-        algorithm: the name of a learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``. By default the first with
-            a preset.
+    The learner, ``"sac"``, ``"ppo"``, ``"alphazero"`` or ``"dqn"``, is by default the first with a preset. An error
+    lists the ids with one.
 
     >>> import dataclasses, jaxenv
     >>> config = jaxenv.training.preset("CartPole-v1")  # doctest: +SKIP

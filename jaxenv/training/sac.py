@@ -37,12 +37,10 @@ class Config(RunConfig):
     """The settings of a run; `RunConfig` has the others. The defaults learn Pendulum-v1 within 20,000 steps.
 
     Attributes:
-        num_steps: steps of every lane between two updates.
         num_gradient_steps: gradient steps of an update, each on a new batch.
         batch_size: transitions in a batch.
         buffer_size: rows in the replay buffer, of all lanes together; rounded down to whole rows per lane.
         warmup_steps: rows of all lanes together that uniform actions collect at first; rounded up to whole updates.
-        learning_rate: Adam's initial learning rate, for actor, critics and temperature; it falls to 0 linearly.
         target_rate: rate of the moving average of the critics' weights that the target critics use.
         temperature: weight of the entropy, or its initial value if it is learned.
         learn_temperature: whether the temperature is learned, so that the entropy approaches ``target_entropy``.
@@ -56,7 +54,6 @@ class Config(RunConfig):
     env_id: str = "Pendulum-v1"
     total_steps: int = 20_000
     num_envs: int = 4
-    num_steps: int = tree.static(default=1, low=1)
     num_gradient_steps: int = tree.static(default=2, low=1)
     batch_size: int = tree.static(default=128, low=1)
     buffer_size: int = tree.static(default=102_400, low=1)
@@ -68,10 +65,6 @@ class Config(RunConfig):
     target_entropy: float | None = tree.static(default=None, above=-np.inf, below=np.inf)
     layer_norm: bool = False
     noise_correlation: float = tree.leaf(default=0.0, low=0, high=1)
-
-    @property
-    def rows_per_update(self) -> int:
-        return self.num_envs * self.num_steps
 
     @property
     def num_warmups(self) -> int:
@@ -91,53 +84,32 @@ class Config(RunConfig):
 
 @tree.struct
 class Weights:
-    """The quantities that gradient steps change.
+    """The quantities that gradient steps change."""
 
-    Attributes:
-        actor: the weights of the policy's network.
-        critics: the weights of both critics, leaves ``[2, ...]``.
-        log_temperature: float32 ``()``.
-    """
-
-    actor: Any
-    critics: Any
-    log_temperature: jax.Array
+    actor: Any  # the weights of the policy's network
+    critics: Any  # the weights of both critics, leaves [2, ...]
+    log_temperature: jax.Array  # float32[]
 
 
 @tree.struct
 class Learner(evaluation.Learner):
-    """The state of a run; `evaluation.Learner` has the other fields.
-
-    Attributes:
-        params: the `Weights`.
-        target: the weights of the target critics, leaves ``[2, ...]``.
-        buffer: the `data.ReplayState`, which holds raw observations.
-        noise: the noise of the last actions, float32 ``[B, n]``.
-    """
+    """The state of a run; `evaluation.Learner` has the other fields."""
 
     params: Weights
-    target: Any
-    buffer: LaneBuffer
-    noise: PerLane[jax.Array]
+    target: Any  # the weights of the target critics, leaves [2, ...]
+    buffer: LaneBuffer  # the `data.ReplayState`, which holds raw observations
+    noise: PerLane[jax.Array]  # the noise of the last actions, float32[B, n]
 
 
 @tree.struct
 class Losses:
-    """Means over the valid transitions of a batch, float32 ``()``.
+    """Means over the valid transitions of a batch, float32 ``()``."""
 
-    Attributes:
-        actor_loss: ``temperature * log(probability) - value`` of the policy's actions.
-        critic_loss: the squared error of a critic, halved; the mean of both.
-        value: the smaller of both critics' values of the policy's actions.
-        entropy: the entropy of the policy in nats, where actions are measured from -1 to 1.
-        temperature: the weight of the entropy.
-    """
-
-    actor_loss: jax.Array
-    critic_loss: jax.Array
-    value: jax.Array
-    entropy: jax.Array
-    temperature: jax.Array
+    actor_loss: jax.Array  # temperature * log(probability) - value of the policy's actions
+    critic_loss: jax.Array  # the squared error of a critic, halved; the mean of both
+    value: jax.Array  # the smaller of both critics' values of the policy's actions
+    entropy: jax.Array  # the entropy of the policy in nats, where actions are measured from -1 to 1
+    temperature: jax.Array  # the weight of the entropy
 
 
 def make_train(
@@ -307,12 +279,8 @@ def soft_target(
 ) -> jax.Array:
     """Computes the critics' targets, float32 ``[N]``: they bootstrap past a time limit, not past a termination.
 
-    Args:
-        batch: the transitions, ``[N, ...]``.
-        next_values: values of both target critics for new actions of the policy on the next observations, ``[2, N]``.
-        log_p: the logarithms of these actions' probabilities, ``[N]``.
-        temperature: weight of the entropy.
-        gamma: discount rate.
+    ``next_values``, ``[2, N]``, are both target critics' values of new actions on the next observations, and ``log_p``,
+    ``[N]``, the logarithms of these actions' probabilities.
     """
     return batch.target(jnp.min(next_values, axis=0) - temperature * log_p, gamma)
 

@@ -16,38 +16,37 @@ import os
 import pathlib
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import data, tree
+from jaxenv import tree
 from jaxenv._util import checks
-from jaxenv._util.files import LOCK, FolderLock, check_unused, is_held_elsewhere, replacing
+from jaxenv._util.files import replacing
+from jaxenv.canvas._films import write_film
+from jaxenv.canvas._grid import Grid
 from jaxenv.data import _processes
 from jaxenv.rollout import plot
+from jaxenv.rollout._film import Reel
 from jaxenv.suites._host import HostEnvironment
-from jaxenv.training import _algorithms, _checkpoints, _run_films, lanes
+from jaxenv.training import _algorithms, _checkpoints, lanes
+from jaxenv.training._checkpoints import forget as forget
 from jaxenv.training.config import RunConfig
 from jaxenv.training.evaluation import Curve
 
-CONFIG, CURVE, PICTURE = "config.json", "curve.csv", "curve.png"
+_SIZE, _FPS, _MAX_STEPS = 192, 30, 1000  # of films
 
 
 @tree.struct
 class Run:
-    """The state of a run of N seeds.
+    """The state of a run of N seeds."""
 
-    Attributes:
-        learner: the seeds' learners, leaves ``[N, ...]``.
-        curve: the evaluations, leaves ``[num_evaluations, N, ...]``. Pending ones are NaN, -1 and False.
-        iterations: int32 ``()``, the number of iterations so far.
-    """
-
-    learner: Any
-    curve: Curve
-    iterations: jax.Array
+    learner: Any  # the seeds' learners, leaves [N, ...]
+    curve: Curve  # the evaluations, leaves [num_evaluations, N, ...]. Pending ones are NaN, -1 and False
+    iterations: jax.Array  # int32[], the number of iterations so far
 
 
 def train(
@@ -135,10 +134,16 @@ def train(
         return _train(config, init_and_iteration, keys)
     named = {"algorithm": algorithm, **dataclasses.asdict(config), "num_seeds": num_seeds, "seed": seed}
     settings = json.loads(json.dumps(named))
-    files = _Files(folder, settings, threshold, checkpoint_every, checkpoint_format, resume, config)
+
+    def write(run: Run) -> None:
+        write_curve(folder / _checkpoints.CURVE, run)
+        draw_curve(folder / _checkpoints.PICTURE, run, config.env_id, threshold)
+
+    checkpoints = checkpoint_every, checkpoint_format, resume
+    files = _checkpoints.RunFolder(folder, settings, write, *checkpoints, lambda: can_resume(config))
     files.check()
     runs = _train(config, init_and_iteration, keys, files)
-    return runs if film_every is None else _run_films.filmed(runs, folder, config, film_every)
+    return runs if film_every is None else _filmed(runs, folder, config, film_every)
 
 
 def can_resume(config: RunConfig) -> bool:
@@ -166,7 +171,7 @@ def _train(
     config: RunConfig,
     init_and_iteration: tuple[Callable[..., Any], Callable[..., Any]],
     keys: jax.Array,
-    files: "_Files | None" = None,
+    files: _checkpoints.RunFolder | None = None,
 ) -> Iterator[Run]:
     init, iteration = init_and_iteration
     start, advance = jax.jit(init), jax.jit(iteration, donate_argnums=0)
@@ -175,7 +180,7 @@ def _train(
     with files or contextlib.nullcontext():
         if files is not None and _checkpoints.newest(files.folder) is not None:
             shapes: Any = Run(learners, curve, tree.zeros(jax.ShapeDtypeStruct((), jnp.int32)))
-            run = files.checkpoints.restore(shapes, start, keys)
+            run = files.restore(shapes, start, keys)
         else:
             run = Run(start(keys), jax.tree.map(_unplayed, curve), jax.device_put(np.int32(0)))
         if int(run.iterations) == config.num_evaluations:
@@ -230,132 +235,6 @@ def _check_finite(learned: dict[str, Any], number: int, of: int) -> None:
     listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     where = f"seed {seed} of {finite.shape[1]} is not finite at evaluation {number} of {of}"
     raise FloatingPointError(f"train: {where}: {listed}")
-
-
-@dataclasses.dataclass
-class _Files:
-    """The folder of a run, locked inside ``with``. It writes nothing before."""
-
-    folder: pathlib.Path
-    settings: dict[str, Any]
-    threshold: float | None
-    checkpoint_every: int
-    checkpoint_format: str | None
-    resume: bool
-    config: RunConfig
-    checkpoints: _checkpoints.Checkpoints = dataclasses.field(init=False)
-    lock: FolderLock | None = None
-
-    def check(self) -> None:
-        """Raises a ``ValueError`` unless the run may start in the folder; all processes call it together."""
-        _processes.on_first_process(self._check_unused)
-        self.checkpoints = _checkpoints.Checkpoints(self.folder, self.checkpoint_format)
-        self._check_run()
-        _processes.on_first_process(lambda: None)  # no process makes files before all have checked
-
-    def _check_unused(self) -> None:
-        if self.lock is None:
-            check_unused("train", self.folder)
-
-    def _check_run(self) -> None:
-        """Raises a ``ValueError`` if the folder cannot be made, or holds a run that this one does not resume."""
-        folder, settings = self.folder, self.settings
-        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        if not os.access(nearest, os.W_OK):
-            got = f"got {str(folder)!r}: {nearest} cannot be written to"
-            raise ValueError(f"train: folder must be one that can be made, {got}")
-        names = (_checkpoints.FILE, _checkpoints.FOLDER, CONFIG, CURVE, PICTURE)
-        present = [name for name in names if (folder / name).exists()]
-        if not present:
-            return
-        if not self.resume:
-            raise ValueError(f"train: {folder} holds a run ({present[0]}): resume it, or choose another folder")
-        try:
-            stored = dict(json.loads((folder / CONFIG).read_text()))
-        except (OSError, ValueError, TypeError):
-            raise ValueError(f"train: {folder / CONFIG} is not the config of a run, none can be resumed") from None
-        # The checkpoint holds the config too, and may have been copied from another run.
-        newest = _checkpoints.newest(folder)
-        checkpointed = stored if newest is None else data.checkpoint_info(newest).config
-        for source in (stored, checkpointed):
-            for name in dict.fromkeys([*settings, *source]):
-                if name not in source or name not in settings:
-                    difference = f"{'with' if name in source else 'without'} the setting {name!r}"
-                    origin = f"another version of jaxenv, {difference}: it cannot be resumed"
-                    raise ValueError(f"train: {folder} holds a run of {origin}")
-                if settings[name] != source[name]:
-                    found = f"{name} = {source[name]!r}, not {settings[name]!r}"
-                    raise ValueError(f"train: {folder} holds a run with {found}")
-        if newest is not None and not can_resume(self.config):
-            where = "its lanes live outside JAX, so a checkpoint does not hold them"
-            raise ValueError(f"train: a run on {self.config.env_id} cannot be resumed: {where}")
-
-    def __enter__(self) -> None:
-        """Claims the folder for this run."""
-        _processes.on_first_process(self._claim)
-        try:
-            self.check()  # another run may have written since the first check
-            _processes.on_first_process(self._write_config)
-            self.checkpoints.open()
-        except BaseException:
-            self._release()
-            raise
-
-    def __exit__(self, *_: Any) -> None:
-        try:
-            self.checkpoints.close()
-        finally:
-            self._release()
-
-    def _claim(self) -> None:
-        self.lock = FolderLock("train", self.folder)
-
-    def _release(self) -> None:
-        """Releases the folder in the first process. It waits for no other: a process that failed is here alone."""
-        if self.lock is not None:
-            forget(self.folder)
-            self.lock.release()
-            self.lock = None
-
-    def _write_config(self) -> None:
-        if not (self.folder / CONFIG).exists():
-            with replacing(self.folder / CONFIG) as file:
-                file.write_text(json.dumps(self.settings, indent=1) + "\n")
-
-    def save(self, run: Run, num_evaluations: int) -> None:
-        """Writes curve, picture and checkpoint; raises an ``OSError`` that describes the folder's contents."""
-        number = int(run.iterations)
-        try:
-            _processes.on_first_process(lambda: self._write(run))
-            # The checkpoint comes last: it must not claim an iteration whose other files are missing.
-            if number % self.checkpoint_every == 0 or number == num_evaluations:
-                self.checkpoints.save(number, run, self.settings)
-            if number == num_evaluations:
-                self.checkpoints.close()
-        except OSError as fault:
-            kept = f"the last checkpoint in {self.folder} is unchanged: {fault.__cause__ or fault}"
-            what = f"train: evaluation {number} of {num_evaluations} cannot be saved, {kept}"
-            raise OSError(fault.errno, what) from fault
-
-    def _write(self, run: Run) -> None:
-        write_curve(self.folder / CURVE, run)
-        draw_curve(self.folder / PICTURE, run, self.settings["env_id"], self.threshold)
-
-
-def forget(folder: pathlib.Path) -> None:
-    """Removes the config of a run that ended before its first evaluation, and its folder, if nothing else is in it.
-
-    Folders that another process writes to are left alone.
-    """
-    if is_held_elsewhere(folder):
-        return
-    for within, own in ((folder / _checkpoints.FOLDER, set()), (folder, {CONFIG})):
-        with contextlib.suppress(OSError):  # there is no folder, or it cannot be removed, like the working directory
-            names = {path.name for path in within.iterdir()}
-            if names - {LOCK} == own:
-                for name in names:
-                    (within / name).unlink()
-                within.rmdir()
 
 
 def rows(run: Run) -> list[dict[str, Any]]:
@@ -422,3 +301,50 @@ def draw_curve(path: pathlib.Path, run: Run, title: str, threshold: float | None
     figure = plot.curves((curve.steps[:count, 0], returns), threshold=threshold, title=title)
     with replacing(path) as file:
         figure.savefig(file, dpi=120, format="png")
+
+
+# --- films -----------------------------------------------------------------------------------------------------------
+
+
+def _filmed(runs: Iterator[Any], folder: pathlib.Path, config: RunConfig, every: int) -> Iterator[Any]:
+    """Yields the iterations of a run and films every ``every``-th; returns when the last film is written."""
+    films = _RunFilms(folder, config)
+    with ThreadPoolExecutor(1, "jaxenv-run-films") as thread:
+        for run in runs:
+            number = int(run.iterations)
+            if number % every == 0:
+                thread.submit(films.write, *_best_of(run.learner, jax.device_get(run.curve), number - 1))
+            yield run
+
+
+def _best_of(learner: Any, curve: Any, number: int) -> tuple[int, Any, Any]:
+    """Returns steps, weights and statistics of the best seed of evaluation ``number``, from the values of all seeds."""
+    returns = np.where(curve.finished[number], curve.returns[number], np.nan)
+    means = [x[~np.isnan(x)].mean() if not np.isnan(x).all() else -np.inf for x in returns]
+    best = int(np.argmax(means))
+    # Training donates its arrays to the next iteration, so the weights are copied.
+    params, statistics = jax.tree.map(lambda x: np.array(x[best]), (learner.params, learner.statistics))
+    return int(curve.steps[number, best]), params, statistics
+
+
+class _RunFilms:
+    """Writes a GIF of one episode for each given policy."""
+
+    def __init__(self, folder: pathlib.Path, config: RunConfig):
+        self._folder, self._config = folder / "films", config
+        self._reel: Reel | None = None
+        self._make_policy = _algorithms.module("train", _algorithms.name_of("train", config)).make_policy
+
+    def write(self, steps: int, params: Any, statistics: Any) -> None:
+        """Writes the film of the policy after ``steps``; a film that fails is a warning, and the training goes on."""
+        try:
+            env = self._config.make_env(mode="eval")
+            policy, memory = self._make_policy(self._config, env, params, statistics)
+            self._reel = self._reel or Reel("train", env, policy, (_SIZE, _SIZE), max_steps=_MAX_STEPS)
+            self._folder.mkdir(exist_ok=True)
+            path, grid = self._folder / f"steps-{steps:08d}.gif", Grid((_SIZE, _SIZE), 1, True)
+            write_film(path, (grid.frame(last := one) for one in self._reel.play(jax.random.key(0), memory)), _FPS)
+            if not last.over.all():
+                warnings.warn(f"train: {path.name} ends after {_MAX_STEPS:,} steps, its episode does not", stacklevel=1)
+        except Exception as fault:
+            warnings.warn(f"train: the film after {steps:,} steps is not written: {fault}", stacklevel=1)

@@ -26,7 +26,7 @@ from jaxenv.training.evaluation import Curve as Curve
 from jaxenv.training.lanes import DeviceLanes, Train
 from jaxenv.training.ppo import Losses as Losses
 from jaxenv.training.ppo import make_policy as make_policy
-from jaxenv.tree._structure import mismatch
+from jaxenv.tree._structure import type_mismatch
 from jaxenv.wrappers import Opponent
 
 
@@ -115,13 +115,9 @@ def against(env: Environment, weights: Any) -> Environment:
 
 @tree.struct
 class Learner(ppo.Learner):
-    """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the other fields.
+    """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the other fields."""
 
-    Attributes:
-        league: the weights of the opponents, arrays ``[league, ...]``.
-    """
-
-    league: Any
+    league: Any  # the weights of the opponents, arrays [league, ...]
 
 
 def make_train(
@@ -166,11 +162,9 @@ def make_train(
 def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 256) -> jax.Array:
     """Lets N players play each other: float32 ``[N, N]``, the mean reward of player i (row) against player j.
 
-    Args:
-        config: the settings with which they were trained.
-        weights: their weights, arrays ``[N, ...]``, such as ``learner.league``.
-        key: a typed key. Sides are drawn, so the matrix is antisymmetric up to chance if rewards of a game sum to 0.
-        num_games: games of each pair.
+    ``weights`` are those of the players, arrays ``[N, ...]``, such as ``learner.league``, and ``config`` the settings
+    with which they were trained. Each pair plays ``num_games``. Sides are drawn, so the matrix is antisymmetric up to
+    chance if rewards of a game sum to 0.
     """
     check_config(config, Config)
     check_integer("cross_play", "num_games", num_games, 1)
@@ -179,14 +173,11 @@ def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 25
     random.check_one("cross_play", key)
     shapes = jax.eval_shape(initial, key)
     check_arrays("cross_play", "weights", weights)
-    if (fault := mismatch(shapes, weights, "weights")) is not None:
-        raise ValueError(f"cross_play: {fault}, as the networks of this config have them")
     weights = jax.tree.map(jnp.asarray, weights)
-    count = next(iter(jnp.shape(jax.tree.leaves(weights)[0])), 0)
-    for (path, one), given in zip(tree.flatten_with_path(shapes)[0], jax.tree.leaves(weights), strict=True):
-        if not count or jnp.shape(given) != (count, *one.shape):
-            rule = f"must lead with the players, [N, {', '.join(map(str, one.shape))}] for this config"
-            raise ValueError(f"cross_play: weights.{tree.path_name(path)} {rule}, got {list(jnp.shape(given))}")
+    count = next((len(x) for x in jax.tree.leaves(weights) if x.ndim), 0)
+    expected = jax.tree.map(lambda x: jax.ShapeDtypeStruct((max(count, 1), *x.shape), x.dtype), shapes)
+    if (fault := type_mismatch(expected, weights, "weights")) is not None:
+        raise ValueError(f"cross_play: {fault}, the weights of N players for the networks of this config")
 
     def score(pair: jax.Array) -> jax.Array:
         mine, theirs = (jax.tree.map(lambda x, i=i: x[i], weights) for i in pair)

@@ -19,8 +19,6 @@ from jaxenv.random import Stream
 from jaxenv.rollout import Policy
 from jaxenv.training import _algorithms, _checkpoints
 
-_CONFIG = "config.json"
-
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
@@ -49,12 +47,10 @@ class Trained:
     statistics: Any = dataclasses.field(repr=False)
 
     def make_env(self, num_envs: int | None = None, **options: Any) -> Environment:
-        """Makes the environment in which the run was evaluated, with ``num_envs`` lanes.
+        """Makes the environment in which the run was evaluated, by default with the lanes of one game.
 
-        Args:
-            num_envs: the number of lanes; by default the lanes of one game.
-            **options: options of `jaxenv.make`: params of the physics, ``max_episode_steps`` and others. By default
-                they and the wrappers come from the run.
+        ``options`` of `jaxenv.make` are params of the physics, ``max_episode_steps`` and others. By default they and
+        the wrappers come from the run.
         """
         if own := options.keys() & {"wrappers", "mode"}:
             raise ValueError(f"make_env: {sorted(own)[0]} is fixed by the run, leave it out")
@@ -145,12 +141,12 @@ def load(folder: str | os.PathLike[str], seed: int | None = None, modules: Seque
     """
     folder = check_path("load", "folder", folder)
     if not folder.is_dir():
-        runs = [path.parent.name for path in folder.parent.glob(f"*/{_CONFIG}")]
+        runs = [path.parent.name for path in folder.parent.glob(f"*/{_checkpoints.CONFIG}")]
         hint = did_you_mean(folder.name, runs, otherwise="`jaxenv train ID` writes a run to runs/ID")
         raise ValueError(f"load: there is no folder {str(folder)!r}, {hint}")
     path = _checkpoints.newest(folder)
     if path is None:
-        started = (folder / _CONFIG).exists()
+        started = (folder / _checkpoints.CONFIG).exists()
         reason = "no checkpoint yet, wait for the first evaluation" if started else "no run of jaxenv train"
         raise ValueError(f"load: {folder} holds {reason}")
     info = data.checkpoint_info(path)

@@ -120,35 +120,22 @@ class Learner(ppo.Learner):
     """The complete state of a run: saved and restored, it continues bit for bit. `ppo.Learner` has the other fields.
 
     With ``"dr"`` the state is a `ppo.Learner`, with ``"paired"`` a `paired.Learner`.
-
-    Attributes:
-        buffer: the levels, a `LevelBufferState` whose notes are the highest returns so far.
-        levels: the levels of the last update, leaves ``[B, ...]``.
-        source: int32 ``()``, where they came from: ``NEW``, ``REPLAYED`` or ``MUTATED``.
     """
 
-    buffer: data.LevelBufferState
-    levels: Any
-    source: jax.Array
+    buffer: data.LevelBufferState  # the levels, a `LevelBufferState` whose notes are the highest returns so far
+    levels: Any  # the levels of the last update, leaves [B, ...]
+    source: jax.Array  # int32[], where they came from: NEW, REPLAYED or MUTATED
 
 
 @tree.struct
 class Losses(ppo.Losses):
-    """The means of `ppo.Losses` over the updates that learn, and the curriculum since the previous evaluation.
+    """The means of `ppo.Losses` over the updates that learn, and the curriculum since the previous evaluation."""
 
-    Attributes:
-        buffer_fill: fraction of the buffer that is filled.
-        score_mean: mean score of the levels in the buffer; 0 without one.
-        score_max: their highest score; 0 without one.
-        replayed: fraction of the played levels that came from the buffer.
-        replayed_return: mean return of the complete episodes in them, over levels; 0 where none was played.
-    """
-
-    buffer_fill: jax.Array
-    score_mean: jax.Array
-    score_max: jax.Array
-    replayed: jax.Array
-    replayed_return: jax.Array
+    buffer_fill: jax.Array  # fraction of the buffer that is filled
+    score_mean: jax.Array  # mean score of the levels in the buffer; 0 without one
+    score_max: jax.Array  # their highest score; 0 without one
+    replayed: jax.Array  # fraction of the played levels that came from the buffer
+    replayed_return: jax.Array  # mean return of the complete episodes in them, over levels; 0 where none was played
 
 
 def make_train(

@@ -110,10 +110,10 @@ def test_scores_without_ratings_are_refused(scores, message):
     [
         (
             lambda league: jax.tree.map(lambda x: x[0], league),
-            r"weights\.params\.actor.*\[N, \d+\] for this",
+            r"weights\.params\.actor.* got float32\[\d+\], the weights of N players",
         ),
-        (lambda league: jax.tree.map(lambda x: x[:0], league), r"weights\.params\.actor.* got \[0, "),
-        (lambda league: jax.tree.map(lambda x: x[..., :5], league), r"weights\.params\.actor.*got \[3, "),
+        (lambda league: jax.tree.map(lambda x: x[:0], league), r"weights\.params\.actor.* got float32\[0, "),
+        (lambda league: jax.tree.map(lambda x: x[..., :5], league), r"weights\.params\.actor.*got float32\[3, "),
         (lambda league: {"actor": league["params"]}, "weights must be a dict with 'params', got a dict with 'actor'"),
         (lambda league: "best", "weights must be an array of numbers, got 'best'"),
     ],

@@ -17,7 +17,7 @@ from jaxenv import cli, data, specs
 from jaxenv._util import version
 from jaxenv.cli import watch
 from jaxenv.rollout._film import Reel
-from jaxenv.training import Trained, _run_films, evaluation, ppo, seeds
+from jaxenv.training import Trained, evaluation, ppo, seeds
 from jaxenv.wrappers import AutoReset
 from tests.cli.commands import refusal
 from tests.training import drift
@@ -228,20 +228,20 @@ def test_films_of_a_run_show_the_best_seed_of_an_evaluation(tmp_path):
     actor = learner.params["params"]["actor"]
     actor = {**actor, "Dense_1": {**actor["Dense_1"], "bias": bias}}
     learner = dataclasses.replace(learner, params={"params": {**learner.params["params"], "actor": actor}})
-    films = _run_films.RunFilms(tmp_path, CONFIG)
+    films = seeds._RunFilms(tmp_path, CONFIG)
     for number in range(2):
-        films.write(*_run_films.best_of(learner, curve, number))
+        films.write(*seeds._best_of(learner, curve, number))
     first, last = sorted((tmp_path / "films").iterdir())
     assert (first.name, last.name) == ("steps-00001024.gif", "steps-00002048.gif")
     assert first.read_bytes() != last.read_bytes()  # seeds 0 and 1
 
 
 def test_a_film_that_ends_before_its_episode_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(_run_films, "_MAX_STEPS", 2)
+    monkeypatch.setattr(seeds, "_MAX_STEPS", 2)
     warned = []
-    monkeypatch.setattr(_run_films.warnings, "warn", lambda text, **_: warned.append(text))
+    monkeypatch.setattr(seeds.warnings, "warn", lambda text, **_: warned.append(text))
     curve = ppo.Curve(np.array([[1024] * 3]), {}, None, RETURNS, None, None, FINISHED)
-    _run_films.RunFilms(tmp_path, CONFIG).write(*_run_films.best_of(untrained(), curve, 0))
+    seeds._RunFilms(tmp_path, CONFIG).write(*seeds._best_of(untrained(), curve, 0))
     assert warned == ["train: steps-00001024.gif ends after 2 steps, its episode does not"]
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from jaxenv import tree
 from jaxenv._util.checks import check_integer
 from jaxenv.core.timestep import StepType, TimeStep
-from jaxenv.data._trajectory_checks import TrajectoryMode, check_mode
-from jaxenv.data.rows import nearest_divisor
+from jaxenv.data.rows import TrajectoryMode, check_mode, nearest_divisor
 from jaxenv.rollout import Experience
 
 
@@ -34,22 +33,14 @@ class Batch:
         return self.experience.timestep.step_type.shape[1]
 
     def split(self) -> tuple[Experience, TimeStep]:
-        """Returns rows ``[L - 1, N, ...]`` and the TimeStep ``[N, ...]`` after them, as `jaxenv.unroll` does.
-
-        Raises:
-            ValueError: if the windows have one row.
-        """
+        """Returns rows ``[L - 1, N, ...]`` and the TimeStep ``[N, ...]`` after them, as `jaxenv.unroll` does."""
         if self.length < 2:
             raise ValueError("Batch.split: windows must have at least 2 rows, got 1")
         rows = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), self.experience)
         return jax.tree.map(lambda x: x[:-1], rows), jax.tree.map(lambda x: x[-1], rows.timestep)
 
     def windows(self, length: int) -> "Batch":
-        """Splits every window into consecutive windows of ``length`` rows: leaves ``[N * L / length, length]``.
-
-        Raises:
-            ValueError: if ``length`` does not divide L; the message names the nearest length that does.
-        """
+        """Splits every window into consecutive windows of ``length`` rows: leaves ``[N * L / length, length]``."""
         check_integer("Batch.windows", "length", length, 1)
         if self.length % length:
             near = nearest_divisor(self.length, length)
@@ -67,12 +58,8 @@ class Batch:
 def episode_mask(timestep: TimeStep, mode: TrajectoryMode = "next_step") -> jax.Array:
     """Marks the rows in the same episode as the first row of their window, bool ``[N, L]``.
 
-    A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode.
-
-    Args:
-        timestep: windows ``[N, L]``, ``batch.experience.timestep``; ``step_type`` is read. Rows that ``batch.split()``
-            returned lead with time instead.
-        mode: the ``AutoReset`` mode in which the rows were made.
+    A row belongs to the episode of its observation: in ``same_step`` mode a LAST row starts the next episode. The
+    ``step_type`` of ``batch.experience.timestep`` is read; rows that ``batch.split()`` returned lead with time instead.
 
     >>> from jaxenv import TimeStep
     >>> episode_mask(TimeStep(step_type=np.array([[1, 2, 0, 1], [2, 0, 1, 2]]))).tolist()

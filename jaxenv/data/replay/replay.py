@@ -15,20 +15,20 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv._util.checks import check_bool, check_integer, check_kind, is_concrete
-from jaxenv.data._trajectory_checks import TrajectoryMode, check_fraction, single_stream
-from jaxenv.data.replay import _buffer_checks
 from jaxenv.data.replay.batch import Batch
 from jaxenv.data.replay.replay_state import (
     EpisodeIndex,
     ReplayState,
     Span,
+    check_added,
     empty_ring,
     read_rows,
     write_lanes,
     write_rows,
 )
-from jaxenv.data.replay.sampling import Sampling
-from jaxenv.data.replay.uniform_sampling import UniformSampling
+from jaxenv.data.replay.sampling import Sampling, UniformSampling
+from jaxenv.data.returns import check_fraction
+from jaxenv.data.rows import TrajectoryMode, single_stream
 from jaxenv.data.transitions import Transitions, to_n_step_transitions, to_transitions
 from jaxenv.rollout import Experience
 
@@ -92,15 +92,14 @@ class Replay:
     def init(self, rows: Experience) -> ReplayState:
         """Returns an empty buffer for rows like these.
 
-        Args:
-            rows: leaves ``[T, B, ...]`` of arrays or ``ShapeDtypeStruct``, as `jaxenv.unroll` returns them; T does not
-                matter. ``timestep.step_type`` is required.
-
-        Raises:
-            ValueError: if a leaf has no leading axes of time and ``num_envs`` lanes, or ``step_type`` is missing.
+        ``rows`` are leaves ``[T, B, ...]`` of arrays or ``ShapeDtypeStruct``, as `jaxenv.unroll` returns them; T does
+        not matter. ``timestep.step_type`` is required.
         """
-        rows = _buffer_checks.without_env_id("Replay.init", rows)
-        _buffer_checks.check_template("Replay.init", rows, self.num_envs)
+        rows = _without_env_id("Replay.init", rows)
+        for path, x in tree.flatten_with_path(rows)[0]:
+            if len(x.shape) < 2 or x.shape[1] != self.num_envs:
+                rule = f"{tree.path_name(path)} must lead with time and {self.num_envs} lanes"
+                raise ValueError(f"Replay.init: {rule}, got shape {x.shape}")
         if self.index_episodes and "final_observation" in rows.timestep.env_info:
             fault = "index_episodes is for trajectories with FIRST rows; the rows hold env_info['final_observation']"
             raise ValueError(f"Replay.init: {fault}, whose LAST rows belong to two episodes")
@@ -121,22 +120,19 @@ class Replay:
         Args:
             state: the buffer. Donate it (``jax.jit(replay.add, donate_argnums=0)``) or carry it through a scan: the
                 rows are then written in place.
-            rows: leaves ``[T, B, ...]``, or ``[T, K, ...]`` for the lanes of ``env_id``; T is at most ``capacity``.
+            rows: like those given to ``init``: leaves ``[T, B, ...]``, or ``[T, K, ...]`` for the lanes of ``env_id``;
+                T is at most ``capacity``.
             env_id: int32 ``[K]``, distinct lanes, for buffers that are not aligned; all lanes by default. Repeated and
                 unknown lanes raise outside jitted code. In jitted code rows of unknown lanes are dropped, and a
                 repeated lane receives only its last entry.
-
-        Raises:
-            ValueError: for rows of another structure, shape or dtype than in ``init``, naming the leaf; more rows
-                than the capacity; another number of lanes; or ``env_id`` for an aligned buffer.
         """
         span = self._span("add", state)
-        rows = _buffer_checks.without_env_id("Replay.add", rows)
+        rows = _without_env_id("Replay.add", rows)
         if env_id is not None and self.aligned:
             raise ValueError("Replay.add: rows are added to all lanes of an aligned buffer together, pass no env_id")
         lanes = np.arange(self.num_envs, dtype=np.int32) if env_id is None else env_id
-        lanes = _buffer_checks.distinct_lanes("Replay.add", lanes, self.num_envs)
-        _buffer_checks.check_added_rows("Replay.add", rows, state.rows, lanes.shape[0], self.capacity)
+        lanes = span.distinct_lanes("Replay.add", lanes)
+        check_added("Replay.add", rows, state.rows, lanes.shape[0], self.capacity)
         num_rows = rows.timestep.step_type.shape[0]
         if num_rows == 0:
             return state
@@ -174,25 +170,18 @@ class Replay:
         """Sets new priorities of sampled windows. Windows overwritten in the meantime are skipped.
 
         A window that occurs twice in the batch gets the greater priority. After raising to the exponent, priorities
-        are clipped to 2**96, so that sums stay finite.
+        are clipped to 2**96, so that sums stay finite. Uniform sampling has none.
 
-        Args:
-            state: the buffer.
-            batch: as sampled, from this state or an earlier one; ``env_id`` and ``position`` are read.
-            priority: float32 ``[N]``, the absolute value of the error of each window. The epsilon of
-                `PrioritizedSampling` is added, and the sum is raised to its exponent. In jitted code the sign is
-                dropped, and values that are not finite count as the greatest priority so far.
-            valid: bool ``[N]``, False for windows that must not be sampled again, such as windows without a transition
-                (``Transitions.valid``); all are by default. Their priority becomes 0.
-
-        Raises:
-            ValueError: if sampling is uniform, or ``priority`` or ``valid`` has another shape. Outside jitted code also
-                for a priority that is negative or not finite.
+        ``batch`` was sampled from this state or an earlier one; ``env_id`` and ``position`` are read. ``priority``,
+        float32 ``[N]``, is the absolute value of the error of each window. The epsilon of `PrioritizedSampling` is
+        added, and the sum is raised to its exponent. Outside jitted code negative values, and those that are not
+        finite, raise a ``ValueError``. In jitted code the sign is dropped, and values that are not finite count as the
+        greatest priority so far. Where ``valid``, bool ``[N]``, is False, as for windows without a transition
+        (``Transitions.valid``), the priority becomes 0, so that the window is not sampled again.
         """
         span = self._span("update_priorities", state)
         check_kind("Replay.update_priorities", "batch", batch, Batch)
-        _buffer_checks.check_priorities("Replay.update_priorities", batch.position.shape, priority, valid)
-        sampling = self.sampling.update(state.sampling, span, batch.env_id, batch.position, priority, valid)
+        sampling = self.sampling.update(state.sampling, span, batch, priority, valid)
         return dataclasses.replace(state, sampling=sampling)
 
     # --- contents ----------------------------------------------------------------------------------------------------
@@ -207,8 +196,9 @@ class Replay:
 
     def can_sample(self, state: ReplayState, length: int = 2) -> jax.Array:
         """Returns whether a window of ``length`` rows can be sampled, bool ``()``; its priority must be positive."""
-        num_windows = self._num_windows("can_sample", self._span("can_sample", state), length)
-        return self.sampling.can_sample(state.sampling, num_windows)
+        span = self._span("can_sample", state)
+        check_integer("Replay.can_sample", "length", length, 1, self.capacity - self.ignore_earliest)
+        return self.sampling.can_sample(state.sampling, span, length)
 
     def bytes_per_row(self, state: ReplayState) -> float:
         """Returns the bytes of the buffer per row, for arrays or ``ShapeDtypeStruct``."""
@@ -229,38 +219,28 @@ class Replay:
         """Samples windows of consecutive rows: leaves ``[N, L, ...]``.
 
         No window crosses the position of the next row to be written. Windows may cross the end of an episode, see
-        `episode_mask` and `to_transitions`.
+        `episode_mask` and `to_transitions`. Where no window of that length exists yet, or all have priority 0, this
+        raises a ``ValueError`` outside jitted code; jitted code repeats rows: check `can_sample`.
 
-        Args:
-            state: the buffer.
-            key: one typed key, or a stream of shape ``()``.
-            batch_size: N.
-            length: L, rows in a window; 2 hold one transition.
-            importance_exponent: beta in [0, 1], for prioritised sampling: how far the weights correct its bias. The
-                weight of a window is ``(1 / (M P)) ** beta``, for its probability P among M windows, divided by the
-                greatest weight of the batch.
-
-        Raises:
-            ValueError: for a window longer than ``capacity - ignore_earliest``, or of another length than in
-                `PrioritizedSampling`. Outside jitted code also if there is no window of that length yet, or all have
-                priority 0. In jitted code rows are then repeated: check `can_sample`.
+        ``key`` is one typed key, or a stream of shape ``()``. A window has at most ``capacity - ignore_earliest`` rows;
+        2 hold one transition. With prioritised sampling ``importance_exponent``, beta in [0, 1], says how far the
+        weights correct its bias: a window of probability P among M has the weight ``(1 / (M P)) ** beta``, divided by
+        the greatest of the batch.
         """
         span = self._span("sample", state)
         check_integer("Replay.sample", "batch_size", batch_size, 1)
         check_fraction("Replay.sample", "importance_exponent", importance_exponent)
         if jnp.shape(importance_exponent) != ():
             raise ValueError(f"Replay.sample: importance_exponent must be one number, got {importance_exponent}")
-        num_windows = self._num_windows("sample", span, length)
-        if is_concrete(num_windows) and not np.any(np.asarray(num_windows) > 0):
+        check_integer("Replay.sample", "length", length, 1, self.capacity - self.ignore_earliest)
+        if is_concrete(span.size) and not np.any(span.num_windows(length) > 0):
             raise ValueError(
                 f"Replay.sample: no lane has a window of {length} rows yet: the buffer holds {np.max(span.size)} rows "
                 f"per lane, and a window cannot start in the {self.ignore_earliest} oldest ones (ignore_earliest)"
             )
         stream = single_stream("Replay.sample", key)
-        env_id, position, weight = self.sampling.sample(
-            state.sampling, span, stream, int(batch_size), length, num_windows, importance_exponent
-        )
-        return self._read(state, span, env_id, position, length, weight)
+        drawn = self.sampling.sample(state.sampling, span, stream, int(batch_size), length, importance_exponent)
+        return self._read(state, span, *drawn, length)
 
     def sample_transitions(
         self,
@@ -292,14 +272,10 @@ class Replay:
         return jax.tree.map(lambda x: x[0], make(rows, last, mode=mode)), batch
 
     def get(self, state: ReplayState, path: str, env_id: Any, position: Any) -> Any:
-        """Reads a field of `Experience`, by its dotted path, in the rows at positions ``[*S]`` of lanes ``[*S]``.
+        """Reads a field of `Experience`, by its dotted path, at positions ``[*S]`` of lanes ``[*S]``: ``[*S, ...]``.
 
-        Returns:
-            Leaves ``[*S, ...]``.
-
-        Raises:
-            ValueError: for a field that is not stored, or shapes that differ. Outside jitted code also for positions
-                that are not stored. In jitted code the nearest row of the lane is read instead.
+        Positions that are not stored raise a ``ValueError`` outside jitted code. In jitted code the nearest row of the
+        lane is read instead.
         """
         span = self._span("get", state)
         if not isinstance(path, str):
@@ -336,8 +312,7 @@ class Replay:
     def gather_all(self, state: ReplayState) -> Batch:
         """Reads all rows, oldest first, as one window per lane: leaves ``[B, n, ...]``. Outside jitted code only.
 
-        Raises:
-            ValueError: in jitted code, if lanes hold different numbers of rows, or if the buffer is empty.
+        All lanes must hold the same number of rows, at least 1.
         """
         span = self._span("gather_all", state)
         size = span.size
@@ -349,7 +324,7 @@ class Replay:
             raise ValueError(f"Replay.gather_all: {rule}, got {sizes.tolist()}")
         env_id = jnp.arange(self.num_envs, dtype=jnp.int32)
         position = jnp.broadcast_to(span.begin, self.num_envs)
-        return self._read(state, span, env_id, position, int(sizes[0]), jnp.ones(self.num_envs, jnp.float32))
+        return self._read(state, span, env_id, position, jnp.ones(self.num_envs, jnp.float32), int(sizes[0]))
 
     def _span(self, method: str, state: ReplayState, batched: bool = False) -> Span:
         """Returns the rows that a state holds; raises a ``ValueError`` for the state of another Replay."""
@@ -364,10 +339,6 @@ class Replay:
         self.sampling.check_state(owner, state.sampling, self.ignore_earliest)
         return Span(self.capacity, self.num_envs, self.aligned, self.ignore_earliest, state.origin, state.position)
 
-    def _num_windows(self, method: str, span: Span, length: int) -> jax.Array:
-        check_integer(f"Replay.{method}", "length", length, 1, self.capacity - self.ignore_earliest)
-        return span.num_windows(length)
-
     def _locate_in_episode(
         self, method: str, state: ReplayState, env_id: Any, position: Any
     ) -> tuple[Span, jax.Array, jax.Array]:
@@ -377,7 +348,7 @@ class Replay:
         return span, *span.locate(f"Replay.{method}", env_id, position)
 
     def _read(
-        self, state: ReplayState, span: Span, env_id: jax.Array, position: jax.Array, length: int, weight: jax.Array
+        self, state: ReplayState, span: Span, env_id: jax.Array, position: jax.Array, weight: jax.Array, length: int
     ) -> Batch:
         row = position[:, None] + np.arange(length, dtype=np.int32)[None]
         # In jitted code, requested windows may not exist.
@@ -386,3 +357,12 @@ class Replay:
         rows = read_rows(state.rows, span.slot_of(row), lane)
         rows = dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=lane))
         return Batch(rows, env_id, position, weight)
+
+
+def _without_env_id(owner: str, rows: Experience) -> Experience:
+    """Removes ``env_id`` from rows ``[T, B, ...]``; the place of a row in the buffer determines it."""
+    check_kind(owner, "rows", rows, Experience, " as unroll returns it")
+    if isinstance(rows.timestep, tuple) or isinstance(rows.timestep.step_type, tuple):
+        raise ValueError(f"{owner}: timestep.step_type is missing, keep it in unroll(fields=...)")
+    unset: Any = ()
+    return dataclasses.replace(rows, timestep=dataclasses.replace(rows.timestep, env_id=unset))

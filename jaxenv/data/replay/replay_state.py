@@ -21,28 +21,20 @@ from jaxenv.core._compiled import compiled_once
 from jaxenv.core.timestep import StepType
 from jaxenv.rollout import Experience
 from jaxenv.tree import Tree
+from jaxenv.tree._structure import type_mismatch
 
 _PAGE = 16  # rows
 
 
 @tree.struct
 class ReplayState:
-    """The contents of a `Replay`, C rows of B lanes: a plain tree of arrays.
+    """The contents of a `Replay`, C rows of B lanes: a plain tree of arrays."""
 
-    Attributes:
-        rows: `Experience` in a paged ring, see `empty_ring`. The row at position p is in slot p % C.
-        position: int32, the number of rows added so far, which is the position of the next row: ``()`` if aligned,
-            ``[B]`` otherwise.
-        origin: int32, in the shape of ``position``: rows before it were cleared.
-        episodes: an `EpisodeIndex` if episodes are indexed.
-        sampling: the state of ``Replay.sampling``; ``()`` if sampling is uniform.
-    """
-
-    rows: Experience
-    position: jax.Array
-    origin: jax.Array
-    episodes: Any = ()
-    sampling: Any = ()
+    rows: Experience  # `Experience` in a paged ring, see `empty_ring`. The row at position p is in slot p % C
+    position: jax.Array  # int32[] if aligned, else int32[B]: rows added so far, the position of the next row
+    origin: jax.Array  # int32, in the shape of position: rows before it were cleared
+    episodes: Any = ()  # an `EpisodeIndex` if episodes are indexed
+    sampling: Any = ()  # the state of Replay.sampling; () if sampling is uniform
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -118,6 +110,30 @@ class Span:
         newest = self.end_of(env_id) - 1
         return newest - (newest - slot) % np.int32(self.capacity)
 
+    def distinct_lanes(self, owner: str, env_id: Any) -> jax.Array:
+        """Returns distinct lanes as int32 ``[K]``.
+
+        Concrete values raise a ``ValueError`` if they are repeated or out of range. Traced values out of range, and all
+        but the last of repeated ones, become distinct lanes from ``num_envs`` on: writes to them are dropped.
+        """
+        check_array(owner, "env_id", env_id)
+        lanes = jnp.asarray(env_id)
+        if lanes.ndim != 1 or not jnp.issubdtype(lanes.dtype, jnp.integer):
+            raise ValueError(f"{owner}: env_id must be integers [K], got {lanes.dtype}{list(lanes.shape)}")
+        if is_concrete(env_id):
+            values = np.asarray(env_id)
+            if values.size and (values.min() < 0 or values.max() >= self.num_envs):
+                raise ValueError(f"{owner}: env_id must be in 0 .. {self.num_envs - 1}, got {values.tolist()}")
+            if len(np.unique(values)) < values.size:
+                raise ValueError(f"{owner}: env_id must name each lane once, got {values.tolist()}")
+            return lanes.astype(jnp.int32)
+        lanes, order = lanes.astype(jnp.int32), np.arange(lanes.shape[0], dtype=np.int32)
+        is_known = (lanes >= 0) & (lanes < np.int32(self.num_envs))
+        # A negative index would count from the end.
+        lane = jnp.where(is_known, lanes, np.int32(self.num_envs))
+        last = tree.vary_like(lane, jnp.full(self.num_envs, np.int32(-1))).at[lane].max(order, mode="drop")
+        return jnp.where(is_known & (last.at[lane].get(mode="clip") == order), lane, np.int32(self.num_envs) + order)
+
     def locate(self, owner: str, env_id: Any, position: Any) -> tuple[jax.Array, jax.Array]:
         """Returns lanes and positions of stored rows, int32 ``[*S]`` both.
 
@@ -173,13 +189,10 @@ class EpisodeIndex:
         env_id: jax.Array,
         write: Callable[[jax.Array, jax.Array], jax.Array],
     ) -> "EpisodeIndex":
-        """Returns the index after more rows were added.
+        """Returns the index after rows of ``step_type``, int32 ``[T, K]``, were added to lanes ``[K]``.
 
-        Args:
-            step_type: int32 ``[T, K]``; a FIRST row starts an episode.
-            position: int32 ``[T, K]`` or ``[T, 1]``.
-            env_id: int32 ``[K]``, lanes.
-            write: (ring, new values ``[T, K]``) -> ring, which writes them to the slots of the rows.
+        ``position`` is int32 ``[T, K]`` or ``[T, 1]``. ``write(ring, values)`` writes values ``[T, K]`` to the slots of
+        the rows, and returns the ring.
         """
         num_starts = jax.lax.cumsum((step_type == np.int32(StepType.FIRST)).astype(jnp.int32), axis=0)
         number = jnp.asarray(self.current).at[env_id].get(mode="clip")[None] + num_starts
@@ -243,15 +256,18 @@ def empty_ring(capacity: int, rows: Any, pack_bits: bool = False) -> Any:
     return jax.tree.map(empty_leaf, rows)
 
 
-def row_types(ring: Any) -> Any:
-    """Returns shape and dtype of one row of one lane, for each leaf."""
+def check_added(owner: str, rows: Experience, ring: Experience, num_lanes: int, capacity: int) -> None:
+    """Raises a ``ValueError`` if structure, shapes or dtypes differ from the ring's, or there are too many rows."""
+    num_rows = jnp.shape(rows.timestep.step_type)[0]
 
-    def row_type(leaf: Tree) -> jax.ShapeDtypeStruct:
-        if isinstance(leaf, Bits):
-            return jax.ShapeDtypeStruct(leaf.row_shape, bool)
-        return jax.ShapeDtypeStruct(leaf.shape[3:], leaf.dtype)
+    def rows_like(leaf: Tree) -> jax.ShapeDtypeStruct:
+        shape, dtype = (leaf.row_shape, bool) if isinstance(leaf, Bits) else (leaf.shape[3:], leaf.dtype)
+        return jax.ShapeDtypeStruct((num_rows, num_lanes, *shape), dtype)
 
-    return _map(row_type, ring)
+    if (fault := type_mismatch(_map(rows_like, ring), jax.eval_shape(lambda: rows), "rows")) is not None:
+        raise ValueError(f"{owner}: {fault}, as rows of {num_lanes} lanes in the buffer")
+    if num_rows > capacity:
+        raise ValueError(f"{owner}: rows must be at most as many as the capacity of {capacity}, got {num_rows}")
 
 
 def _map(function: Callable[..., Any], ring: Any, *rows: Any) -> Any:

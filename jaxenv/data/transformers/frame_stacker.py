@@ -42,12 +42,9 @@ class FrameStacker(Transformer):
         fields: dotted paths of the parts of the observation to stack; the others do not change. ``None`` stacks all.
             Goals that `Hindsight` relabels must not be stacked.
 
-    Raises:
-        ValueError: for a ``num`` below 1, an unknown ``axis`` or field, rows made in ``same_step`` mode, a buffer whose
-            windows may start at its oldest rows (``ignore_earliest`` below ``num - 1``), or windows whose stacked parts
-            an earlier transformer changed. Outside jitted code also if the rows before a window were overwritten since
-            it was sampled, unless the window now starts at the oldest row stored. In jitted code the oldest rows left
-            are stacked.
+    The buffer needs ``ignore_earliest`` of at least ``num - 1``. If the rows before a window were overwritten since it
+    was sampled, this raises a ``ValueError`` outside jitted code, unless the window now starts at the oldest row
+    stored; jitted code stacks the oldest rows left.
 
     >>> import jax, jaxenv
     >>> env = jaxenv.testing.Chain(num_envs=1)
@@ -110,15 +107,16 @@ class FrameStacker(Transformer):
         position = jnp.where(may_lack_rows[:, None], jnp.maximum(position, oldest[:, None]), position)
         env_id = jnp.broadcast_to(batch.env_id[:, None], position.shape)
         if is_concrete(position) and (lacks := np.flatnonzero(np.asarray(position[:, 0] < oldest))).size:
-            window = f"the window at position {batch.position[lacks[0]]} of lane {batch.env_id[lacks[0]]}"
+            which = f"the window at position {batch.position[lacks[0]]} of lane {batch.env_id[lacks[0]]}"
             rule = f"needs the {self.num - 1} rows before it, the oldest one stored is {oldest[lacks[0]]}"
-            raise ValueError(f"FrameStacker: {window} {rule}")
+            raise ValueError(f"FrameStacker: {which} {rule}")
 
         def read(path: str) -> jax.Array:
             return replay.get(stored, path, env_id, position)
 
         step_type = jnp.concatenate([read("timestep.step_type"), timestep.step_type], axis=1)
         frame_rows = _frame_rows(step_type == np.int32(StepType.FIRST), self.num)
+        window = np.arange(len(step_type), dtype=np.int32)[:, None, None]
 
         def stack(path: tuple[Any, ...], mark: bool, x: jax.Array) -> jax.Array:
             if not mark:
@@ -130,7 +128,9 @@ class FrameStacker(Transformer):
                     f"FrameStacker: {name or 'the observation'} is {x.dtype}{list(x.shape[2:])} in the windows and "
                     f"{earlier.dtype}{list(earlier.shape[2:])} in the buffer: stack it before it is changed"
                 )
-            return _join_frames(_gather_rows(jnp.concatenate([earlier, x], axis=1), frame_rows), self.axis)
+            return _join_frames(
+                jnp.concatenate([earlier, x], axis=1).at[window, frame_rows].get(mode="clip"), self.axis
+            )
 
         stacked = jax.tree_util.tree_map_with_path(stack, marks, timestep.observation)
         return state, with_timestep(batch, dataclasses.replace(timestep, observation=stacked))
@@ -167,12 +167,6 @@ def _frame_rows(first: jax.Array, num: int) -> jax.Array:
     begin = jax.lax.cummax(jnp.where(first, row, np.int32(0)), axis=1)
     stack = row[:, num - 1 :, None] + np.arange(1 - num, 1, dtype=np.int32)[None, None]
     return jnp.maximum(stack, begin[:, num - 1 :, None])
-
-
-def _gather_rows(x: jax.Array, row: jax.Array) -> jax.Array:
-    """Gathers rows ``[N, L, num]`` of every window's ``x`` (``[N, S, ...]``): ``[N, L, num, ...]``."""
-    window = np.arange(x.shape[0], dtype=np.int32)[:, None, None]
-    return x.at[window, row].get(mode="clip")
 
 
 def _join_frames(frames: jax.Array, axis: int | None) -> jax.Array:

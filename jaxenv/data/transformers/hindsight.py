@@ -44,7 +44,8 @@ class Hindsight(Transformer):
     relabelled with probability ``proportion``. Its new goal was achieved on a row drawn uniformly from those after the
     window's first row, up to the end of the episode, or to its newest row if it is unfinished. The rows of the window
     in the same episode as the first row get this goal and, except for FIRST rows, its reward. Other windows, and
-    windows that start with a LAST row, do not change. Rollouts see the environment's goals.
+    windows that start with a LAST row, do not change. Rollouts see the environment's goals. It needs a buffer with
+    ``index_episodes``, windows of at least 2 rows, and rows made in ``next_step`` mode.
 
     The state is a stream, made from the key given to ``init`` or ``wrap_policy`` and advanced by one with every batch.
 
@@ -60,10 +61,6 @@ class Hindsight(Transformer):
         proportion: the probability that a window is relabelled, in [0, 1].
         achieved_goal: dotted path of the achieved goal, below the observation.
         desired_goal: dotted path of the goal to replace, with the same structure, shapes and dtypes.
-
-    Raises:
-        ValueError: for a proportion out of range, an unknown field, goals of different kinds, a buffer without
-            ``index_episodes``, windows of one row, or rows made in ``same_step`` mode.
     """
 
     reward: Callable[[Any, Any], jax.Array] = within_reach

@@ -1,21 +1,26 @@
-"""Base class of transformers that normalise by running statistics, with three ways of weighting the past."""
+"""Normalises observations and rewards by running statistics, with three ways of weighting the past."""
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Literal, Self, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv._util.checks import check_choice, check_integer, check_real, check_text, is_real
+from jaxenv import specs, tree
+from jaxenv._util.checks import check_bool, check_choice, check_integer, check_real, check_text, is_real
 from jaxenv._util.numeric import clip
 from jaxenv.core import _moments
+from jaxenv.core._checks.rows import map_observation, with_reward
 from jaxenv.core._moments import Count, Moments, summable
 from jaxenv.core.timestep import TimeStep
 from jaxenv.data.transformers.transformer import Transformer, flatten_windows, map_windows, vary_like_rows
+from jaxenv.data.transformers.values import reward_of
+from jaxenv.specs._fields import field_paths, map_marked, select_floats
 from jaxenv.tree import Tree
+from jaxenv.wrappers.observation.values import normalized_spec
 
 Mode = Literal["adaptive", "window", "exponential"]
 Update = Literal["rollout", "replay", "never"]
@@ -145,6 +150,93 @@ class Normalizer(Transformer):
         else:
             normalized = (x.astype(jnp.float32) / _moments.scale(moments, x.ndim, self.epsilon)).astype(x.dtype)
         return normalized if self.clip is None else clip(normalized, -self.clip, self.clip)
+
+
+@dataclasses.dataclass(frozen=True)
+class ObservationNormalizer(Normalizer):
+    """Maps the float parts of the observation to ``(x - mean) / sqrt(variance + epsilon)``.
+
+    Rows with a number that is not finite or beyond 1e15 never enter the statistics. In ``same_step`` mode
+    ``env_info["final_observation"]`` is normalised too, and enters the statistics on LAST rows only, where it differs
+    from the observation.
+
+    The buffer stores raw observations, which are normalised by the statistics at the time of sampling. Policy and
+    learner use the same statistics: the state that the rollout or ``transform_batch`` returns.
+    `jaxenv.wrappers.NormalizeObservation` stores observations that were normalised during the rollout, which suits
+    on-policy learners only.
+
+    Args:
+        fields: dotted paths of the float parts of the observation to normalise; ``None`` for all float arrays.
+            `Normalizer` describes the other options.
+    """
+
+    fields: str | tuple[str, ...] | None = None
+
+    def check(self) -> None:
+        super().check()
+        field_paths("ObservationNormalizer", self.fields)
+
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
+        def empty(x: jax.Array) -> Any:
+            return self.init_estimate(timestep, x.shape[1:])
+
+        return tree.Shared(self._map(empty, timestep.observation, otherwise=lambda *_: ()))
+
+    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
+        estimates = self._update(estimates, timestep.observation)
+        if "final_observation" in timestep.env_info:
+            estimates = self._update(estimates, timestep.env_info["final_observation"], timestep.is_last())
+        return estimates
+
+    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
+        return map_observation(lambda o: self._map(lambda x, e: self.normalize_array(e, x), o, estimates), timestep)
+
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        return map_observation(lambda o: self._map(lambda s: normalized_spec(s, self.clip), o), spec)
+
+    def _update(self, estimates: Any, observation: Tree, valid: Any = None) -> Any:
+        def update(x: jax.Array, estimate: Estimate) -> Any:
+            return self.update_estimate(estimate, x, valid)
+
+        return self._map(update, observation, estimates, otherwise=lambda *_: ())
+
+    def _map(self, fn: Callable[..., Any], observation: Tree, *others: Any, otherwise: Any = None) -> Any:
+        marks = select_floats("ObservationNormalizer", observation, self.fields)
+        return map_marked(marks, fn, observation, *others, otherwise=otherwise)
+
+
+@dataclasses.dataclass(frozen=True)
+class RewardNormalizer(Normalizer):
+    """Divides the reward (``[B]``, or ``[B, R]`` per component) by its standard deviation.
+
+    The mean is not subtracted by default: this would add a constant to the reward of every step, which changes the
+    optimal policy if episodes differ in length. The reward of FIRST rows, which are not steps, remains 0 and never
+    enters the statistics; nor do rewards that are not finite or beyond 1e15. `jaxenv.wrappers.NormalizeReward` divides
+    by the standard deviation of the discounted return instead, and changes the stored reward.
+
+    Args:
+        centre: whether to subtract the mean. `Normalizer` describes the other options.
+    """
+
+    centre: bool = False
+
+    def check(self) -> None:
+        super().check()
+        check_bool("RewardNormalizer", "centre", self.centre)
+
+    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
+        return tree.Shared(self.init_estimate(timestep, reward_of("RewardNormalizer", timestep).shape[1:]))
+
+    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
+        return self.update_estimate(estimates, reward_of("RewardNormalizer", timestep), ~timestep.is_first())
+
+    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
+        reward = self.normalize_array(estimates, reward_of("RewardNormalizer", timestep), self.centre)
+        return with_reward("RewardNormalizer", timestep, reward)
+
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        reward: Any = normalized_spec(specs.Array(spec.reward.shape, np.float32, "reward"), self.clip)
+        return dataclasses.replace(spec, reward=reward)
 
 
 def _merge_window(ring: Moments) -> Moments:

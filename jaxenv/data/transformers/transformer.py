@@ -64,14 +64,10 @@ class Transformer(abc.ABC):
     hashable; close over it. ``transform_timestep`` has the signature that ``jax.lax.scan`` takes, so
     ``scan(transformer.transform_timestep, state, experience.timestep)`` gives an on-policy learner the rows
     ``[T, B, ...]`` that the policy saw.
-
-    Attributes:
-        tier: the position in a `Sequential`, where tiers must not decrease.
-        reason: why it must precede higher tiers, a clause for error messages.
     """
 
-    tier: ClassVar[int] = 3
-    reason: ClassVar[str] = ""
+    tier: ClassVar[int] = 3  # the position in a `Sequential`, where tiers must not decrease
+    reason: ClassVar[str] = ""  # why it must precede higher tiers, a clause for error messages
 
     @property
     def is_random(self) -> bool:
@@ -98,9 +94,8 @@ class Transformer(abc.ABC):
         Leaves have a leading axis ``[B]`` and restart with every episode. Leaves in `jaxenv.tree.Shared` belong to the
         whole batch and continue.
 
-        Args:
-            timestep: rows ``[B, ...]`` like those to transform, or their shapes; values are not read.
-            key: a typed key, for transformers that draw; ``jax.random.key(0)`` by default.
+        ``timestep`` are rows ``[B, ...]`` like those to transform, or their shapes; values are not read. ``key`` is a
+        typed key, for transformers that draw; ``jax.random.key(0)`` by default.
         """
         return ()
 
@@ -112,11 +107,8 @@ class Transformer(abc.ABC):
     def transform_batch(self, state: Tree, batch: Batch, replay: Any = None, stored: Any = None) -> tuple[Tree, Batch]:
         """Transforms windows of raw rows from a replay buffer; returns the new state and windows.
 
-        Args:
-            state: the state of the transformer. Its parts per lane belong to the rollout and pass through.
-            batch: a `jaxenv.data.Batch`, leaves ``[N, L, ...]``.
-            replay: the `jaxenv.data.Replay` that the windows are from, for transformers that read rows around them.
-            stored: the state of ``replay``, unchanged since sampling.
+        The parts of the state per lane belong to the rollout and pass through. Transformers that read rows around the
+        windows need ``replay``, the `jaxenv.data.Replay` of the ``batch``, and its state, unchanged since sampling.
         """
 
     @abc.abstractmethod
@@ -149,20 +141,13 @@ class Transformer(abc.ABC):
         and shared parts continue. Rollouts and replay share one state: take it from the memory that a rollout returns,
         pass it to ``transform_batch``, and put the returned state into the memory of the next rollout.
 
-        Args:
-            policy: as `jaxenv.unroll` takes it.
-            timestep: rows ``[B, ...]`` like those that it will see, or their shapes.
-            initial_memory: of ``policy``, leaves ``[B, ...]``.
-            state: a state of this transformer, with any number of lanes. Its `jaxenv.tree.Shared` parts (statistics)
-                are used instead of the initial ones.
-            key: a typed key for ``init``. Transformers that draw require it, unless ``state`` is given.
+        ``timestep`` are rows ``[B, ...]`` like those that ``policy`` will see, or their shapes. ``initial_memory``,
+        leaves ``[B, ...]``, is the policy's. ``state`` is a state of this transformer, with any number of lanes: its
+        `jaxenv.tree.Shared` parts (statistics) are used instead of the initial ones. Without it, transformers that draw
+        require ``key``, a typed key for ``init``.
 
         Returns:
             The policy, and its ``initial_memory``; ``()`` without memory.
-
-        Raises:
-            ValueError: for a transformer that draws, without key and state; for the state of another transformer, or
-                for rows of other shapes, naming the first difference.
 
         >>> import jax, jaxenv
         >>> env = jaxenv.make("Pendulum-v1", num_envs=2)
@@ -250,13 +235,8 @@ class Untransformed(RowTransformer):
             for the whole row.
 
     >>> from jaxenv import TimeStep
-    >>> state, row = Untransformed(("reward",)).transform_timestep((), TimeStep(step_type=1, reward=5.0))
-    >>> row
-    TimeStep(
-    {'step_type': 1,
-     'reward': 5.0,
-     'untransformed': TimeStep(
-    {'reward': 5.0})})
+    >>> Untransformed(("reward",)).transform_rows(TimeStep(step_type=1, reward=5.0)).untransformed.reward
+    5.0
     """
 
     fields: str | tuple[str, ...] | None = None

@@ -55,14 +55,14 @@ ROWS = block(0, 2)
 
 BAD_ROWS = [
     (block(0, 9), r"Replay.add: rows .*got 9"),
-    (block(0, 2, 4), r"timestep.step_type .*got \(2, 4\)"),
-    (without(ROWS, reward=np.zeros((2, 3, 1), np.float32)), r"timestep.reward .*got \(2, 3, 1\)"),
-    (without(ROWS, reward=np.zeros((2, 3), np.int32)), r"timestep.reward .*got int32"),
-    (without(ROWS, reward=()), r"another structure than.*: timestep.reward"),
+    (block(0, 2, 4), r"rows.timestep.step_type .*int32\[2, 3\], got int32\[2, 4\]"),
+    (without(ROWS, reward=np.zeros((2, 3, 1), np.float32)), r"rows.timestep.reward .*got float32\[2, 3, 1\]"),
     (
-        without(ROWS, discount=np.zeros((2, 3), np.float32)),
-        r"another structure than.*: timestep.discount",
+        without(ROWS, reward=np.zeros((2, 3), np.int32)),
+        r"rows.timestep.reward .*float32\[2, 3\], got int32\[2, 3\], as rows of 3 lanes",
     ),
+    (without(ROWS, reward=()), r"Replay.add: rows.timestep.reward .*got an empty tuple"),
+    (without(ROWS, discount=np.zeros((2, 3), np.float32)), r"Replay.add: rows.timestep.discount .*got an array"),
     (without(ROWS, step_type=()), r"Replay.add: timestep.step_type is missing, keep.* unroll\(fields=...\)"),
     (ROWS.timestep, r"Replay.add: rows .*got TimeStep"),
 ]
@@ -79,7 +79,7 @@ def test_rows_that_do_not_fit_raise_while_tracing(rows, message):
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (np.zeros((2, 3, 5, 3, 2), bool), r"env_info.image .*got \(2, 3, 5, 3, 2\)"),
+        (np.zeros((2, 3, 5, 3, 2), bool), r"rows.timestep.env_info.image .*got bool\[2, 3, 5, 3, 2\]"),
         (np.zeros((2, 3, 3, 5, 2), np.uint8), r"env_info.image .*got uint8"),
     ],
 )
@@ -108,7 +108,7 @@ def test_init_raises_for_another_number_of_lanes_and_for_rows_of_two_episodes():
         ([0, 1, -1], r"env_id .*got \[0, 1, -1\]"),
         ([0, 1, 1], r"env_id .*got \[0, 1, 1\]"),
         ([0.0, 1.0, 2.0], r"env_id .*got float"),
-        ([0, 1], r"timestep.step_type .*got \(2, 3\)"),
+        ([0, 1], r"rows.timestep.step_type .*got int32\[2, 3\], as rows of 2 lanes"),
     ],
 )
 def test_unknown_and_repeated_lanes_raise(env_id, message):

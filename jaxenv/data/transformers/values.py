@@ -1,4 +1,4 @@
-"""Transforms rewards: clips, scales, shifts and normalises them, or applies a function."""
+"""Maps single values of a row: scales images, and clips, scales or shifts rewards, or applies a function to them."""
 
 import abc
 import dataclasses
@@ -9,15 +9,53 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
-from jaxenv._util.checks import check_bool, check_callable
+from jaxenv import specs
+from jaxenv._util.checks import check_callable, check_real
 from jaxenv._util.numeric import clip
-from jaxenv.core._checks.rows import bounded_reward, check_reward_spec, with_reward
+from jaxenv.core._checks.rows import bounded_reward, check_reward_spec, map_observation, with_reward
 from jaxenv.core.timestep import TimeStep
-from jaxenv.data.transformers.normalizer import Normalizer
 from jaxenv.data.transformers.transformer import RowTransformer
+from jaxenv.specs._fields import field_paths, map_marked, select
 from jaxenv.tree import Tree
-from jaxenv.wrappers.observation.values import normalized_spec
+from jaxenv.wrappers.image.pixels import scaled, scaled_spec
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageScale(RowTransformer):
+    """Maps the uint8 parts of the observation affinely from 0 .. 255 to float32 ``low`` .. ``high``.
+
+    ``env_info["final_observation"]`` is mapped in the same way. The buffer stores the bytes, a quarter of the floats
+    that `jaxenv.wrappers.ScaleImage` stores.
+
+    Args:
+        low: the value of 0, finite.
+        high: the value of 255, greater than ``low``.
+        fields: dotted paths of the uint8 parts of the observation to map; ``None`` for every uint8 array.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+    fields: str | tuple[str, ...] | None = None
+
+    def check(self) -> None:
+        for name in ("low", "high"):
+            check_real("ImageScale", name, getattr(self, name), -np.inf)
+        if not self.low < self.high:
+            raise ValueError(f"ImageScale: low must be below high, got {self.low!r} and {self.high!r}")
+        field_paths("ImageScale", self.fields)
+
+    def transform_rows(self, timestep: TimeStep) -> TimeStep:
+        return self._map(lambda x: scaled(x, specs.Array(x.shape[1:], x.dtype), self.low, self.high), timestep)
+
+    def transform_spec(self, spec: TimeStep) -> TimeStep:
+        return self._map(lambda s: scaled_spec(s, self.low, self.high), spec)
+
+    def _map(self, fn: Callable[[Any], Any], timestep: TimeStep) -> TimeStep:
+        def mapped(observation: Tree) -> Any:
+            marks = select("ImageScale", observation, self.fields, "a uint8 array", lambda x: x.dtype == np.uint8)
+            return map_marked(marks, fn, observation)
+
+        return map_observation(mapped, timestep)
 
 
 class RewardTransformer(RowTransformer):
@@ -118,11 +156,7 @@ class RewardClipping(_Elementwise):
 
 @dataclasses.dataclass(frozen=True)
 class RewardScaling(_Elementwise):
-    """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``.
-
-    Args:
-        scale: a finite number other than 0 in float32, or for a vector reward one per component.
-    """
+    """Multiplies the reward (``[B]`` or ``[B, R]``) by ``scale``, finite and not 0, or one number per component."""
 
     scale: Any
 
@@ -137,13 +171,9 @@ class RewardScaling(_Elementwise):
 
 @dataclasses.dataclass(frozen=True)
 class RewardShifting(_Elementwise):
-    """Adds ``bias`` to the reward (``[B]`` or ``[B, R]``) of every step.
+    """Adds ``bias``, a finite number or one per component, to the reward (``[B]`` or ``[B, R]``) of every step.
 
-    The reward of FIRST rows, which are not steps, remains 0. If episodes differ in length, a shift changes the optimal
-    policy.
-
-    Args:
-        bias: a finite number, or for a vector reward one per component.
+    If episodes differ in length, a shift changes the optimal policy.
     """
 
     bias: Any
@@ -156,7 +186,7 @@ class RewardShifting(_Elementwise):
 class RewardFunction(RewardTransformer):
     """Applies a function to the reward of every step.
 
-    The reward of FIRST rows remains 0. `jaxenv.wrappers.TransformReward` changes the stored reward in the same way.
+    `jaxenv.wrappers.TransformReward` changes the stored reward in the same way.
 
     Args:
         fn: a function of a batch of rewards, ``[B]`` or ``[B, R]``, that treats lanes independently. Its result, of
@@ -178,39 +208,3 @@ class RewardFunction(RewardTransformer):
     def reward_spec(self, spec: specs.Array) -> specs.Array:
         inferred = super().reward_spec(spec)
         return inferred if self.spec is None else check_reward_spec("RewardFunction", self.spec, inferred)
-
-
-@dataclasses.dataclass(frozen=True)
-class RewardNormalizer(Normalizer):
-    """Divides the reward (``[B]``, or ``[B, R]`` per component) by its standard deviation.
-
-    The mean is not subtracted by default: this would add a constant to the reward of every step, which changes the
-    optimal policy if episodes differ in length. The reward of FIRST rows, which are not steps, remains 0 and never
-    enters the statistics; nor do rewards that are not finite or beyond 1e15. `jaxenv.wrappers.NormalizeReward` divides
-    by the standard deviation of the discounted return instead, and changes the stored reward.
-
-    Args:
-        mode: ``"adaptive"``, ``"window"`` or ``"exponential"``: see `Normalizer`, also for the other options.
-        update: ``"rollout"``, ``"replay"`` or ``"never"``.
-        centre: whether to subtract the mean.
-    """
-
-    centre: bool = False
-
-    def check(self) -> None:
-        super().check()
-        check_bool("RewardNormalizer", "centre", self.centre)
-
-    def init(self, timestep: TimeStep, key: jax.Array | None = None) -> Tree:
-        return tree.Shared(self.init_estimate(timestep, reward_of("RewardNormalizer", timestep).shape[1:]))
-
-    def update_estimates(self, estimates: Any, timestep: TimeStep) -> Any:
-        return self.update_estimate(estimates, reward_of("RewardNormalizer", timestep), ~timestep.is_first())
-
-    def normalize(self, estimates: Any, timestep: TimeStep) -> TimeStep:
-        reward = self.normalize_array(estimates, reward_of("RewardNormalizer", timestep), self.centre)
-        return with_reward("RewardNormalizer", timestep, reward)
-
-    def transform_spec(self, spec: TimeStep) -> TimeStep:
-        reward: Any = normalized_spec(specs.Array(spec.reward.shape, np.float32, "reward"), self.clip)
-        return dataclasses.replace(spec, reward=reward)
