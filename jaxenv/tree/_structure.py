@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jaxenv import tree
 from jaxenv.tree import Tree
@@ -29,7 +30,10 @@ def type_mismatch(expected: Tree, given: Tree, name: str) -> str | None:
     if (found := mismatch(expected, given, name)) is not None:
         return found
     for (path, x), y in zip(tree.flatten_with_path(expected)[0], jax.tree.leaves(given), strict=True):
-        own, other = (f"{leaf.dtype}{list(leaf.shape)}" for leaf in (x, y))
+        own, other = (
+            f"{leaf.dtype}{list(leaf.shape)}" if hasattr(leaf, "dtype") else f"{jnp.result_type(leaf)}[]"
+            for leaf in (x, y)
+        )
         if own != other:
             return f"{tree.path_name(path, name)} must be {own}, got {other}"
     return None

@@ -7,7 +7,7 @@ import pytest
 
 from jaxenv import TimeStep, specs, tree
 from jaxenv.random import Stream
-from jaxenv.tree._structure import mismatch
+from jaxenv.tree._structure import mismatch, type_mismatch
 
 X = np.zeros(3)
 
@@ -54,3 +54,9 @@ def test_static_fields_that_differ_are_reported():
 @pytest.mark.parametrize("given", [X, 1.0, True, specs.discrete(2)])
 def test_arrays_numbers_and_specs_are_leaves_alike(given):
     assert mismatch({"a": X}, {"a": given}, "it") is None
+
+
+@pytest.mark.parametrize("given", [1, np.int32(1)])
+def test_types_of_numbers_are_compared_like_those_of_arrays(given):
+    assert type_mismatch({"at": np.float32(0)}, {"at": given}, "it") == "it.at must be float32[], got int32[]"
+    assert type_mismatch({"at": np.int32(0)}, {"at": given}, "it") is None
