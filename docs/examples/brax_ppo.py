@@ -22,7 +22,7 @@ if not hasattr(jax, "device_put_replicated"):  # Brax 0.14 calls what JAX 0.10 r
     )
 
 
-def learn(seed: int = 0, num_timesteps: int = 500_000, num_evals: int = 21, wrap_env: bool = True) -> list:
+def learn(seed: int = 0, num_timesteps: int = 500_000, num_evals: int = 21) -> list:
     """Rows ``(steps, return)``, one per evaluation."""
     rows, begin = [], time.perf_counter()
 
@@ -34,7 +34,6 @@ def learn(seed: int = 0, num_timesteps: int = 500_000, num_evals: int = 21, wrap
         to_brax("CartPole-v1"),
         num_timesteps,
         episode_length=500,
-        wrap_env=wrap_env,
         num_envs=128,
         unroll_length=32,
         batch_size=32,
@@ -64,9 +63,7 @@ def learn(seed: int = 0, num_timesteps: int = 500_000, num_evals: int = 21, wrap
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--wrap-env", type=int, default=1, help="0 for the environment's own episodes")
-    arguments = parser.parse_args()
-    rows = learn(arguments.seed, wrap_env=bool(arguments.wrap_env))
+    rows = learn(parser.parse_args().seed)
     results = pathlib.Path(__file__).parent / "results"
     results.mkdir(exist_ok=True)
     with open(results / "brax_ppo.csv", "w", newline="") as file:

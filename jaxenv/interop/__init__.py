@@ -11,12 +11,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the public names: type checkers read this block, and so does the code below
+    from jaxenv.interop._adapter import host as host
     from jaxenv.interop._batch import batch as batch
-    from jaxenv.interop._host import host as host
     from jaxenv.interop.brax import to_brax as to_brax
-    from jaxenv.interop.dm_env import from_dm_timestep as from_dm_timestep
     from jaxenv.interop.dm_env import to_dm_env as to_dm_env
-    from jaxenv.interop.dm_env import to_dm_timestep as to_dm_timestep
     from jaxenv.interop.gymnasium import to_gymnasium as to_gymnasium
     from jaxenv.interop.gymnasium import to_gymnasium_vector as to_gymnasium_vector
     from jaxenv.interop.gymnax import to_gymnax as to_gymnax

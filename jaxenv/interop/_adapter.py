@@ -1,4 +1,4 @@
-"""The base of environments that Python steps: compiled programs of a batch, and the state that they replace."""
+"""Stepping a batch from Python: `host`, and the base of environments that do the same for other libraries."""
 
 import functools
 import itertools
@@ -20,7 +20,8 @@ from jaxenv._util.programs import forget, programs_of
 from jaxenv.core import Environment, TimeStep
 from jaxenv.core._checks.given import check_lanes
 from jaxenv.core.lanes import reset_where
-from jaxenv.interop._lanes import Fixed
+from jaxenv.interop._environment import Fixed, environment_of
+from jaxenv.interop._spaces import HostActions
 from jaxenv.tree import Tree
 from jaxenv.tree._typed_keys import is_key
 
@@ -150,6 +151,73 @@ class Adapter(Fixed):
         return jax.vmap(jax.random.key)(np.array(seed, np.uint32))
 
 
+def host(env_or_id: Environment | str, num_envs: int | None = None, seed: Seeds = 0, **options: Any) -> "Host":
+    """Wraps a batch together with its state, for Python code that steps it call by call.
+
+    ``reset`` and ``step`` are compiled once, at their first call. The state stays inside and its memory is reused;
+    returned TimeSteps are never overwritten. If the whole loop can be compiled, `jaxenv.unroll` is faster.
+
+    Args:
+        env_or_id: an environment, or an id.
+        num_envs: number of lanes of an id, 1 by default.
+        seed: seed of the first episodes: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane.
+        **options: of `jaxenv.make`.
+
+    >>> import numpy as np
+    >>> env = host("CartPole-v1", num_envs=4, seed=0)
+    >>> timestep = env.reset()
+    >>> for _ in range(10):
+    ...     timestep = env.step(np.asarray(timestep.observation[:, 2] > 0, np.int32))
+    >>> timestep.observation.shape
+    (4, 4)
+    """
+    return Host(environment_of("host", env_or_id, num_envs, options), seed)
+
+
+class Host(Adapter):
+    """The object that `host` returns: the environment ``env``, and ``timestep``, the last TimeStep, of JAX arrays."""
+
+    _owner = "host"
+    _settable = frozenset({"timestep"})
+
+    def __init__(self, env: Environment, seed: Seeds):
+        super().__init__(env, _whole, numpy=False)
+        self.timestep, self._seed = TimeStep(), seed
+        self._key_of(seed)  # raises for a wrong seed
+        self._actions = HostActions(env.action_spec(), env.num_envs, "host")
+        self._is_fixed = True
+
+    @property
+    def num_envs(self) -> int:
+        """Number of lanes."""
+        return self.env.num_envs
+
+    def reset(self, seed: Seeds | None = None, mask: Any = None) -> TimeStep:
+        """Starts an episode in every lane, or in the lanes of ``mask``, bool ``[num_envs]``.
+
+        The first reset takes the seed of `host` and starts all lanes. A later one without ``seed`` starts the next
+        episodes of the lanes' own streams, so that the first seed determines all episodes. ``seed`` is an integer, or
+        one per lane; with a mask, seeds of other lanes are ignored.
+        """
+        self._open()
+        if mask is not None and self._state is None:
+            raise ValueError("host: the first reset starts all lanes, leave out mask")
+        if mask is None and (seed is not None or self._state is None):
+            self.timestep = self._start(self._seed if seed is None else seed)
+        else:
+            self.timestep = self._restart(mask, seed)
+        return self.timestep
+
+    def step(self, action: Tree) -> TimeStep:
+        """Advances every lane by one step, by actions ``[num_envs, ...]`` of NumPy or JAX.
+
+        Other dtypes of the spec's kind are cast. JAX arrays are clipped to a discrete spec, NumPy's must lie within it.
+        """
+        self._open("step")
+        self.timestep = self._step(self._actions(action))
+        return self.timestep
+
+
 def check_seed(owner: str, seed: Any) -> None:
     """Raises a ``ValueError`` unless ``seed`` is an integer in [0, 2**32)."""
     if not is_integer(seed) or not 0 <= seed < 2**32:
@@ -175,6 +243,13 @@ def _blank(adapter: Any) -> Any:
 def _first_process() -> int:
     """Returns the id of the process that made the first adapter, also in forks, in which JAX's threads are gone."""
     return os.getpid()
+
+
+def _whole(timestep: TimeStep) -> TimeStep:
+    return timestep
+
+
+# --- compiled programs -----------------------------------------------------------------------------------------------
 
 
 def _programs(

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
+from jaxenv._util.checks import check_callable
 from jaxenv._util.library import default_types
 from jaxenv.core import Environment, EnvSpec, Task, Transition
 from jaxenv.core._checks.returned import check_returned
@@ -130,24 +131,17 @@ _ORDER = "reset returns (state, observation)"
 def _checked_lane(
     owner: str, reset: Callable[..., Any], step: Callable[..., Any], action: Tree, observation: Tree
 ) -> Lane:
-    for name, function in (("reset", reset), ("step", step)):
-        if not callable(function):
-            raise ValueError(f"{owner}: {name} must be a function, got {function!r}")
-        try:
-            hash(function)
-        except TypeError:
-            raise ValueError(f"{owner}: {name} must be hashable, wrap it in a function, got {function!r}") from None
+    check_callable(owner, "reset", reset, "a key")
+    check_callable(owner, "step", step, "state, action and key")
     check_spec(owner, action, "action")
     if observation is not None:
         check_spec(owner, observation, "observation")
     key_kinds, state, found = _checked_reset(owner, reset)
-    if observation is not None and _alike(observation, state) and not _alike(observation, found):
-        raise ValueError(f"{owner}: the state is like the spec of the observation, {_ORDER}")
-    _check_step(owner, step, state, found, action)
     if observation is None:
         observation = jax.tree.map(lambda s: specs.Array(s.shape, s.dtype), found)
     if (fault := type_mismatch(found, observation, "observation")) is not None:
-        raise ValueError(f"{owner}: spec of {fault}, as reset returns it")
+        raise ValueError(f"{owner}: spec of {fault}, as reset returns it; {_ORDER}")
+    _check_step(owner, step, state, found, action)
     return Lane(reset, step, Static(action), Static(observation), Static(key_kinds))
 
 
@@ -194,11 +188,9 @@ def _check_step(owner: str, step: Callable[..., Any], state: Tree, observation: 
 
     action = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), action)
     found = _shapes(checked, state, action)
-    if _alike(found, (observation, state)) and not _alike(found, (state, observation)):
-        raise ValueError(f"{owner}: reset and step return state and observation in different orders, {_ORDER}")
     for name, expected, given in zip(("state", "observation"), (state, observation), found, strict=True):
         if (fault := type_mismatch(expected, given, name)) is not None:
-            raise ValueError(f"{owner}.step: {fault}, as reset returns it")
+            raise ValueError(f"{owner}.step: {fault}, as reset returns it; {_ORDER}")
 
 
 def _shapes(function: Callable[..., Any], *arguments: Tree) -> Tree:
@@ -222,12 +214,6 @@ def _with_note(note: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(note)
         raise
-
-
-def _alike(a: Tree, b: Tree) -> bool:
-    """Returns whether structures, shapes and dtypes of two trees of specs or shapes are equal."""
-    leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False)
-    return tree.structure(a) == tree.structure(b) and all((x.shape, x.dtype) == (y.shape, y.dtype) for x, y in leaves)
 
 
 def _has_dtype(x: Any, kind: Any) -> bool:

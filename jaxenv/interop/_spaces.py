@@ -1,6 +1,6 @@
-"""Spaces of other libraries from specs, and checks of actions from outside of JAX."""
+"""Spaces of other libraries from specs, samples of them, and checks of actions from outside of JAX."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
+from jaxenv._util.library import import_library
 from jaxenv.specs._from_gymnasium import widest
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
@@ -45,6 +46,33 @@ def space_of(spec: Tree, spaces: Any, owner: str) -> Any:
 def _is_free(spec: specs.Array) -> bool:
     """Returns whether every element of a spec of bools may take both values."""
     return not isinstance(spec, specs.Bounded) or bool(np.all(~spec.minimum & spec.maximum))
+
+
+def leaf_spaces(spec: Tree, owner: str) -> Tree:
+    """Returns a tree like ``spec`` with Gymnasium's space of each array."""
+    spaces = import_library("gymnasium.spaces", "pip install gymnasium")
+    return jax.tree.map(lambda leaf: space_of(leaf, spaces, owner), spec)
+
+
+def cast_to(spaces: Tree, observation: Tree) -> Tree:
+    """Casts NumPy observations to the dtypes of their `leaf_spaces`."""
+    return _by_leaf(lambda space, x: x.astype(space.dtype, copy=False), spaces, observation)
+
+
+def sample_of(spaces: Tree, observation: Tree) -> Tree:
+    """Returns the observation of one lane ``[1, ...]`` as a sample of its space: integers for Discrete, else arrays."""
+    return _by_leaf(_sample, spaces, observation)
+
+
+def _by_leaf(function: Callable[..., Any], spaces: Tree, observation: Tree) -> Tree:
+    if isinstance(observation, np.ndarray):  # `jax.tree.map` takes as long as a small step of physics
+        return function(spaces, observation)
+    return jax.tree.map(function, spaces, observation)
+
+
+def _sample(space: Any, x: np.ndarray) -> Any:
+    is_discrete = space.shape == () and hasattr(space, "n")
+    return int(x[0]) if is_discrete else np.asarray(x[0], space.dtype)
 
 
 # Kind of the spec's dtype -> kinds that are cast to it. A bool may come as 0 or 1 (MultiBinary) or a float (SB3).

@@ -3,7 +3,6 @@
 ``brax.training.agents.ppo.train(to_brax("CartPole-v1"), episode_length=500, ...)`` learns on one of this library.
 """
 
-import dataclasses
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -17,12 +16,18 @@ from jaxenv._util.library import import_library
 from jaxenv.core import Environment, Starts, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core._restart import start_episodes
-from jaxenv.interop._environment import check_infos, check_reward
-from jaxenv.interop._lanes import Fixed, kind, lane_words, one_lane, params_of, typed
+from jaxenv.interop._environment import (
+    Fixed,
+    check_infos,
+    check_reward,
+    lane_words,
+    one_lane,
+    params_of,
+    with_params_like,
+)
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
-from jaxenv.tree._typed_keys import is_key
-from jaxenv.wrappers import AutoReset, RescaleAction
+from jaxenv.wrappers import RescaleAction
 
 # The entries that Brax's AutoResetWrapper restores at the end of an episode.
 _FIRST = ("first_pipeline_state", "first_obs")
@@ -31,13 +36,9 @@ _FIRST = ("first_pipeline_state", "first_obs")
 def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
     """Exports an environment with Brax's methods, for ``train`` of its agents.
 
-    Under Brax's own wrappers, the default, ``vmap`` over single lanes runs this library's batched code. The time limit
-    is the trainer's ``episode_length``, which replaces the environment's limit, unless the limit is a part of the task,
-    as in MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay one.
-
-    With ``train(..., wrap_env=False)`` a batch of keys makes a batch of lanes with the environment's own episodes: its
-    time limit is reported as ``info["truncation"]``, the step that ends an episode starts the next one, and
-    ``info["final_observation"]`` is the observation before that.
+    Under Brax's own wrappers ``vmap`` over single lanes runs this library's batched code. The time limit is the
+    trainer's ``episode_length``, which replaces the environment's limit, unless the limit is a part of the task, as in
+    MetaMaze. Every episode has a new start, although Brax's ``AutoResetWrapper`` alone would replay one.
 
     An action is a vector of numbers in [-1, 1], as Brax's policies draw it. A continuous action is mapped onto its
     bounds. For a discrete action of n values the vector has n numbers, and the index of the largest one is the action.
@@ -100,34 +101,20 @@ class BraxEnv(Fixed):
 
     @sys.setter
     def sys(self, params: Any) -> None:
-        if type(params) is not type(self.sys):
-            raise ValueError(f"{self}: sys must be like its params {self.sys}, got {params!r}")
-        if params is None:
-            return
-        values = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
-        self._env = self._env.with_params(**values)
+        self._env = with_params_like(str(self), self._env, "sys", params)
 
     def reset(self, rng: jax.Array) -> Any:
-        """Starts an episode: a ``brax.envs.State``, of one lane for one key, or of a batch of lanes for ``Key[B]``."""
-        key = typed(rng)
-        if not is_key(key) or key.ndim > 1:
-            raise ValueError(f"{self}: rng must be one key or one per lane, got {kind(rng)}")
-        if key.ndim == 1:
-            return self._batch_reset(key)
-        state, (obs, reward, metrics) = _begin(self._env, jnp.int32(0), lane_words(str(self), self._env, key))
+        """Starts an episode: a ``brax.envs.State`` of one lane."""
+        state, (obs, reward, metrics) = _begin(self._env, jnp.int32(0), lane_words(str(self), self._env, rng))
         return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
 
     def step(self, state: Any, action: jax.Array) -> Any:
-        """Advances by one step. A single lane that is done stays done without reward; a batch restarts its lanes."""
-        wanted = (*state.done.shape, self.action_size)
+        """Advances by one step. A lane that is done stays done without reward."""
+        wanted = (self.action_size,)
         if not (jnp.issubdtype(jnp.result_type(action), jnp.floating) and jnp.shape(action) == wanted):
             got = f"{jnp.result_type(action)}{list(jnp.shape(action))}"
             raise ValueError(f"{self}: action must be floats {list(wanted)} in [-1, 1], got {got}")
         restarts = all(name in state.info for name in _FIRST)
-        if state.done.ndim:
-            if restarts:
-                raise ValueError(f"{self}: a batch restarts its lanes itself, put VmapWrapper inside AutoResetWrapper")
-            return self._batch_step(state, action)
         lane = self._env.clock(state.pipeline_state).env_id
         first = tuple(state.info[name] for name in _FIRST) if restarts else ()
         stepped, (obs, reward, metrics), ended, first = _step(self._env, lane, state.pipeline_state, action, first)
@@ -136,42 +123,6 @@ class BraxEnv(Fixed):
         done = jnp.maximum(state.done, ended)
         info = {**state.info, **dict(zip(_FIRST, first, strict=False))}
         return _brax().State(stepped, obs, reward, done, {**state.metrics, **metrics}, info)
-
-    # --- a batch of lanes with its own episodes ----------------------------------------------------------------------
-
-    @property
-    def _restarting(self) -> AutoReset:
-        return AutoReset(self._env, "same_step")
-
-    def _batch_reset(self, keys: jax.Array) -> Any:
-        state, timestep = self._restarting.reset(keys)
-        obs, reward, metrics = _fields(self._env, timestep)
-        none = {name: jnp.zeros_like(reward) for name in ("steps", "truncation", "episode_done")}
-        info = {
-            **none,
-            "episode_metrics": dict.fromkeys(["sum_reward", "length", *metrics], jnp.zeros_like(reward)),
-            "final_observation": jax.tree.map(jnp.copy, obs),
-        }
-        return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, info)
-
-    def _batch_step(self, state: Any, action: jax.Array) -> Any:
-        spec = self._env.action_spec()
-        inner, timestep = self._restarting.step(state.pipeline_state, specs.unflatten(spec, action))
-        obs, reward, metrics = _fields(self._env, timestep)
-        done = timestep.is_last().astype(jnp.float32)
-        continues = 1 - state.info["episode_done"]
-        steps = continues * state.info["steps"] + 1
-        added = {"sum_reward": reward, "length": jnp.ones_like(reward), **metrics}
-        sums = state.info["episode_metrics"]
-        info = {
-            **state.info,
-            "steps": steps,
-            "truncation": timestep.truncated.astype(jnp.float32),
-            "episode_done": done,
-            "episode_metrics": {name: continues * sums[name] + value for name, value in added.items()},
-            "final_observation": _vectors(self._env.observation_spec(), timestep.env_info["final_observation"]),
-        }
-        return _brax().State(inner, obs, reward, done, {**state.metrics, **metrics}, info)
 
 
 def _brax() -> ModuleType:

@@ -1,4 +1,4 @@
-"""One lane as a `dm_env.Environment`, and rows as ``dm_env.TimeStep``."""
+"""One lane as a `dm_env.Environment`."""
 
 import functools
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from jaxenv import specs
 from jaxenv._util.library import import_library
 from jaxenv.core._checks.given import check_lanes
 from jaxenv.core.environment import Environment
-from jaxenv.core.timestep import TimeStep, check_timestep
+from jaxenv.core.timestep import TimeStep
 from jaxenv.interop._adapter import Adapter, check_seed
 from jaxenv.interop._environment import check_one_agent, environment_of, refuse_num_envs
 from jaxenv.interop._spaces import HostActions
@@ -50,52 +50,8 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
     return DmEnv(env if env.autoreset else AutoReset(env), seed)
 
 
-def to_dm_timestep(timestep: TimeStep) -> Any:
-    """Converts the row of one lane to a ``dm_env.TimeStep`` of NumPy arrays; ``FIRST`` has no reward and no discount.
-
-    ``prev_action``, ``env_id`` and ``env_info`` have no place there.
-    """
-    check_timestep("to_dm_timestep", "timestep", timestep)
-    if np.shape(timestep.step_type) != ():
-        row = "jax.tree.map(lambda x: x[i], timestep) is the row of lane i"
-        raise ValueError(f"to_dm_timestep: got rows of shape {np.shape(timestep.step_type)}: {row}")
-    return _dm_row(*jax.device_get(_fields(timestep)))
-
-
-def from_dm_timestep(timestep: Any, prev_action: Tree = (), env_id: int = 0) -> TimeStep:
-    """Converts a ``dm_env.TimeStep`` to a row: reward 0 and discount 1 at ``FIRST``.
-
-    A LAST row with discount 0 is a termination, one with another discount a truncation.
-
-    Args:
-        timestep: a row of any dm_env environment; after ``FIRST`` it has a reward and a discount of one number each.
-        prev_action: the action that led to it, which a ``dm_env.TimeStep`` does not hold.
-        env_id: the number of the lane.
-    """
-    first = timestep.first()
-    if not first and (timestep.reward is None or timestep.discount is None):
-        raise ValueError(f"from_dm_timestep: a row after FIRST needs a reward and a discount, got {timestep}")
-    fields: dict[str, Any] = {  # NumPy's numbers and arrays in place of JAX's
-        "step_type": np.int32(timestep.step_type),
-        "reward": np.float32(0) if first else np.asarray(timestep.reward, np.float32),
-        "discount": np.float32(1) if first else np.asarray(timestep.discount, np.float32),
-        "observation": timestep.observation,
-        "prev_action": prev_action,
-        "env_id": np.int32(env_id),
-        "env_info": {},
-    }
-    return TimeStep(**fields)
-
-
 def _fields(timestep: TimeStep) -> tuple[Any, ...]:
     return timestep.step_type, timestep.reward, timestep.discount, timestep.observation
-
-
-def _dm_row(step_type: Any, reward: Any, discount: Any, observation: Tree) -> Any:
-    step_type = _dm_env().StepType(int(step_type))
-    if step_type.first():
-        reward = discount = None
-    return _dm_env().TimeStep(step_type, reward, discount, observation)
 
 
 @functools.cache
@@ -145,9 +101,12 @@ class DmEnv(Adapter):
         return _dm_spec("to_dm_env: discount", self.env.time_step_spec().discount)
 
     def _dm_row(self, batch: tuple[Any, ...]) -> Any:
-        row = _dm_row(*jax.tree.map(lambda x: x[0], batch))
-        self._ended = row.last()
-        return row
+        step_type, reward, discount, observation = jax.tree.map(lambda x: x[0], batch)
+        step_type = _dm_env().StepType(int(step_type))
+        self._ended = step_type.last()
+        if step_type.first():
+            reward = discount = None
+        return _dm_env().TimeStep(step_type, reward, discount, observation)
 
 
 def _dm_spec(owner: str, spec: Tree) -> Any:

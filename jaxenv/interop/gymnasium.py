@@ -10,26 +10,13 @@ from typing import Any, Literal
 from jaxenv._util.checks import check_choice
 from jaxenv.core import Wrapper, layers, registry
 from jaxenv.interop import _spaces
-from jaxenv.interop._gymnasium_single import JaxenvEnv as JaxenvEnv
-from jaxenv.interop._gymnasium_single import to_gymnasium as to_gymnasium
-from jaxenv.interop._gymnasium_vector import JaxenvVectorEnv as JaxenvVectorEnv
-from jaxenv.interop._gymnasium_vector import gymnasium as _gymnasium
-from jaxenv.interop._gymnasium_vector import to_gymnasium_vector as to_gymnasium_vector
-from jaxenv.specs._from_gymnasium import spec_of
+from jaxenv.interop._gymnasium import JaxenvEnv as JaxenvEnv
+from jaxenv.interop._gymnasium import JaxenvVectorEnv as JaxenvVectorEnv
+from jaxenv.interop._gymnasium import gymnasium as _gymnasium
+from jaxenv.interop._gymnasium import to_gymnasium as to_gymnasium
+from jaxenv.interop._gymnasium import to_gymnasium_vector as to_gymnasium_vector
 from jaxenv.tree import Tree
 from jaxenv.wrappers.stack._make import OPTIONS
-
-
-def to_spec(space: Any) -> Tree:
-    """Converts a space of Gymnasium to specs; dtypes of 64 bits become 32 bits unless JAX has x64 enabled.
-
-    A space whose samples are not arrays of one shape, such as ``Text`` or ``Sequence``, is a ``ValueError``.
-
-    >>> import gymnasium
-    >>> to_spec(gymnasium.spaces.Discrete(3, start=-1))
-    Bounded((), int32, -1, 1)
-    """
-    return spec_of(space, _gymnasium.spaces, "to_spec")
 
 
 def to_space(spec: Tree) -> Any:

@@ -6,10 +6,9 @@ Replace ``import gymnax`` by ``from jaxenv.interop import gymnax``: ``env, param
 import copy
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import jax.core
 import jax.numpy as jnp
@@ -19,14 +18,21 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
 from jaxenv._util.library import import_library
 from jaxenv._util.names import explained, missing_attribute
-from jaxenv._util.programs import programs_of
 from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.core._declared import Declared, check_number, declared_leaves
 from jaxenv.core.registry import ids
-from jaxenv.interop import _lanes
-from jaxenv.interop._environment import check_infos, check_reward
-from jaxenv.interop._lanes import Fixed, check_action, lane_words, not_one_number, one_lane, params_of
+from jaxenv.interop import _environment
+from jaxenv.interop._environment import (
+    Fixed,
+    check_action,
+    check_infos,
+    check_reward,
+    lane_words,
+    not_one_number,
+    one_lane,
+    params_of,
+)
 from jaxenv.interop._spaces import space_of
 from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
@@ -58,34 +64,6 @@ CONSTANT_NAMES = {
     },
 }
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _compiled(method: F) -> F:
-    """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share."""
-    names = list(inspect.signature(method).parameters)[1:]
-
-    @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        programs, settings = programs_of(self._env), (self._api, self._gradients)
-        cls, structure = type(self), programs.structure
-
-        def jitted() -> Callable[..., Any]:
-            def on_leaves(leaves: list[Any], *args: Any, **kwargs: Any) -> Any:
-                return method(cls._unchecked(structure.unflatten(leaves), *settings), *args, **kwargs)
-
-            return jax.jit(on_leaves)
-
-        program = programs.compiled((method, settings), jitted)
-        try:
-            return program(tree.flatten(self._env)[0], *args, **kwargs)
-        except TypeError:
-            for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
-                check_arrays(str(self), name, value)
-            raise
-
-    return call  # type: ignore[return-value]
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "GymnaxEnv":
@@ -154,12 +132,6 @@ class GymnaxEnv(Fixed):
         self.observation_space(), self.action_space()  # raises if a spec has no space
         self._is_fixed = True
 
-    @classmethod
-    def _unchecked(cls, env: Environment, api: API, gradients: bool) -> "GymnaxEnv":
-        made = object.__new__(cls)
-        made._env, made._api, made._gradients = env, api, gradients
-        return made
-
     @property
     def name(self) -> str:
         return self._env.name
@@ -189,36 +161,31 @@ class GymnaxEnv(Fixed):
         values["max_steps_in_episode"] = int(limit) if is_concrete(limit) else limit
         return _params_class(self._declared)(**values)
 
-    @_compiled
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
         """Starts an episode: the observation and the state."""
-        state, timestep = _lanes.begin(self._with(params), *self._lane_and_words(key))
+        state, timestep = _environment.begin(self._with(params), *self._lane_and_words(key))
         return timestep.observation, self._state(state)
 
-    @_compiled
     def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step, and starts the next episode if this one ends.
 
         ``info["final_observation"]`` is the observation of the step itself. With ``api="0.x"`` it is omitted, because
         trainers written for it keep every ``info``.
         """
-        inner, row = self._stepped(_lanes.step_and_restart, key, state, action, params)
+        inner, row = self._stepped(_environment.step_and_restart, key, state, action, params)
         obs, reward, terminated, truncated, info = row
         if self._api == "0.x":
             return obs, self._state(inner), reward, terminated | truncated, {"discount": info["discount"]}
         return obs, self._state(inner), reward, terminated, truncated, info
 
-    def reset_env(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
-        """Does the same as `reset`."""
-        return self.reset(key, params)
+    reset_env = reset
 
-    @_compiled
     def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step without a restart: ``(obs, state, reward, terminated, info)``.
 
         With ``api="0.x"`` the fourth value includes truncation.
         """
-        inner, row = self._stepped(_lanes.step, key, state, action, params)
+        inner, row = self._stepped(_environment.step, key, state, action, params)
         obs, reward, terminated, truncated, info = row
         ended = terminated | truncated if self._api == "0.x" else terminated
         return obs, self._state(inner), reward, ended, info
@@ -261,6 +228,7 @@ class GymnaxEnv(Fixed):
     def _with(self, params: Any) -> Environment:
         if params is None:
             return self._env
+        check_arrays(str(self), "params", params)
         if not all(hasattr(params, declared.path) for declared in self._declared):
             raise ValueError(f"{self}: params must be env.default_params or a replace of it, got {described(params)}")
         for declared in self._declared:
@@ -274,6 +242,7 @@ class GymnaxEnv(Fixed):
         self, step: Callable[..., Any], key: jax.Array, state: GymnaxState, action: Tree, params: Any
     ) -> tuple[Any, ...]:
         check_kind(str(self), "state", state, GymnaxState, ", as reset and step return it")
+        check_arrays(str(self), "action", action)
         action = jax.tree.map(jnp.asarray, action)
         spec = self._env.action_spec()
         if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:

@@ -11,13 +11,19 @@ import jax.numpy as jnp
 
 from jaxenv import specs
 from jaxenv._util.library import import_library
-from jaxenv._util.programs import jitted
 from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep, marks_of_agents
 from jaxenv.core._merging import for_one_lane
-from jaxenv.interop import _lanes
-from jaxenv.interop._environment import check_infos, has_action_mask, specs_of_agents
-from jaxenv.interop._lanes import Fixed, check_action, lane_words, one_lane
+from jaxenv.interop import _environment
+from jaxenv.interop._environment import (
+    Fixed,
+    check_action,
+    check_infos,
+    has_action_mask,
+    lane_words,
+    one_lane,
+    specs_of_agents,
+)
 from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 
@@ -78,7 +84,7 @@ class JaxmarlEnv(Fixed):
 
     def reset(self, key: jax.Array) -> tuple[dict[str, Tree], Tree]:
         """Starts a game: the observations and the state."""
-        state, timestep = _begin(self._env, *self._lane_and_words(key))
+        state, timestep = _environment.begin(self._env, *self._lane_and_words(key))
         return self._by_agent(timestep.observation), state
 
     def step(
@@ -90,7 +96,9 @@ class JaxmarlEnv(Fixed):
         its actions are ignored; ``dones["__all__"]`` says that the game ended.
         """
         if reset_state is None:
-            state, timestep = _step_and_restart(self._env, *self._lane_and_words(key), state, self._joint(actions))
+            state, timestep = _environment.step_and_restart(
+                self._env, *self._lane_and_words(key), state, self._joint(actions)
+            )
             return (*self._row(state, timestep),)
         observation, state, rewards, dones, infos = self.step_env(key, state, actions)
         ended = dones["__all__"]
@@ -102,7 +110,7 @@ class JaxmarlEnv(Fixed):
         self, key: jax.Array, state: Tree, actions: dict[str, Tree]
     ) -> tuple[dict[str, Tree], Tree, dict[str, jax.Array], dict[str, jax.Array], dict[str, Any]]:
         """Advances by one step without a restart."""
-        state, timestep = _step(self._env, *self._lane_and_words(key), state, self._joint(actions))
+        state, timestep = _environment.step(self._env, *self._lane_and_words(key), state, self._joint(actions))
         return (*self._row(state, timestep),)
 
     def get_obs(self, state: Tree) -> dict[str, Tree]:
@@ -166,8 +174,6 @@ def _spaces() -> types.SimpleNamespace:
 
 
 # --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
-
-_begin, _step, _step_and_restart = map(jitted, (_lanes.begin, _lanes.step, _lanes.step_and_restart))
 
 
 @for_one_lane

@@ -13,8 +13,7 @@ from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep
 from jaxenv.interop._adapter import RENDERING, Adapter, joined
 from jaxenv.interop._environment import has_action_mask, info_of_agent, single_lane, specs_of_agents
-from jaxenv.interop._gymnasium_rows import leaf_spaces, sample_of
-from jaxenv.interop._spaces import HostActions, space_of
+from jaxenv.interop._spaces import HostActions, leaf_spaces, sample_of, space_of
 from jaxenv.tree import Tree
 
 _OWNER = "to_pettingzoo"

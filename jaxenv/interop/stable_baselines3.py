@@ -12,10 +12,9 @@ from jaxenv import tree
 from jaxenv._util.library import import_library
 from jaxenv.core.environment import Environment
 from jaxenv.interop._adapter import RENDERING, joined
-from jaxenv.interop._environment import environment_of, refuse_outside_jax
-from jaxenv.interop._gymnasium_rows import RowAdapter, cast_to, leaf_spaces
-from jaxenv.interop._lanes import Fixed, not_settable
-from jaxenv.interop._spaces import space_of
+from jaxenv.interop._environment import Fixed, environment_of, not_settable, refuse_outside_jax
+from jaxenv.interop._gymnasium import RowAdapter
+from jaxenv.interop._spaces import cast_to, leaf_spaces, space_of
 from jaxenv.tree import Tree
 
 _OWNER = "to_stable_baselines3"

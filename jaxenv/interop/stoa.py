@@ -15,8 +15,18 @@ from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.programs import jitted
 from jaxenv.core import Environment, TimeStep
 from jaxenv.core._merging import for_one_lane
-from jaxenv.interop._environment import check_infos, check_reward
-from jaxenv.interop._lanes import Fixed, begin, check_action, lane_words, one_lane, params_of, typed
+from jaxenv.interop._environment import (
+    Fixed,
+    begin,
+    check_action,
+    check_infos,
+    check_reward,
+    lane_words,
+    one_lane,
+    params_of,
+    typed,
+    with_params_like,
+)
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
@@ -70,7 +80,7 @@ class StoaEnv(Fixed):
         env, key = self._with(env_params), typed(rng_key)
         if is_key(key) and key.ndim == 1:
             return self._batch_reset(env, key)
-        state, timestep = _begin(env, jnp.int32(0), lane_words(str(self), env, key))
+        state, timestep = begin(env, jnp.int32(0), lane_words(str(self), env, key))
         return state, _row(timestep)
 
     def step(self, state: Tree, action: Tree, env_params: Any = None) -> tuple[Tree, Any]:
@@ -110,11 +120,7 @@ class StoaEnv(Fixed):
         self._env.close()
 
     def _with(self, params: Any) -> Environment:
-        if params is None:
-            return self._env
-        if type(params) is not type(self.params):
-            raise ValueError(f"{self}: env_params must be like its params {self.params}, got {params!r}")
-        return self._env.with_params(**{f.name: getattr(params, f.name) for f in dataclasses.fields(params)})
+        return self._env if params is None else with_params_like(str(self), self._env, "env_params", params)
 
     # --- a batch of lanes that restart themselves --------------------------------------------------------------------
 
@@ -135,14 +141,6 @@ class StoaEnv(Fixed):
 
 def _spaces() -> ModuleType:
     return import_library("stoa.spaces", "pip install stoa-env")
-
-
-# --- one lane, as a batch under vmap ----------------------------------------------------------------------------------
-# jit keeps constants such as lookup tables inside the functions. AutoResetWrapper calls them in a lax.cond, whose rule
-# for vmap would batch them, which functions with their own rule do not allow.
-
-
-_begin = jitted(begin)
 
 
 @jitted

@@ -5,10 +5,10 @@ and without its wrappers. This library adds time limits, restarts and discounts.
 ``docstring``, ``action_and_limit`` and ``single``, which builds one configuration of one environment.
 ``envpool``, ``gymnasium`` and ``pettingzoo`` have no ``single``: their environments run outside JAX. Below all are
 
-- ``_single``: the functions of one lane that a suite implements, with shapes and specs, and its structs of params;
-- ``_task``: the task that maps them over lanes, and how its stack is built;
+- ``_task``: the functions of one lane that a suite implements, with their params, and the task that maps them;
 - ``_options``: constructor arguments as keywords of ``load``;
-- ``_host`` and ``_engine``: the environment and its stack, and its engine, outside JAX.
+- ``_host`` and ``_engine``: the environment and its stack, and its engine, outside JAX;
+- ``_gymnasium_lanes`` and ``_pettingzoo_lanes``: engines of Gymnasium, and games as environments of Gymnasium.
 
 ``load(name, num_envs, **kwargs)`` builds an environment with its stack of wrappers as `jaxenv.make` does. ``name`` is
 an id of the library, ``num_envs`` the number of lanes that ``reset(key)`` makes, by default one game. Keywords

@@ -55,6 +55,7 @@ class Engine(abc.ABC):
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._closed = False
+        self._env: Any = None  # the library's object that holds the lanes, while they run
         self._ticket = np.zeros((self.num_envs, 2), np.uint32)
         self._others: dict[int, Self] = {}
 
@@ -80,14 +81,9 @@ class Engine(abc.ABC):
     def _find_specs(self) -> EngineSpecs:
         """Finds the specs without starting the lanes."""
 
-    @property
-    @abc.abstractmethod
-    def _running(self) -> bool:
-        """Whether there are lanes to step."""
-
     @abc.abstractmethod
     def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
-        """Starts an episode in every lane from its seed: observation and info."""
+        """Starts an episode in every lane from its seed, and `_env` if there is none: observation and info."""
 
     @abc.abstractmethod
     def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
@@ -97,23 +93,23 @@ class Engine(abc.ABC):
     def _pictures(self) -> Any:
         """Renders each lane, uint8 ``[H, W, 3]`` of any size."""
 
-    @abc.abstractmethod
-    def _stop(self) -> None:
-        """Frees the workers, even while they run, if there are any."""
-
     def _reason(self, error: Exception) -> str:
         """Explains an error that the library raised, while the workers still exist."""
         return str(error) if isinstance(error, HostEnvironmentError) else f"{type(error).__name__}: {error}"
 
+    def _stop(self) -> None:
+        """Frees the workers, even while they run, if there are any."""
+        env, self._env = self._env, None
+        if hasattr(env, "close"):
+            with contextlib.suppress(Exception):
+                env.close()
+
     # --- calls from the JAX side -------------------------------------------------------------------------------------
 
-    def reset(self, seeds: Any, *keys: Any) -> tuple[np.ndarray, Tree, dict[str, Tree]]:
-        """Starts an episode in every lane: returns the tickets, the observations and the entries of ``env_info``.
-
-        Lanes of different key words (two ``uint32[B]``) get different seeds.
-        """
+    def reset(self, seeds: Any) -> tuple[np.ndarray, Tree, dict[str, Tree]]:
+        """Starts an episode in every lane: returns the tickets, the observations and the entries of ``env_info``."""
         with self._lock:
-            seeds = distinct(np.asarray(seeds), *map(np.asarray, keys), below=self.seeds_below)
+            seeds = [seed % self.seeds_below for seed in np.asarray(seeds).tolist()]
             if self._closed:
                 raise HostEnvironmentError(f"{self.owner}: the environment is closed, load it again")
             with self._failing("reset"):
@@ -155,7 +151,7 @@ class Engine(abc.ABC):
 
     def _check_newest(self, what: str, ticket: np.ndarray) -> None:
         """Raises a `HostEnvironmentError` unless the lanes are in the caller's state."""
-        if not self._running:
+        if self._env is None:
             raise HostEnvironmentError(f"{self.owner}: {what}: the environment is not running, call reset first")
         if np.array_equal(ticket, self._ticket):
             return
@@ -184,18 +180,6 @@ class Engine(abc.ABC):
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------
-
-
-def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
-    """Returns the seeds as Python numbers; a seed that a lane of another key has becomes the next free one."""
-    owners: dict[int, tuple[Any, ...]] = {}
-    chosen = []
-    for seed, *key in zip(seeds.tolist(), *keys, strict=True):
-        seed %= below
-        while owners.setdefault(seed, tuple(key)) != tuple(key):
-            seed = (seed + 1) % below
-        chosen.append(seed)
-    return chosen
 
 
 def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:

@@ -1,17 +1,21 @@
-"""Lanes of a `GymnasiumEngine` as environments of Gymnasium, and the processes in which they run."""
+"""Gymnasium's vector environments as engines: the lanes as environments of Gymnasium, and their processes."""
 
+import dataclasses
 import importlib
 import multiprocessing
+import os
 import queue
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from jaxenv import specs
 from jaxenv._util.library import import_library, library_of
 from jaxenv._util.source import install_command
-from jaxenv.specs._from_gymnasium import widest
-from jaxenv.suites._engine import HostEnvironmentError
+from jaxenv.specs._from_gymnasium import spec_of, widest
+from jaxenv.suites._engine import Engine, EngineSpecs, HostEnvironmentError, cast
 from jaxenv.tree import Tree
 
 gymnasium = import_library("gymnasium", install_command("gymnasium"))
@@ -25,6 +29,76 @@ _AT_START = (
     " before it had made its environment; its error is printed above (a script must load environments below "
     'if __name__ == "__main__":, or pass context="fork")'
 )
+
+
+@dataclasses.dataclass(eq=False)
+class GymnasiumEngine(Engine):
+    """A vector environment of Gymnasium; its workers are processes with ``vectorization="async"``."""
+
+    make: Any  # a `Maker`
+    vectorization: str  # "async" or "sync"
+    timeout: float  # seconds that the workers have for a step, a reset or a picture
+    context: str  # the start method of the worker processes
+
+    def _find_specs(self) -> EngineSpecs:
+        """Reads the specs from an environment that is made and closed for it; infos have no fixed structure."""
+        env = self.make()
+        if not self.make.has_one:
+            env.close()
+        observation, action = (
+            spec_of(getattr(env, f"{name}_space"), gymnasium.spaces, f"{self.owner}: {name}")
+            for name in ("observation", "action")
+        )
+        game = env.unwrapped
+        if not hasattr(game, "jaxenv_agents"):
+            return EngineSpecs(observation, action, {}, render_mode=env.render_mode)
+        names, turns = game.jaxenv_agents
+        shown: Any = observation  # what `_pettingzoo_lanes` shows
+        if not turns:  # an agent that has left observes zeros
+            shown["observation"] = jax.tree.map(_with_zero, shown["observation"])
+        of_state = tuple(name for name in shown["info"] if name != "agent_terminated")
+        return EngineSpecs(shown["observation"], action, shown["info"], names, turns, of_state, env.render_mode)
+
+    # --- episodes ----------------------------------------------------------------------------------------------------
+
+    def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
+        if self._env is None:
+            self._start()
+        shown, _ = self._env.reset(seed=seeds)
+        return (shown["observation"], shown["info"]) if self.specs.reward_shape else (shown, {})
+
+    def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
+        shown, reward, terminated, truncated, _ = self._env.step(cast(self._env.single_action_space, action))
+        if self.specs.reward_shape:
+            return shown["observation"], shown["reward"], terminated, truncated, shown["info"]
+        return shown, reward, terminated, truncated, {}
+
+    def _pictures(self) -> Any:
+        return self._env.render()
+
+    def _start(self) -> None:
+        makers = [self.make] * self.num_envs
+        if self.vectorization == "sync":
+            # Observations are copied on the way to JAX.
+            self._env = gymnasium.vector.SyncVectorEnv(makers, copy=False)
+            return
+        if self.context == "forkserver":
+            multiprocessing.set_forkserver_preload(["__main__", __name__])  # imported once for all workers
+        self._env = Workers.__new__(Workers)  # known to `_stop` before its processes start
+        self._env.__init__(makers, self.context, self.timeout)
+
+    def _reason(self, error: Exception) -> str:
+        return (isinstance(self._env, Workers) and self._env.reason(error)) or super()._reason(error)
+
+
+def _with_zero(spec: specs.Array) -> specs.Array:
+    """Extends the bounds of a spec to zero."""
+    if not isinstance(spec, specs.Bounded):
+        return spec
+    return spec.replace(minimum=np.minimum(spec.minimum, 0), maximum=np.maximum(spec.maximum, 0))
+
+
+# --- one lane ---------------------------------------------------------------------------------------------------------
 
 
 def lane_of(env: Any, owner: str, max_episode_steps: int | None) -> Any:
@@ -91,13 +165,15 @@ def _space(spec: Any) -> Any:
     return spaces.Box(low, high, spec.shape, dtype)
 
 
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
 class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
     """Gymnasium's worker processes, where every answer has a time limit and an exception names its lane."""
 
     def __init__(self, makers: Sequence[Any], context: str, timeout: float):
-        self.timeout, self._started = _LONGEST_START, False
-        mode = gymnasium.vector.AutoresetMode.NEXT_STEP
-        super().__init__(makers, copy=False, context=context, autoreset_mode=mode)
+        self.timeout, self._started, self._process = _LONGEST_START, False, os.getpid()
+        super().__init__(makers, copy=False, context=context)
         self.timeout, self._started = timeout, True
 
     def reason(self, error: Exception) -> str | None:
@@ -113,9 +189,10 @@ class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
             return f"{_named(dead)} died{'' if self._started else _AT_START}"
         return None
 
-    def kill(self) -> None:
+    def close_extras(self, **options: Any) -> None:
         """Ends all processes without asking them, since one may hang."""
-        self.closed = True
+        if os.getpid() != self._process:  # a fork of the process that started them
+            return
         for process in self.processes:
             process.kill()
         for process in self.processes:

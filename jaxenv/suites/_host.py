@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import math
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,13 +11,12 @@ import numpy as np
 from jax.experimental import io_callback
 
 from jaxenv import random, specs, tree
-from jaxenv._util.checks import check_bool, check_choice, check_integer, is_concrete, is_integer, is_real
+from jaxenv._util.checks import check_bool, check_choice, check_integer, is_concrete, is_integer
 from jaxenv.core import Environment, Facts, Starts, StepType, TimeStep
 from jaxenv.core._checks import actions as _actions
 from jaxenv.core.timestep import TaskState, restart
 from jaxenv.random import Clock
 from jaxenv.suites._engine import Engine
-from jaxenv.suites._gymnasium_engine import GymnasiumEngine
 from jaxenv.tree import Tree
 from jaxenv.wrappers import ClipAction, stack
 from jaxenv.wrappers.stack import _make
@@ -73,7 +70,7 @@ class HostEnvironment(Environment):
         if batch[0] != self.num_envs:
             raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {batch[0]}")
         seeds = random.bits(clock.stream("seed"))
-        ticket, observation, info = self._call(self.engine.reset, self._shown(), seeds, *starts.keys)
+        ticket, observation, info = self._call(self.engine.reset, self._shown(), seeds)
         timestep = restart(
             observation,
             batch_shape=batch,
@@ -196,8 +193,6 @@ class HostEnvironment(Environment):
         return f"<{self}>"
 
 
-# The options of worker processes.
-PROCESSES = ("vectorization", "timeout", "context")
 # Options of `make` that engines take over.
 _OWN = {"reset_strategy": "the engine restarts lanes", "fixed_reset_key": "the engine seeds a lane once, at a reset"}
 
@@ -230,26 +225,6 @@ def split_keywords(owner: str, num_envs: Any, keywords: Mapping[str, Any]) -> tu
         rule = "max_episode_steps must be a number of steps for all lanes, 0 for none"
         raise ValueError(f"{owner}: {rule}, got {limit!r}")
     return options, {name: value for name, value in keywords.items() if name not in OPTIONS}
-
-
-def process_engine(
-    owner: str, num_envs: int | None, limit: int | None, make: Callable[..., Any], mode: Any, timeout: Any, context: Any
-) -> GymnasiumEngine:
-    """Makes the engine of lanes that ``make`` makes, in processes if ``mode``, its vectorization, is ``"async"``."""
-    check_choice(owner, "context", context, ("forkserver", "spawn", "fork"))
-    if not (is_real(timeout) and 0 < timeout < math.inf):
-        raise ValueError(f"{owner}: timeout must be seconds above 0, got {timeout!r}")
-    return GymnasiumEngine(owner, int(num_envs or 1), limit or None, make, mode, float(timeout), context)
-
-
-def action_of(make: Callable[[], Any]) -> Tree:
-    """Returns the action spec of lanes that ``make`` makes, ``None`` if it fails, as where a package is missing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Gymnasium's, about ids that have a later version
-        try:
-            return GymnasiumEngine("", 1, None, make, "sync", 1.0, "spawn").specs.action
-        except Exception:  # the environment's own code may raise anything
-            return None
 
 
 def stack_around(engine: Engine, num_envs: int | None, options: Options) -> Environment:

@@ -7,8 +7,7 @@ from typing import Any
 
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, library, reporting
-from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments, own_docstring
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import BraxLike, functions_of, load_task, own_docstring
 
 _brax = library("brax", "brax.envs")
 # Arguments of all environments that their constructors pass on.
@@ -56,5 +55,4 @@ class BraxSingle(BraxLike):
             self.opt_outs = {"sharding_invariant": reason}
 
 
-single = one_per_arguments(BraxSingle)
-action_and_limit = action_and_limit_of(single)
+single, action_and_limit, _ = functions_of(BraxSingle)

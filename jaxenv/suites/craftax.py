@@ -16,8 +16,7 @@ from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, library, reporting
-from jaxenv.suites._single import Single, Stepped, is_numeric, one_per_arguments, params_struct, spec_of
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import Single, Stepped, functions_of, is_numeric, load_task, params_struct, spec_of
 from jaxenv.tree import Tree
 
 _craftax = library("craftax", "craftax.craftax_env")
@@ -110,7 +109,7 @@ class CraftaxSingle(Single):
         return self.env_params.replace(**values, max_timesteps=INT32_MAX)
 
 
-single = one_per_arguments(CraftaxSingle)
+single, *_ = functions_of(CraftaxSingle)
 
 
 def _fields(struct: Any) -> dict[str, Any]:

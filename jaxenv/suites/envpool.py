@@ -131,14 +131,6 @@ class EnvPoolEngine(Engine):
 
     seeds_below = 2**31  # the generators take int32, and -1 means the clock for Atari
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._pool: Any = None
-
-    @property
-    def _running(self) -> bool:
-        return self._pool is not None
-
     def _find_specs(self) -> EngineSpecs:
         spec = _envpool().make_spec(self.id, **self.arguments)
         spaces = library("envpool", "gymnasium")().spaces
@@ -162,21 +154,18 @@ class EnvPoolEngine(Engine):
             warnings.simplefilter("ignore")
             pool = _envpool().make_gymnasium(self.id, num_envs=self.num_envs, env_seed=seeds, **self.arguments)
             row = pool.reset()
-        self._pool = pool
+        self._env = pool  # its destructor joins the threads
         return row
 
     def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:
-        observation, reward, terminated, truncated, info = self._pool.step(action)
+        observation, reward, terminated, truncated, info = self._env.step(action)
         if self.truncates_at is not None:
             late = info["elapsed_step"] >= self.truncates_at
             terminated, truncated = terminated & ~late, truncated | (terminated & late)
         return observation, reward, terminated, truncated, info
 
     def _pictures(self) -> Any:
-        return self._pool.render(env_ids=np.arange(self.num_envs))
-
-    def _stop(self) -> None:
-        self._pool = None  # its destructor joins the threads
+        return self._env.render(env_ids=np.arange(self.num_envs))
 
 
 def _without_false_bound(spec: specs.Array) -> specs.Array:

@@ -19,8 +19,7 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX, check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, library, reporting
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task, own_docstring
 from jaxenv.tree import Tree
 
 # The classes of the ids that run here. The others need arguments that are no options (LearnedPolicyEnemySMAX), another
@@ -216,8 +215,7 @@ def _named(id: str, argument: str, value: Any) -> Any:
     return value
 
 
-single = one_per_arguments(JaxmarlSingle)
-action_and_limit = action_and_limit_of(single)
+single, action_and_limit, _ = functions_of(JaxmarlSingle)
 
 
 def _class(name: str) -> Any:

@@ -15,8 +15,7 @@ from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, library, reporting
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task, own_docstring
 from jaxenv.tree import Tree
 
 _jumanji = library("jumanji")
@@ -149,8 +148,7 @@ class JumanjiSingle(Single):
         return spec.replace(shape=shape, minimum=low, maximum=high)
 
 
-single = one_per_arguments(JumanjiSingle)
-action_and_limit = action_and_limit_of(single)
+single, action_and_limit, _ = functions_of(JumanjiSingle)
 
 
 def _registry() -> Mapping[str, Any]:

@@ -10,8 +10,7 @@ from jaxenv import specs
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import library, reporting
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, one_per_arguments, own_docstring
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task, own_docstring
 from jaxenv.tree import Tree
 
 _navix = library("navix")
@@ -93,5 +92,4 @@ class NavixSingle(Single):
         return timestep.state.replace(cache=()), timestep.t
 
 
-single = one_per_arguments(NavixSingle)
-action_and_limit = action_and_limit_of(single)
+single, action_and_limit, _ = functions_of(NavixSingle)

@@ -10,11 +10,10 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from jaxenv._util.checks import check_choice
 from jaxenv.core.environment import Environment
-from jaxenv.suites._gymnasium_engine import Maker
-from jaxenv.suites._host import action_of, process_engine, split_keywords, stack_around
+from jaxenv.suites._host import split_keywords, stack_around
 from jaxenv.suites._options import check_known, library, reporting
+from jaxenv.suites.gymnasium import Maker, action_of, process_engine
 from jaxenv.tree import Tree
 
 _pettingzoo = library("pettingzoo")
@@ -63,7 +62,6 @@ def load(
     owner = f"pettingzoo:{name}"
     check_known("pettingzoo", name, ids())
     options, arguments = split_keywords(owner, num_envs, kwargs)
-    check_choice(owner, "vectorization", vectorization, ("async", "sync"))
     limit = options.max_episode_steps
     make = _maker(name, arguments, limit)
     engine = process_engine(owner, num_envs, limit, make, vectorization, timeout, context)

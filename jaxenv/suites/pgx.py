@@ -14,8 +14,7 @@ import numpy as np
 from jaxenv import specs, tree
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import library
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task
 from jaxenv.tree import Tree
 
 _pgx = library("pgx")
@@ -149,5 +148,4 @@ class PgxSingle(Single):
         return jnp.clip(action, 0, self.env.num_actions - 1).astype(jnp.int32)
 
 
-single = one_per_arguments(PgxSingle)
-action_and_limit, docstring = action_and_limit_of(single), docstring_of(single)
+single, action_and_limit, docstring = functions_of(PgxSingle)

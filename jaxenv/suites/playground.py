@@ -8,8 +8,7 @@ from typing import Any
 
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, library, reporting
-from jaxenv.suites._single import BraxLike, action_and_limit_of, one_per_arguments, own_docstring
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import BraxLike, functions_of, load_task, own_docstring
 
 # Entries of a config for trainers, which do not change the environment.
 _OF_TRAINERS = {
@@ -69,8 +68,7 @@ class PlaygroundSingle(BraxLike):
         self.limit = int(self.env._config.episode_length)
 
 
-single = one_per_arguments(PlaygroundSingle)
-action_and_limit = action_and_limit_of(single)
+single, action_and_limit, _ = functions_of(PlaygroundSingle)
 
 
 def _part(name: str) -> Any:

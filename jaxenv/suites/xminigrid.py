@@ -15,8 +15,7 @@ from jaxenv import specs
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import library, reporting
-from jaxenv.suites._single import Single, Stepped, action_and_limit_of, docstring_of, one_per_arguments, params_struct
-from jaxenv.suites._task import load_task
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task, params_struct
 from jaxenv.tree import Tree
 
 _xminigrid = library("xminigrid")
@@ -97,8 +96,7 @@ class XMiniGridSingle(Single):
         return specs.Bounded(shape, np.uint8, 0, np.broadcast_to(highest, shape), "observation")
 
 
-single = one_per_arguments(XMiniGridSingle)
-action_and_limit, docstring = action_and_limit_of(single), docstring_of(single)
+single, action_and_limit, docstring = functions_of(XMiniGridSingle)
 
 
 def _registry() -> Mapping[str, Any]:

@@ -52,17 +52,9 @@ CALLS = {
         lambda: step(action=object()),
         "<GymnaxEnv<TimeLimit<CartPole-v1>>>: action ...got object",
     ),
-    "number of fields": (
-        lambda: interop.host("CartPole-v1", fields=3),
-        "host: fields ...got 3",
-    ),
     "spec of an observation": (
         lambda: interop.batch(lambda key: (0, jnp.zeros(2)), lambda *_: 0, action=specs.discrete(2), observation="x"),
         "batch: observation ...got 'x'",
-    ),
-    "dict for a row": (
-        lambda: interop.to_dm_timestep({"reward": 1}),
-        "to_dm_timestep: timestep ...got a dict",
     ),
 }
 

@@ -199,14 +199,7 @@ def _stepped(env, state):
     return env.step(state, jnp.zeros(2, jnp.int32))
 
 
-class Unhashable:
-    __hash__ = None
-
-    def __call__(self, key):
-        return cart_pole_reset(key)
-
-
-SWAPPED = r"in different orders, reset returns \(state, observation\)"
+SWAPPED = r"reset returns \(state, observation\)$"
 
 
 def failing(*arguments):
@@ -234,7 +227,6 @@ def test_an_error_in_a_function_says_where_it_is_called(change, note):
     ("change", "message"),
     [
         ({"reset": 3}, r"mine: reset .*got 3"),
-        ({"reset": Unhashable()}, r"mine: reset .*got <"),
         ({"reset": lambda key: X}, r"mine.reset: .*got one value, float32\[4\]"),
         ({"reset": lambda key: (X, X, 1)}, r"mine.reset: .*got 3 values"),
         ({"reset": lambda key: (None, X)}, r"mine.reset: state .*got None"),
@@ -258,7 +250,7 @@ def test_an_error_in_a_function_says_where_it_is_called(change, note):
         ({"max_steps": 3}, "mine: unknown keyword 'max_steps'"),
         ({"reset": lambda key: (X, key)}, r"holds a typed.* \(state, observation\)"),
         ({"reset": lambda key: (X[:3], X), "step": lambda s, a, k: (X, X[:3], 1.0, False)}, SWAPPED),
-        ({"reset": lambda key: (X[:3], X), "observation": specs.Array((3,), np.float32)}, "the state is like the spec"),
+        ({"reset": lambda key: (X[:3], X), "observation": specs.Array((3,), np.float32)}, SWAPPED),
         ({"num_envs": 0}, r"num_envs .*got 0"),
     ],
 )

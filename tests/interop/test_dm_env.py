@@ -1,4 +1,4 @@
-"""`to_dm_env`: one lane behind dm_env's methods, and rows as its TimeSteps."""
+"""`to_dm_env`: one lane behind dm_env's methods."""
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,8 @@ from dm_env import test_utils
 
 import jaxenv
 from jaxenv import specs
-from jaxenv.interop import from_dm_timestep, to_dm_env, to_dm_timestep
+from jaxenv.interop import to_dm_env
 from jaxenv.testing import Chain, Counting, random_environment
-from tests.rows import assert_equal
 
 DICTS = random_environment(
     {"image": specs.Bounded((3, 3), np.uint8, 0, 255), "pair": (specs.Array((2,), np.float32), specs.discrete(4))},
@@ -107,27 +106,6 @@ def test_specs_have_names_and_bounds():
     assert type(inner["pair"][1]) is dm_env.specs.DiscreteArray
 
 
-@pytest.mark.parametrize("end", [Counting([2]), jaxenv.wrappers.TimeLimit(Counting([9]), 2)])
-def test_a_row_of_one_lane_converts_there_and_back(end):
-    env = jaxenv.wrappers.AutoReset(end)
-    state, timestep = env.reset(jax.random.key(0))
-    for _ in range(4):
-        row = jax.device_get(jax.tree.map(lambda x: x[0], timestep))
-        back = from_dm_timestep(to_dm_timestep(row), row.prev_action)
-        for name in ("step_type", "reward", "discount", "observation", "prev_action", "env_id"):
-            assert_equal(getattr(back, name), getattr(row, name))
-        assert (back.terminated, back.truncated) == (row.terminated, row.truncated)
-        state, timestep = env.step(state, jnp.zeros(1, jnp.int32))
-
-
-def test_rows_of_other_environments_convert():
-    first = from_dm_timestep(dm_env.restart(np.zeros(2)))
-    assert (first.step_type, first.reward, first.discount) == (0, 0, 1)
-    cut = from_dm_timestep(dm_env.truncation(1.5, np.zeros(2), 0.9), env_id=3)
-    assert cut.truncated
-    assert (cut.reward.dtype, cut.reward, cut.env_id) == (np.float32, 1.5, 3)
-
-
 def test_integers_of_any_dtype_are_actions():
     rows = []
     for action in (1, np.uint8(1), np.int64(1), jnp.int32(1)):
@@ -169,11 +147,6 @@ def closed():
         (lambda: step_with(np.zeros(1, int), "Pendulum-v1"), r"action .*got int64"),
         (lambda: closed().step(1), "to_dm_env: the environment is closed"),
         (lambda: closed().reset(), "to_dm_env: the environment is closed"),
-        (
-            lambda: to_dm_timestep(jaxenv.make("CartPole-v1", 2).reset(jax.random.key(0))[1]),
-            r"got rows of shape \(2,\)",
-        ),
-        (lambda: from_dm_timestep(dm_env.transition(None, 0)), "a row after FIRST needs a reward"),
     ],
 )
 def test_what_does_not_fit_is_refused(use, message):

@@ -18,7 +18,8 @@ import jaxenv
 from jaxenv import specs
 from jaxenv.core.wrapper import layers
 from jaxenv.interop import to_gymnasium, to_gymnasium_vector
-from jaxenv.interop.gymnasium import to_space, to_spec
+from jaxenv.interop.gymnasium import to_space
+from jaxenv.specs import from_gymnasium
 from jaxenv.testing import Counting
 from tests.errors import like
 
@@ -291,7 +292,7 @@ SPACES = [
 @pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_spaces_survive_the_way_to_specs_and_back(space):
-    spec = to_spec(space)
+    spec = from_gymnasium(space)
     assert to_space(spec) == space
     space.seed(0)
     for _ in range(5):
@@ -305,30 +306,30 @@ def test_the_spaces_of_every_id_hold_samples_of_its_specs(id):
     env = jaxenv.spec(id).make()
     for spec in (env.observation_spec(), env.action_spec()):
         space = to_space(spec)
-        assert to_space(to_spec(space)) == space
+        assert to_space(from_gymnasium(space)) == space
         sample = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype) if s.ndim else s.dtype.type(0), spec)
         sample = jax.tree.map(lambda x, s: np.maximum(x, getattr(s, "minimum", x)).astype(s.dtype), sample, spec)
         assert sample in space
 
 
 def test_dtypes_of_64_bits_become_those_of_jax():
-    assert to_spec(spaces.Box(-1, 1, (2,), np.float64)).dtype == np.float32
-    assert to_spec(spaces.Box(-np.finfo(np.float64).max, 1, (1,), np.float64)).minimum == -np.inf
-    assert to_spec(spaces.Discrete(2)).dtype == np.int32
+    assert from_gymnasium(spaces.Box(-1, 1, (2,), np.float64)).dtype == np.float32
+    assert from_gymnasium(spaces.Box(-np.finfo(np.float64).max, 1, (1,), np.float64)).minimum == -np.inf
+    assert from_gymnasium(spaces.Discrete(2)).dtype == np.int32
 
 
 @pytest.mark.parametrize("high", [2**40, 2**63 - 1])
 def test_integers_that_do_not_fit_in_32_bits_need_x64(high):
     space = spaces.Box(0, high, (1,), np.int64)
-    with pytest.raises(ValueError, match=r"to_spec: the bounds of.* Box of int64"):
-        to_spec(space)
+    with pytest.raises(ValueError, match=r"from_gymnasium: the bounds of.* Box of int64"):
+        from_gymnasium(space)
     with jax.enable_x64(True):
-        assert to_spec(space) == jaxenv.specs.Bounded((1,), np.int64, 0, high)
+        assert from_gymnasium(space) == jaxenv.specs.Bounded((1,), np.int64, 0, high)
 
 
 def test_spaces_whose_samples_are_no_arrays_are_refused():
-    with pytest.raises(ValueError, match=r"to_spec: space .*got Text\(1"):
-        to_spec(spaces.Dict({"a": spaces.Text(3)}))
+    with pytest.raises(ValueError, match=r"from_gymnasium: space .*got Text\(1"):
+        from_gymnasium(spaces.Dict({"a": spaces.Text(3)}))
 
 
 def test_a_forked_process_is_refused_instead_of_hanging(monkeypatch):

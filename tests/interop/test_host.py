@@ -20,7 +20,7 @@ def counting(mode="next_step", **options):
 
 
 def test_the_function_is_imported_after_its_module_too():
-    import jaxenv.interop._host  # noqa: F401
+    import jaxenv.interop._adapter  # noqa: F401
     from jaxenv.interop import host as function
 
     assert callable(function)
@@ -80,14 +80,6 @@ def test_a_mask_restarts_its_lanes():
     assert hosted.step(np.array([4, 5])).observation.tolist() == [1, 3]
 
 
-def test_fields_that_are_not_wanted_stay_unset():
-    hosted = counting(fields=("observation", "step_type"))
-    hosted.reset()
-    timestep = hosted.step(np.array([0, 0]))
-    assert timestep.observation.tolist() == [1, 1]
-    assert timestep.reward == timestep.env_info == ()
-
-
 def test_it_is_compiled_once(caplog):
     hosted = counting()
     hosted.reset()
@@ -125,11 +117,6 @@ def test_leaves_are_arguments_and_environments_of_one_structure_share_their_prog
             "one per lane, got a JAX key",
         ),
         (lambda: host("CartPole-v1", 2, seed=[1]), "host: seed ...got 1 of them"),
-        (
-            lambda: host("CartPole-v1", fields="reward"),
-            "host: fields ...got 'reward'",
-        ),
-        (lambda: host("CartPole-v1", fields=["done"]), "got 'done'"),
         (lambda: host(jaxenv.make("CartPole-v1"), gravity=1.0), "host: options belong to an id"),
         (lambda: counting().step(np.zeros(2, int)), "host: call reset before step"),
         (lambda: counting().reset(mask=np.array([True, False])), "host: the first reset starts all lanes"),

@@ -241,18 +241,18 @@ def test_an_error_of_the_pool_is_named_and_leaves_no_pool(load):
     for reset in (env.reset, jax.jit(env.reset)):
         with pytest.raises(FAILED, match=r"reset failed, all.*: RuntimeError: ParseXML"):
             jax.block_until_ready(reset(jax.random.key(0)))
-    assert not env.unwrapped.engine._running
+    assert env.unwrapped.engine._env is None
 
 
 def test_close_and_a_second_reset_free_the_pool(load):
     env = load("CartPole-v1")
     state, _ = env.reset(jax.random.key(0))
-    first = weakref.ref(env.engine._pool)
+    first = weakref.ref(env.engine._env)
     env.reset(jax.random.key(1))
     assert first() is None
     with pytest.raises(HostEnvironmentError, match="the state belongs to an earlier reset"):
         env.step(state, zeros(env))
-    second = weakref.ref(env.engine._pool)
+    second = weakref.ref(env.engine._env)
     env.close()
     assert second() is None
     with pytest.raises(HostEnvironmentError, match="the environment is closed, load it again"):

@@ -18,7 +18,6 @@ from jaxenv import specs
 from jaxenv._util.library import default_types
 from jaxenv.rollout.play._game import Game
 from jaxenv.suites import gymnasium as suite
-from jaxenv.suites._engine import distinct
 from jaxenv.suites.gymnasium import HostEnvironmentError
 from jaxenv.testing import check_env
 from jaxenv.training import ppo
@@ -129,12 +128,6 @@ def test_seeds_differ_between_lanes_and_resets_and_follow_the_key(load):
     seeds = [np.asarray(env.reset(jax.random.key(n))[1].observation["seed"]) for n in (0, 1, 0)]
     assert len(np.unique(np.concatenate(seeds[:2]), axis=0)) == 16
     np.testing.assert_array_equal(seeds[0], seeds[2])
-
-
-def test_equal_seeds_of_different_keys_are_replaced():
-    seeds, keys = np.array([5, 2**32 - 1, 5, 2**32 - 1, 5], np.uint32), np.array([0, 1, 2, 3, 0], np.uint32)
-    assert distinct(seeds, keys, np.zeros_like(keys), below=2**32) == [5, 2**32 - 1, 6, 0, 5]
-    assert distinct(seeds, keys, np.zeros_like(keys), below=2**31) == [5, 2**31 - 1, 6, 0, 5]
 
 
 def test_episodes_of_a_lane_differ(load):
@@ -406,7 +399,6 @@ def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_pat
         ("CartPole-v1", {"reset_strategy": "select"}, r"reset_strategy .*got 'select'"),
         ("CartPole-v1", {"timeout": 0}, r"timeout .*got 0"),
         ("CartPole-v1", {"max_episode_steps": -1}, r"max_episode_steps .*got -1"),
-        ("HostCounter-v0", {"vectorization": "native"}, "it has no vector_entry_point"),
         ("HostText-v0", {}, r"space .*got Text"),
     ],
 )

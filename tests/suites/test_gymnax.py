@@ -10,7 +10,7 @@ import pytest
 import jaxenv
 from jaxenv import random, specs, tree
 from jaxenv.core.timestep import StepType
-from jaxenv.suites import _gymnax_single
+from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
 from tests.packages import lazy
 from tests.suites.gymnax_rollouts import IDS, LANES, bare, kinds, load, play, rollout, start, task_of, zeros
@@ -219,13 +219,10 @@ def test_lanes_out_of_phase_keep_episode_grammar_discount_and_bounds(id):
             {"max_episode_steps": 50},
             False,
         ),  # not the limit of the task
-        ("DiscountingChain-bsuite", {"max_episode_steps": 50, "horizon_terminates": True}, True),
-        ("DiscountingChain-bsuite", {"horizon_terminates": False}, False),
         ("Catch-bsuite", {}, False),
-        ("Catch-bsuite", {"horizon_terminates": True}, True),
     ],
 )
-def test_the_horizon_terminates_where_the_original_task_or_the_user_says_so(id, kwargs, terminal):
+def test_the_horizon_terminates_where_the_original_task_says_so(id, kwargs, terminal):
     assert load(id, **kwargs).env.terminal is terminal
 
 
@@ -334,7 +331,7 @@ def test_an_environment_can_be_pickled():
 
 
 def test_environments_can_be_loaded_inside_a_trace():
-    _gymnax_single.single.cache_clear()
+    suite.single.cache_clear()
     shape = jax.eval_shape(lambda key: load("DeepSea-bsuite", size=7).reset(key)[1].observation, jax.random.key(0))
     assert shape.shape == (LANES, 7, 7)
     kept = load("DeepSea-bsuite", size=7).unwrapped._single.env.action_mapping
@@ -349,7 +346,7 @@ def test_x64_mode_does_not_change_dtypes(id):
         return first, env.step(state, specs.zeros(env.action_spec(), (2,)))
 
     narrow = kinds(jax.eval_shape(both, jax.random.key(0)))
-    _gymnax_single.single.cache_clear()
+    suite.single.cache_clear()
     with jax.enable_x64(True):
         assert kinds(jax.eval_shape(both, jax.random.key(0))) == narrow
 

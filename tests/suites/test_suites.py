@@ -13,8 +13,8 @@ import pytest
 
 import jaxenv
 from jaxenv.core.registry import SUITES
-from jaxenv.suites import _options, _single
-from jaxenv.suites._single import Single, map_lanes
+from jaxenv.suites import _options, _task
+from jaxenv.suites._task import Single, map_lanes
 
 FOREIGN = sorted(SUITES.keys() - {"bsuite"})  # bsuite's experiments run on this library's own environments
 ROOT = pathlib.Path(__file__).parents[2]
@@ -65,7 +65,7 @@ def test_an_error_of_this_library_is_not_blamed_on_the_suite(monkeypatch):
                 self.env = int(arguments["size"])
             self.limit = self.env.max_steps
 
-    monkeypatch.setattr(_single, "_module", lambda suite: types.SimpleNamespace(ids=lambda: ["Any-v0"]))
+    monkeypatch.setattr(_task, "_module", lambda suite: types.SimpleNamespace(ids=lambda: ["Any-v0"]))
     with pytest.raises(ValueError, match=r"faulty:Any-v0: faulty rejects .*'many'"):
         Faulty("Any-v0", (("size", "many"),))
     with pytest.raises(AttributeError, match="'max_steps'"):
