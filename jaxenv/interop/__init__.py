@@ -10,6 +10,8 @@ import ast
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from jaxenv._util.names import explained
+
 if TYPE_CHECKING:  # the public names: type checkers read this block, and so does the code below
     from jaxenv.interop._adapter import host as host
     from jaxenv.interop._batch import batch as batch
@@ -34,7 +36,8 @@ else:
         if f"{__name__}.{name}" in _MODULES.values() and not name.startswith("_"):
             return importlib.import_module(f"{__name__}.{name}")
         if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}, it has {', '.join(__all__)}")
+            message = f"module {__name__!r} has no attribute {name!r}, it has {', '.join(__all__)}"
+            raise AttributeError(explained(message, name, ""))
         return getattr(importlib.import_module(_MODULES[name]), name)
 
     def __dir__() -> list[str]:

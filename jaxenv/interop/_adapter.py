@@ -162,14 +162,6 @@ def host(env_or_id: Environment | str, num_envs: int | None = None, seed: Seeds 
         num_envs: number of lanes of an id, 1 by default.
         seed: seed of the first episodes: an integer, the key ``jax.random.key(seed)`` of the batch, or one per lane.
         **options: of `jaxenv.make`.
-
-    >>> import numpy as np
-    >>> env = host("CartPole-v1", num_envs=4, seed=0)
-    >>> timestep = env.reset()
-    >>> for _ in range(10):
-    ...     timestep = env.step(np.asarray(timestep.observation[:, 2] > 0, np.int32))
-    >>> timestep.observation.shape
-    (4, 4)
     """
     return Host(environment_of("host", env_or_id, num_envs, options), seed)
 

@@ -50,21 +50,6 @@ def batch(
         **options: of `jaxenv.make`, such as ``max_episode_steps``, ``autoreset`` and ``wrappers``.
 
     Functions whose results do not fit each other, and invalid rewards and ends, are a ``ValueError``.
-
-    >>> import jax, jax.numpy as jnp, jaxenv
-    >>> def reset(key):
-    ...     position = jax.random.uniform(key)
-    ...     return position, position[None]
-    >>> def step(position, action, key):
-    ...     position = position + 0.1 * (action - 1)
-    ...     return position, position[None], -jnp.abs(position), jnp.abs(position) > 2
-    >>> env = batch(reset, step, action=jaxenv.specs.discrete(3), num_envs=8, max_episode_steps=50, name="Track-v0")
-    >>> env
-    <AutoReset<TimeLimit<Track-v0>>>
-    >>> state, timestep = env.reset(jax.random.key(0))
-    >>> state, timestep = env.step(state, jnp.ones(8, jnp.int32))
-    >>> timestep.observation.shape
-    (8, 1)
     """
     lane = _checked_lane(name, reset, step, action, observation)
     return make(EnvSpec(name, lambda num_envs: SingleLane(lane, num_envs=num_envs)), num_envs, **options)

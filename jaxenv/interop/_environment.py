@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxenv import specs, tree
 from jaxenv._util import xla
+from jaxenv._util.checks import described
 from jaxenv._util.programs import jitted
 from jaxenv.core import (
     Environment,
@@ -132,20 +133,19 @@ def check_infos(owner: str, env: Environment, reserved: Iterable[str]) -> None:
     lane, and ``"final_observation"`` in ``same_step`` mode. Where ``"episode"`` is reserved, so are names that start
     with ``_``: vector environments mark lanes by them.
     """
-    reserved = frozenset(reserved)
-    found = env.env_info_spec()
+    reserved, found = frozenset(reserved), env.env_info_spec()
     for name in sorted(reserved & found.keys()):
+        number = found[name]
+        if name == "episode" and isinstance(number, Mapping) and number.keys() == _STATISTICS:
+            number = number["return"]
+        elif name != "is_success":
+            number = None
+        is_number = specs.is_spec(number) and number.shape == ()
+        if is_number or (name == "final_observation" and env.autoreset == "same_step"):
+            continue
         rule = "is a name that its clients read in another meaning, report it under another one"
-        if name == "final_observation" and env.autoreset == "same_step":
-            continue
-        if name == "is_success" and specs.is_spec(found[name]) and found[name].shape == ():
-            continue
-        if name == "is_success":
-            rule = "must be one number per lane, as its clients read it"
-        if name == "episode" and isinstance(found[name], Mapping) and found[name].keys() == _STATISTICS:
-            if found[name]["return"].shape == ():
-                continue
-            rule = "must have a return of one number, put ScalarizeReward before EpisodeStatistics"
+        if number is not None:
+            rule = "must be one number per lane, as its clients read it (ScalarizeReward makes one of rewards)"
         raise ValueError(f"{owner}: env_info[{name!r}] {rule}, got {found[name]} of {env}")
     if "episode" in reserved:
         _check_masks(owner, "env_info", found)
@@ -226,23 +226,6 @@ def typed(key: Any) -> Any:
     return key
 
 
-def kind(value: Any) -> str:
-    """Names the type of a value that is not a key, with its article; a tracer has the type of its numbers."""
-    name = f"{value.dtype}{list(value.shape) or ''}" if hasattr(value, "dtype") else type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' and not name.startswith('uint') else 'a'} {name}"
-
-
-def lane_words(owner: str, env: Environment, key: Any) -> KeyWords:
-    """Returns the key words of one lane for one key, typed or legacy."""
-    key = typed(key)
-    if not is_key(key) or key.ndim:
-        several = f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else ""
-        got = several or f"{kind(key)}, use jax.random.key(seed)"
-        raise ValueError(f"{owner}: key must be one key, got {got}")
-    first, second = env._lane_words(key[None], jnp.zeros(1, jnp.int32))
-    return first[0], second[0]
-
-
 # --- steps of one lane, and of a batch under vmap --------------------------------------------------------------------
 # jit keeps constants such as lookup tables inside the functions. Stoa calls them in a lax.cond, whose rule for vmap
 # would batch them, which functions with their own rule do not allow.
@@ -310,6 +293,34 @@ class Fixed:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{self._exported!r}>"
+
+
+class LaneAdapter(Fixed):
+    """One lane, which a trainer maps: the base of exports whose ``step`` takes and returns the state."""
+
+    _reserved: ClassVar[tuple[str, ...]]  # names in ``env_info`` that the trainer's library fills
+
+    def __init__(self, env: Environment):
+        check_infos(self._owner, env, self._reserved)
+        self._env = env
+
+    @property
+    def name(self) -> str:
+        return self._env.name
+
+    @property
+    def unwrapped(self) -> Self:
+        return self
+
+    def _lane_and_words(self, key: Any) -> tuple[jax.Array, KeyWords]:
+        """Returns the number of the lane and its key words for one key, typed or legacy."""
+        key = typed(key)
+        if not is_key(key) or key.ndim:
+            several = f"{key.shape[0]} keys: jax.vmap runs over them" if is_key(key) else ""
+            got = several or f"{described(key)}, use jax.random.key(seed)"
+            raise ValueError(f"{self}: key must be one key, got {got}")
+        first, second = self._env._lane_words(key[None], jnp.zeros(1, jnp.int32))
+        return jnp.int32(0), (first[0], second[0])
 
 
 def not_settable(owner: str, env: Environment, name: str, value: Any) -> str:

@@ -1,7 +1,6 @@
 """One lane as an environment of Gymnasium, and a batch of lanes as a vector environment."""
 
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv._util.checks import check_choice
+from jaxenv._util.checks import check_choice, described
 from jaxenv._util.library import import_library
 from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.core.entries import state_entries
@@ -83,6 +82,10 @@ class RowAdapter(Adapter):
         super().__init__(env, rows, numpy)
         self.render_mode = render_mode
         self._actions = HostActions(env.action_spec(), num_lanes, self._owner)
+        self._of_lane = {  # the spaces of one lane's observation and action
+            name: space_of(spec, gymnasium.spaces, f"{self._owner}: {name}")
+            for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
+        }
         self._spaces = leaf_spaces(env.observation_spec(), f"{self._owner}: observation")
         self._has_mask = has_action_mask(env)
         self._masks: Any = None
@@ -153,9 +156,8 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
 
     def __init__(self, env: Environment, render_mode: str | None = None):
         super().__init__(env, render_mode, num_lanes=None)
-        self.observation_space = space_of(env.observation_spec(), gymnasium.spaces, "to_gymnasium: observation")
-        self.action_space = space_of(env.action_spec(), gymnasium.spaces, "to_gymnasium: action")
-        self._ended, self._since = False, 0.0
+        self.observation_space, self.action_space = self._of_lane.values()
+        self._ended = False
         self._is_fixed = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Tree, dict[str, Any]]:
@@ -170,7 +172,7 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
             seed = int(self.np_random.integers(2**32))
         row = self._restart() if seed is None else self._start([seed])
         super().reset(seed=None if seed is None else int(seed))
-        self._ended, self._since = False, time.perf_counter()
+        self._ended = False
         self._keep_masks(row)
         return sample_of(self._spaces, row.observation), _info(row)
 
@@ -185,8 +187,7 @@ class JaxenvEnv(RowAdapter, gymnasium.Env):  # type: ignore[name-defined]
         self._keep_masks(row)
         info = _info(row)
         if self._ended and row.episode:
-            seconds = time.perf_counter() - self._since
-            info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0]), "t": seconds}
+            info["episode"] = {"r": float(row.episode["r"][0]), "l": int(row.episode["l"][0])}
         return sample_of(self._spaces, row.observation), float(row.reward[0]), terminated, truncated, info
 
     @property
@@ -271,16 +272,12 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         self.num_envs = env.num_envs
         self.autoreset_mode = _MODES[env.autoreset]  # TorchRL reads it here, as in SyncVectorEnv
         self.metadata = {**RENDERING, "autoreset_mode": self.autoreset_mode, "jax": not self._numpy}
-        self.single_observation_space, self.single_action_space = (
-            space_of(spec, gymnasium.spaces, f"to_gymnasium_vector: {name}")
-            for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
-        )
+        self.single_observation_space, self.single_action_space = self._of_lane.values()
         self.observation_space, self.action_space = (
             gymnasium.vector.utils.batch_space(space, env.num_envs)
             for space in (self.single_observation_space, self.single_action_space)
         )
         self._everywhere = np.ones(env.num_envs, bool)
-        self._origin, self._since = time.perf_counter(), self._xp.zeros(env.num_envs)
         self._ended: Any = None  # without restarts, the lanes that must be reset
         self._is_fixed = True
 
@@ -303,10 +300,9 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
             )
         self._set_random(seed)
         self._ended = row.ended
-        self._seconds(self._everywhere if mask is None else mask)
         if mask is None:
             return self._observation(row.observation), _infos(row.info, self._everywhere)
-        where = self._xp.where
+        where = np.where if self._numpy else jnp.where
         infos = jax.tree.map(lambda x: where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, x.dtype.type(0)), row.info)
         return self._observation(row.observation), _infos(infos, mask)
 
@@ -339,10 +335,6 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         super().close()
         self.closed = True
 
-    @property
-    def _xp(self) -> Any:
-        return np if self._numpy else jnp
-
     def _observation(self, observation: Tree) -> Tree:
         return cast_to(self._spaces, observation) if self._numpy else observation
 
@@ -362,29 +354,21 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         """Returns statistics of the episodes that ended, in the form of Gymnasium's ``RecordEpisodeStatistics``."""
         if not row.episode or (self._numpy and not row.ended.any()):
             return {}
-        episode = {**row.episode, "t": self._seconds(row.ended)}
+        episode = row.episode
         if self._numpy:
             episode = {name: x.astype(np.float64 if x.dtype.kind == "f" else np.int64) for name, x in episode.items()}
         return _infos({"episode": episode}, row.ended)
-
-    def _seconds(self, mask: Any) -> Any:
-        """Returns the seconds of the episodes in the lanes of ``mask``, 0 in others; starts the next ones there."""
-        now = time.perf_counter() - self._origin
-        seconds = self._xp.where(mask, now - self._since, 0)
-        self._since = self._xp.where(mask, now, self._since)
-        return seconds
 
     def _mask(self, options: dict[str, Any] | None) -> np.ndarray | None:
         if not options:
             return None
         if unknown := [name for name in options if name != "reset_mask"]:
             raise ValueError(f"to_gymnasium_vector: the only option of reset is reset_mask, got {unknown[0]!r}")
-        mask, kind = options["reset_mask"], type(options["reset_mask"]).__name__
-        has_dtype = hasattr(mask, "dtype")  # a list has none
+        mask = options["reset_mask"]
+        if not hasattr(mask, "dtype") or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            rule = f"reset_mask must be an array bool[{self.num_envs}]"
+            raise ValueError(f"to_gymnasium_vector: {rule}, got {described(mask)}")
         mask = np.asarray(mask)  # wrappers such as JaxToTorch convert the options, too
-        if not has_dtype or mask.shape != (self.num_envs,) or mask.dtype.kind != "b":
-            got = f"{mask.dtype}{list(mask.shape)} ({kind})" if has_dtype else f"a {kind}"
-            raise ValueError(f"to_gymnasium_vector: reset_mask must be an array bool[{self.num_envs}], got {got}")
         if not mask.any():
             raise ValueError(f"to_gymnasium_vector: reset_mask must name a lane, got {mask}")
         return mask

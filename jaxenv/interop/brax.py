@@ -17,10 +17,8 @@ from jaxenv.core import Environment, Starts, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.core._restart import start_episodes
 from jaxenv.interop._environment import (
-    Fixed,
-    check_infos,
+    LaneAdapter,
     check_reward,
-    lane_words,
     one_lane,
     params_of,
     with_params_like,
@@ -53,15 +51,16 @@ def to_brax(env: Environment | str, **options: Any) -> "BraxEnv":
     return BraxEnv(env)
 
 
-class BraxEnv(Fixed):
+class BraxEnv(LaneAdapter):
     """The environment that `to_brax` returns, with the methods of ``brax.envs.Env``."""
 
     _owner = "to_brax"
     _settable = frozenset({"sys"})
+    _reserved = ("reward", "sum_reward", "length")  # Brax's wrappers add these to the metrics
 
     def __init__(self, env: Environment):
         check_reward("to_brax", env)
-        check_infos("to_brax", env, ("reward", "sum_reward", "length"))  # Brax's wrappers add these to the metrics
+        super().__init__(env)
         leaves = jax.tree.leaves(env.action_spec())
         for spec in leaves:
             is_choice = spec.shape == () and spec.dtype.kind in "iu"
@@ -69,7 +68,8 @@ class BraxEnv(Fixed):
                 rule = "an action must be made of single integers and of floats, all with finite bounds"
                 raise ValueError(f"to_brax: {rule}, got {env.action_spec()}")
         # Policies may be unbounded: distribution_type="normal".
-        self._env = RescaleAction(env, clip=True) if any(s.is_continuous for s in leaves) else env
+        if any(s.is_continuous for s in leaves):
+            self._env = RescaleAction(env, clip=True)
         self._is_fixed = True
 
     @property
@@ -91,10 +91,6 @@ class BraxEnv(Fixed):
         return "jaxenv"
 
     @property
-    def unwrapped(self) -> "BraxEnv":
-        return self
-
-    @property
     def sys(self) -> Any:
         """The params of the task, which ``randomization_fn`` of Brax's trainers sets; ``None`` for several tasks."""
         return params_of(self._env)
@@ -105,7 +101,7 @@ class BraxEnv(Fixed):
 
     def reset(self, rng: jax.Array) -> Any:
         """Starts an episode: a ``brax.envs.State`` of one lane."""
-        state, (obs, reward, metrics) = _begin(self._env, jnp.int32(0), lane_words(str(self), self._env, rng))
+        state, (obs, reward, metrics) = _begin(self._env, *self._lane_and_words(rng))
         return _brax().State(state, obs, reward, jnp.zeros_like(reward), metrics, {})
 
     def step(self, state: Any, action: jax.Array) -> Any:

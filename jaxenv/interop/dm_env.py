@@ -30,12 +30,6 @@ def to_dm_env(env: Environment | str, seed: int = 0, **options: Any) -> "DmEnv":
         env: an id, or an environment of one agent, not in mode ``"same_step"``. One without ``AutoReset`` gets it.
         seed: seed of the episodes: the key is ``jax.random.key(seed)``.
         **options: of `jaxenv.make`.
-
-    >>> env = to_dm_env("CartPole-v1", seed=3)
-    >>> env.reset().first(), env.step(1).reward
-    (True, np.float32(1.0))
-    >>> env.action_spec().num_values
-    2
     """
     if not isinstance(env, Environment):
         refuse_num_envs("to_dm_env", options, "a dm_env.Environment is one lane")

@@ -27,13 +27,10 @@ def to_space(spec: Tree) -> Any:
 def make_single(env_or_id: str, render_mode: Literal["rgb_array"] | None = None, **options: Any) -> JaxenvEnv:
     """Makes the environment for ``gymnasium.make``, which adds its own ``TimeLimit`` unless the limit is the task's.
 
-    So ``gymnasium.make(id, max_episode_steps=N)`` sets the limit, as for other environments. If the limit ends the task
-    or follows from its params, it stays inside: N truncates earlier and does not move it; ``max_episode_steps`` of
-    `to_gymnasium` and of ``make_vec`` does. Wrappers that must see where episodes end, such as ``EpisodeStatistics``,
-    also have the registered limit inside and do not see another one: pass it to `to_gymnasium`.
-
-    A keyword that ``make`` does not know is a ``TypeError``: callers of ``gymnasium.make`` try keywords such as
-    ``frameskip`` and drop the ones that raise it.
+    A limit that ends the task or follows from its params stays inside: ``max_episode_steps`` of ``gymnasium.make``
+    truncates earlier and does not move it; the option of `to_gymnasium` does. It also stays inside of wrappers that see
+    where episodes end, such as ``EpisodeStatistics``. A keyword that ``make`` does not know is a ``TypeError``, because
+    programs try keywords such as ``frameskip`` and drop the ones that raise it.
     """
     try:
         check_choice("to_gymnasium", "render_mode", render_mode, ("rgb_array", None))

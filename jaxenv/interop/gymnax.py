@@ -3,7 +3,6 @@
 Replace ``import gymnax`` by ``from jaxenv.interop import gymnax``: ``env, params = gymnax.make("CartPole-v1")``.
 """
 
-import copy
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -24,28 +23,20 @@ from jaxenv.core._declared import Declared, check_number, declared_leaves
 from jaxenv.core.registry import ids
 from jaxenv.interop import _environment
 from jaxenv.interop._environment import (
-    Fixed,
+    LaneAdapter,
     check_action,
-    check_infos,
     check_reward,
-    lane_words,
     not_one_number,
     one_lane,
     params_of,
 )
 from jaxenv.interop._spaces import space_of
-from jaxenv.random import KeyWords
 from jaxenv.tree import Tree
 from jaxenv.wrappers import TimeLimit
 
 API = Literal["1.x", "0.x"]
 
 _NO_LIMIT = np.iinfo(np.int32).max
-# Entries of infos that ``step`` and gymnax's ``LogWrapper`` fill.
-_RESERVED = (
-    *("discount", "final_observation", "terminated", "truncated"),
-    *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
-)
 # Id -> name of a param or an option -> gymnax's name of the same quantity in the same unit.
 _CART_POLE = {"force": "force_mag", "position_limit": "x_threshold", "angle_limit": "theta_threshold_radians"}
 CONSTANT_NAMES = {
@@ -77,16 +68,6 @@ def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "Gymn
         api: ``"1.x"``: ``step`` returns ``(obs, state, reward, terminated, truncated, info)``, as gymnax 1.0 does.
             ``"0.x"``: ``(obs, state, reward, done, info)``, as earlier versions and the trainers written for them.
         **options: of `jaxenv.make`, also under the names of ``default_params``.
-
-    >>> import jax
-    >>> env = to_gymnax("CartPole-v1")
-    >>> params = env.default_params.replace(max_steps_in_episode=200)
-    >>> keys = jax.random.split(jax.random.key(0), 8)
-    >>> obs, state = jax.vmap(env.reset, (0, None))(keys, params)
-    >>> action = jax.vmap(env.action_space(params).sample)(keys)
-    >>> obs, state, reward, *_ = jax.vmap(env.step, (0, 0, 0, None))(keys, state, action, params)
-    >>> obs.shape, reward.shape
-    ((8, 4), (8,))
     """
     check_choice("to_gymnax", "api", api, ("1.x", "0.x"))
     if isinstance(env, str):
@@ -118,23 +99,24 @@ class GymnaxState:
     time: jax.Array  # int32, the steps of the episode that the time limit counts
 
 
-class GymnaxEnv(Fixed):
+class GymnaxEnv(LaneAdapter):
     """The environment that `to_gymnax` returns, with the methods of ``gymnax.environments.Environment``."""
 
     _owner = "to_gymnax"
+    # Entries of infos that ``step`` and gymnax's ``LogWrapper`` fill.
+    _reserved = (
+        *("discount", "final_observation", "terminated", "truncated"),
+        *("returned_episode", "returned_episode_lengths", "returned_episode_returns"),
+    )
 
     def __init__(self, env: Environment, api: API):
         if not _limits(env):
             env = TimeLimit(env, _NO_LIMIT)
-        self._env, self._api, self._gradients = env, api, False
         check_reward("to_gymnax", env)
-        check_infos("to_gymnax", env, _RESERVED)
+        super().__init__(env)
+        self._api = api
         self.observation_space(), self.action_space()  # raises if a spec has no space
         self._is_fixed = True
-
-    @property
-    def name(self) -> str:
-        return self._env.name
 
     @property
     def num_actions(self) -> int:
@@ -190,24 +172,6 @@ class GymnaxEnv(Fixed):
         ended = terminated | truncated if self._api == "0.x" else terminated
         return obs, self._state(inner), reward, ended, info
 
-    @property
-    def supports_transition_gradients(self) -> bool:
-        """Whether an action has continuous parts."""
-        return any(not spec.is_discrete for spec in tree.flatten(self._env.action_spec())[0])
-
-    @property
-    def transition_gradients_enabled(self) -> bool:
-        """Whether gradients pass through observations and states; through rewards they always do."""
-        return self._gradients
-
-    def with_transition_gradients(self) -> "GymnaxEnv":
-        """Returns a copy whose observations and states let gradients pass, up to the end of an episode."""
-        if not self.supports_transition_gradients:
-            raise ValueError(f"{self}: transition gradients need continuous actions, got {self._env.action_spec()}")
-        changed = copy.copy(self)
-        changed._gradients = True
-        return changed
-
     def is_truncated(self, state: GymnaxState, params: Any = None) -> jax.Array:
         """Returns whether the time limit is reached in a state that ``step_env`` returned."""
         return state.time >= _limits(self._with(params))[0].duration
@@ -249,14 +213,9 @@ class GymnaxEnv(Fixed):
             action = action.reshape(spec.shape)  # trainers drop the axis of length 1, which gymnax allows
         check_action(str(self), spec, action)
         inner, timestep = step(self._with(params), *self._lane_and_words(key), state.inner, action)
-        row = _fields(timestep)
-        if self._gradients:
-            return inner, row
-        obs, reward, *flags, info = row
+        # As in gymnax, gradients pass through rewards only.
+        obs, reward, *flags, info = _fields(timestep)
         return tree.detach(inner), (tree.detach(obs), reward, *flags, tree.detach(info))
-
-    def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, KeyWords]:
-        return jnp.int32(0), lane_words(str(self), self._env, key)
 
     def _state(self, inner: Tree) -> GymnaxState:
         return GymnaxState(inner, _elapsed(self._env, inner))

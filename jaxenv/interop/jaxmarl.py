@@ -16,11 +16,9 @@ from jaxenv.core import Environment, TimeStep, marks_of_agents
 from jaxenv.core._merging import for_one_lane
 from jaxenv.interop import _environment
 from jaxenv.interop._environment import (
-    Fixed,
+    LaneAdapter,
     check_action,
-    check_infos,
     has_action_mask,
-    lane_words,
     one_lane,
     specs_of_agents,
 )
@@ -28,8 +26,6 @@ from jaxenv.interop._spaces import space_of
 from jaxenv.tree import Tree
 
 _OWNER = "to_jaxmarl"
-# Entries of infos that JaxMARL's ``LogWrapper`` fills.
-_RESERVED = ("returned_episode", "returned_episode_lengths", "returned_episode_returns")
 
 
 def to_jaxmarl(env: Environment | str, **options: Any) -> "JaxmarlEnv":
@@ -53,17 +49,18 @@ def make(id: str, **options: Any) -> "JaxmarlEnv":
     return to_jaxmarl(id, **options)
 
 
-class JaxmarlEnv(Fixed):
+class JaxmarlEnv(LaneAdapter):
     """The environment that `to_jaxmarl` returns, with the methods of ``jaxmarl.environments.MultiAgentEnv``.
 
     ``agents`` are the names of the A agents; ``observation_spaces`` and ``action_spaces`` have the spaces of each.
     """
 
     _owner = _OWNER
+    # Entries of infos that JaxMARL's ``LogWrapper`` fills.
+    _reserved = ("returned_episode", "returned_episode_lengths", "returned_episode_returns")
 
     def __init__(self, env: Environment):
-        check_infos(_OWNER, env, _RESERVED)
-        self._env = env
+        super().__init__(env)
         self.agents, self.num_agents = list(env.agent_names), env.num_agents
         self._action_specs = specs_of_agents(_OWNER, "action", env, env.action_spec())
         observations = specs_of_agents(_OWNER, "observation", env, env.observation_spec())
@@ -71,10 +68,6 @@ class JaxmarlEnv(Fixed):
         self.observation_spaces = {a: space_of(s, spaces, f"{_OWNER}: observation") for a, s in observations.items()}
         self.action_spaces = {a: space_of(s, spaces, f"{_OWNER}: action") for a, s in self._action_specs.items()}
         self._is_fixed = True
-
-    @property
-    def name(self) -> str:
-        return self._env.name
 
     def observation_space(self, agent: str) -> Any:
         return self.observation_spaces[agent]
@@ -127,9 +120,6 @@ class JaxmarlEnv(Fixed):
         if not has_action_mask(self._env):
             return {agent: jnp.ones(spec.num_values, bool) for agent, spec in self._action_specs.items()}
         return self._by_agent(_infos(self._env, self._env.clock(state).env_id, state)["action_mask"])
-
-    def _lane_and_words(self, key: jax.Array) -> tuple[jax.Array, Any]:
-        return jnp.int32(0), lane_words(str(self), self._env, key)
 
     def _by_agent(self, values: Tree) -> dict[str, Any]:
         """Splits arrays ``[A, ...]``."""

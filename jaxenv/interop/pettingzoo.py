@@ -80,10 +80,6 @@ class _Game(Adapter):
         self.possible_agents, self.agents = list(env.agent_names), list[str]()
         seen = {a: space_of(s, spaces, f"{_OWNER}: observation") for a, s in observations.items()}
         self._spaces = {a: leaf_spaces(s, f"{_OWNER}: observation") for a, s in observations.items()}
-        boxes = list(seen.values())
-        if not env.turns and all(isinstance(x, spaces.Box) and x.dtype == boxes[0].dtype for x in boxes):
-            low, high = (np.concatenate([getattr(x, side).ravel() for x in boxes]) for side in ("low", "high"))
-            self.state_space = spaces.Box(low, high, dtype=boxes[0].dtype)
         for agent, space in self.action_spaces.items() if has_mask else ():
             mask = spaces.Box(0, 1, (int(space.n),), np.int8)
             self._spaces[agent] = {"observation": self._spaces[agent], "action_mask": mask}
@@ -162,20 +158,7 @@ class JaxenvParallelEnv(_Game):
         self.agents = [agent for agent in self.agents if not (terminations[agent] or truncations[agent])]
         return observations, rewards, terminations, truncations, infos
 
-    def state(self) -> np.ndarray:
-        """Returns the observations of all agents in one vector, which lies in ``state_space``.
-
-        Only games have both whose observation spaces are a ``Box`` of one dtype.
-        """
-        self._open()
-        if not hasattr(self, "state_space"):
-            rule = "state needs observation spaces that are a Box of one dtype"
-            raise NotImplementedError(f"{_OWNER}: {rule}: {self.env}")
-        self._open("state")
-        return self._joint.reshape(-1).copy()
-
     def _observed(self, observation: Any) -> dict[str, Any]:
-        self._joint = observation["observation"] if self._has_mask else observation
         return {
             agent: sample_of(self._spaces[agent], jax.tree.map(lambda x, number=number: x[:, number], observation))
             for number, agent in enumerate(self.possible_agents)

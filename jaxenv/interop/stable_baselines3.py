@@ -1,7 +1,6 @@
 """Environments for stable-baselines3: the lanes of a batch as the sub-environments of one ``VecEnv``."""
 
 import functools
-import time
 from typing import Any, Literal
 
 import jax
@@ -14,7 +13,7 @@ from jaxenv.core.environment import Environment
 from jaxenv.interop._adapter import RENDERING, joined
 from jaxenv.interop._environment import Fixed, environment_of, not_settable, refuse_outside_jax
 from jaxenv.interop._gymnasium import RowAdapter
-from jaxenv.interop._spaces import cast_to, leaf_spaces, space_of
+from jaxenv.interop._spaces import cast_to, leaf_spaces
 from jaxenv.tree import Tree
 
 _OWNER = "to_stable_baselines3"
@@ -61,13 +60,11 @@ class LanesVecEnv(RowAdapter):
 
     def __init__(self: Any, env: Environment, render_mode: str | None = None):
         super().__init__(env, render_mode, env.num_envs)
-        observation_space, action_space = (
-            _space(spec, f"{_OWNER}: {env}: {name}")
-            for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec()))
-        )
-        _check_action_space(action_space, f"{_OWNER}: {env}: action")
-        super(Fixed, self).__init__(env.num_envs, observation_space, action_space)  # type: ignore[call-arg]
-        self.metadata, self._action, self._since = RENDERING, None, time.perf_counter()
+        for name, spec in (("observation", env.observation_spec()), ("action", env.action_spec())):
+            _check_starts(spec, f"{_OWNER}: {env}: {name}")
+        _check_action_space(self._of_lane["action"], f"{_OWNER}: {env}: action")
+        super(Fixed, self).__init__(env.num_envs, *self._of_lane.values())  # type: ignore[call-arg]
+        self.metadata, self._action = RENDERING, None
         self._is_fixed = True
 
     def reset(self: Any) -> Tree:  # of a ``VecEnv``
@@ -96,11 +93,10 @@ class LanesVecEnv(RowAdapter):
         infos = _by_lane({**row.info, "TimeLimit.truncated": row.truncated}, self.num_envs)
         lanes = np.flatnonzero(row.ended)
         finals = _rows(jax.tree.map(lambda x: x[lanes], cast_to(self._spaces, row.final_observation)))
-        seconds = round(time.perf_counter() - self._since, 6)
         for lane, final in zip(lanes.tolist(), finals, strict=True):
             infos[lane]["terminal_observation"] = final
             if row.episode:
-                infos[lane]["episode"] = {**{name: x[lane].item() for name, x in row.episode.items()}, "t": seconds}
+                infos[lane]["episode"] = {name: x[lane].item() for name, x in row.episode.items()}
         return cast_to(self._spaces, row.observation), row.reward, row.ended, infos
 
     def get_images(self) -> list[np.ndarray]:
@@ -127,12 +123,10 @@ class LanesVecEnv(RowAdapter):
         return getattr(self.env.take(jnp.array([lane])), name)
 
 
-def _space(spec: Tree, owner: str) -> Any:
-    space = space_of(spec, import_library("gymnasium.spaces", "pip install gymnasium"), owner)
+def _check_starts(spec: Tree, owner: str) -> None:
     for leaf in jax.tree.leaves(leaf_spaces(spec, owner)):
         if np.any(getattr(leaf, "start", 0)):
             raise ValueError(f"{owner}: integers must start at 0 for stable-baselines3, got {leaf}")
-    return space
 
 
 def _check_action_space(space: Any, owner: str) -> None:

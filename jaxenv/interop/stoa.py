@@ -9,19 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs, tree
+from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.programs import jitted
 from jaxenv.core import Environment, TimeStep
 from jaxenv.core._merging import for_one_lane
 from jaxenv.interop._environment import (
-    Fixed,
+    LaneAdapter,
     begin,
     check_action,
-    check_infos,
     check_reward,
-    lane_words,
     one_lane,
     params_of,
     typed,
@@ -30,7 +28,8 @@ from jaxenv.interop._environment import (
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
-from jaxenv.wrappers import AutoReset
+from jaxenv.wrappers import AutoReset, EpisodeStatistics
+from jaxenv.wrappers.episode.autoreset import AutoResetState
 
 
 def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
@@ -47,24 +46,15 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
 
 
-@tree.struct
-class StoaState:
-    """The state of a batch of lanes: the environment's state, and sums over the current episodes, ``[B]``."""
-
-    inner: Tree
-    running_count_episode_return: jax.Array
-    running_count_episode_length: jax.Array
-
-
-class StoaEnv(Fixed):
+class StoaEnv(LaneAdapter):
     """The environment that `to_stoa` returns, with the methods of ``stoa.Environment``."""
 
     _owner = "to_stoa"
+    _reserved = ("next_obs", "episode_metrics")  # Stoa's wrappers fill these
 
     def __init__(self, env: Environment):
         check_reward("to_stoa", env)
-        check_infos("to_stoa", env, ("next_obs", "episode_metrics"))  # Stoa's wrappers fill these
-        self._env = env
+        super().__init__(env)
         with outside_traces():  # spaces compute with their bounds
             self._observation_space = _space(f"to_stoa: {env}: observation", env.observation_spec())
             self._action_space = _space(f"to_stoa: {env}: action", jax.tree.map(_countable, env.action_spec()))
@@ -79,16 +69,18 @@ class StoaEnv(Fixed):
         """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``."""
         env, key = self._with(env_params), typed(rng_key)
         if is_key(key) and key.ndim == 1:
-            return self._batch_reset(env, key)
-        state, timestep = begin(env, jnp.int32(0), lane_words(str(self), env, key))
+            state, timestep = _restarting(env).reset(key)
+            return state, _batch_row(timestep)
+        state, timestep = begin(env, *self._lane_and_words(key))
         return state, _row(timestep)
 
     def step(self, state: Tree, action: Tree, env_params: Any = None) -> tuple[Tree, Any]:
         """Advances by one step: state and ``stoa.TimeStep``. A batch of lanes starts the next episodes."""
         env = self._with(env_params)
         action = _with_flags(env.action_spec(), jax.tree.map(jnp.asarray, action))
-        if isinstance(state, StoaState):
-            return self._batch_step(env, state, action)
+        if isinstance(state, AutoResetState):
+            state, timestep = _restarting(env).step(state, action)
+            return state, _batch_row(timestep)
         check_action(str(self), env.action_spec(), action)
         state, timestep = _step(env, env.clock(state).env_id, state, action)
         return state, _row(timestep)
@@ -112,31 +104,11 @@ class StoaEnv(Fixed):
     def environment_space(self, env_params: Any = None) -> Any:
         return self.state_space(env_params)
 
-    @property
-    def unwrapped(self) -> "StoaEnv":
-        return self
-
     def close(self) -> None:
         self._env.close()
 
     def _with(self, params: Any) -> Environment:
         return self._env if params is None else with_params_like(str(self), self._env, "env_params", params)
-
-    # --- a batch of lanes that restart themselves --------------------------------------------------------------------
-
-    def _batch_reset(self, env: Environment, keys: jax.Array) -> tuple[StoaState, Any]:
-        inner, timestep = AutoReset(env, "same_step").reset(keys)
-        zero, none = jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type)
-        return StoaState(inner, zero, none), _batch_row(timestep, jnp.copy(zero), jnp.copy(none))
-
-    def _batch_step(self, env: Environment, state: StoaState, action: Tree) -> tuple[StoaState, Any]:
-        inner, timestep = AutoReset(env, "same_step").step(state.inner, action)
-        ended = timestep.is_last()
-        total = state.running_count_episode_return + timestep.reward
-        length = state.running_count_episode_length + 1
-        zero, none = jnp.zeros_like(total), jnp.zeros_like(length)
-        state = StoaState(inner, jnp.where(ended, zero, total), jnp.where(ended, none, length))
-        return state, _batch_row(timestep, jnp.where(ended, total, zero), jnp.where(ended, length, none))
 
 
 def _spaces() -> ModuleType:
@@ -160,11 +132,17 @@ def _row(timestep: TimeStep, **extras: Any) -> Any:
     return stoa.TimeStep(step_type, timestep.reward, timestep.discount, timestep.observation, extras)
 
 
-def _batch_row(timestep: TimeStep, episode_return: jax.Array, episode_length: jax.Array) -> Any:
+def _restarting(env: Environment) -> Environment:
+    """Returns the environment of a batch of lanes that restart themselves."""
+    counted = "episode" in env.env_info_spec()
+    return AutoReset(env if counted else EpisodeStatistics(env), "same_step")
+
+
+def _batch_row(timestep: TimeStep) -> Any:
     """Makes a ``stoa.TimeStep`` of a batch with the entries of Stoa's wrappers; metrics are 0 before the last row."""
     info = dict(timestep.env_info)
-    final = info.pop("final_observation")
-    metrics = {"episode_return": episode_return, "episode_length": episode_length}
+    final, episode = info.pop("final_observation"), info.pop("episode")
+    metrics = {"episode_return": episode["return"], "episode_length": episode["length"]}
     metrics["is_terminal_step"] = timestep.is_last()
     return _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
 

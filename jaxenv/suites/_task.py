@@ -54,6 +54,7 @@ class Single(abc.ABC):
     alternates: bool = True  # whether every move of a game of turns passes the turn
     params: Any = NoParams()  # a struct of the numeric params with their defaults
     limit: int | None = None  # the suite's own time limit in steps, None for none
+    limit_name: str | None = None  # the suite's keyword for it, which the stack takes over
     reset_strategy: ResetStrategy = "select"  # the fastest way to restart lanes
     opt_outs: Mapping[str, str] = {}  # properties of the conformance kit that the suite's code lacks, with the reasons
     unbounded: tuple[str, ...] = ()  # names of entries of observations whose declared bounds do not hold
@@ -154,6 +155,7 @@ def _strong(shapes: Tree) -> Tree:
 class BraxLike(Single):
     """An environment with Brax's interface, of Brax itself or of MuJoCo Playground."""
 
+    limit_name = "episode_length"
     reset_strategy = "compact"  # a start runs the kinematics and dynamics of a step
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
@@ -186,12 +188,12 @@ def functions_of(cls: type[Single]) -> tuple[Any, Any, Any]:
         built = single(name, ())
         return built.action_spec.value, built.limit
 
-    return single, action_and_limit, lambda name: own_docstring(type(single(name, ()).env))
+    def docstring(name: str) -> str:
+        cls = type(single(name, ()).env)  # whose own docstring counts, not an inherited one
+        text = inspect.cleandoc(vars(cls).get("__doc__") or "").removeprefix("### Description").strip()
+        return "" if text.startswith(f"{cls.__name__}(") else text  # a dataclass without one shows its signature
 
-
-def own_docstring(cls: Any) -> str:
-    """Returns the docstring of a class itself, not an inherited one."""
-    return inspect.cleandoc(vars(cls).get("__doc__") or "")
+    return single, action_and_limit, docstring
 
 
 def spec_of(space: Any, name: str) -> Tree:
@@ -275,7 +277,7 @@ class SuiteTask(Task):
         return single_of(self.suite, self.id, self.options)
 
     def _values(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """Returns the numbers that the suite's functions receive, by name, and the ranks of the shared ones."""
+        """Returns the numbers that the suite's functions receive, and the ranks of the shared ones."""
         return values_of(self.params), ranks_of(self.params)
 
     def _map_lanes(self, function: Callable[..., Any], *arguments: Tree) -> Tree:
@@ -303,16 +305,17 @@ def load_task(
 ) -> Environment:
     """Builds an environment of a suite with its stack of wrappers.
 
-    ``single`` builds one configuration from the suite's id and options, the same object for equal arguments.
-    ``constructor`` has the arguments of the suite's constructor by name, with their defaults.
+    ``single`` is the suite's; ``constructor`` has the arguments of the library's constructor, with their defaults.
     """
     owner = f"{suite}:{name}"
     of_stack = {key: value for key, value in kwargs.items() if key in OPTIONS}
     given = {key: value for key, value in kwargs.items() if key not in OPTIONS}
-    own = [key for key in given if key in constructor]
-    chosen = {key: checked_option(owner, key, given.pop(key), constructor[key]) for key in own}
-    options = tuple(sorted(chosen.items()))
+    own = sorted(given.keys() & constructor.keys())
+    options = tuple((key, checked_option(owner, key, given.pop(key), constructor[key])) for key in own)
     built = single(name, options)
+    if built.limit_name in given:
+        rule = f"{built.limit_name} is the time limit, pass max_episode_steps to load"
+        raise ValueError(f"{owner}: {rule}, got {given[built.limit_name]!r}")
     check_unknown(owner, given, values_of(built.params), constructor)
 
     def bare(num_envs: int) -> Environment:

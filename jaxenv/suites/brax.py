@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, library, reporting
-from jaxenv.suites._task import BraxLike, functions_of, load_task, own_docstring
+from jaxenv.suites._task import BraxLike, functions_of, load_task
 
 _brax = library("brax", "brax.envs")
 # Arguments of all environments that their constructors pass on.
@@ -19,21 +19,12 @@ def ids() -> list[str]:
     return sorted(_brax()._envs)
 
 
-def docstring(name: str) -> str:
-    """Returns Brax's docstring of an environment."""
-    check_known("brax", name, _brax()._envs)
-    return own_docstring(_brax()._envs[name]).removeprefix("### Description").strip()
-
-
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds a Brax environment; keywords are also arguments of Brax's constructor, such as ``backend="generalized"``.
 
     ``max_episode_steps``, 1000 by default, is Brax's ``episode_length``.
     """
     check_known("brax", name, _brax()._envs)
-    if "episode_length" in kwargs:
-        rule = "episode_length is the time limit, pass max_episode_steps to load"
-        raise ValueError(f"brax:{name}: {rule}, got {kwargs['episode_length']!r}")
     named, takes_any = arguments_of(_brax()._envs[name])
     return load_task("brax", single, name, num_envs, {**(_PASSED_ON if takes_any else {}), **named}, kwargs)
 
@@ -55,4 +46,4 @@ class BraxSingle(BraxLike):
             self.opt_outs = {"sharding_invariant": reason}
 
 
-single, action_and_limit, _ = functions_of(BraxSingle)
+single, action_and_limit, docstring = functions_of(BraxSingle)

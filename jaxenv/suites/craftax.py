@@ -49,9 +49,6 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     Fields of Craftax's ``EnvParams`` are params; fields of its ``StaticEnvParams`` and ``fractal_noise_angles`` are
     options. ``max_episode_steps`` is Craftax's ``max_timesteps``.
     """
-    if "max_timesteps" in kwargs:
-        rule = "max_timesteps is the time limit, pass max_episode_steps to load"
-        raise ValueError(f"craftax:{name}: {rule}, got {kwargs['max_timesteps']!r}")
     built = single(name, ())
     constructor = _fields(built.env.static_env_params) | {"fractal_noise_angles": None}
     return load_task("craftax", single, name, num_envs, constructor, kwargs)
@@ -60,7 +57,7 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 class CraftaxSingle(Single):
     """An environment of Craftax whose own time limit is out of reach; `single` builds each configuration once."""
 
-    suite = "craftax"
+    suite, limit_name = "craftax", "max_timesteps"
     reset_strategy = "compact"
     opt_outs = {
         "no_word_reused": "the world generator splits a key from which it has drawn",

@@ -16,10 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import INT32_MAX, is_concrete, is_real
-from jaxenv.core import Environment, EnvSpec, StepType, TimeStep
+from jaxenv._util.checks import is_concrete, is_real
+from jaxenv.core import Environment, EnvSpec
 from jaxenv.core._declared import Declared, check_number
-from jaxenv.core.timestep import TaskState
 from jaxenv.suites._options import arguments_of, check_known, check_unknown, checked_option, library, reporting, thaw
 from jaxenv.suites._task import (
     Single,
@@ -32,7 +31,7 @@ from jaxenv.suites._task import (
     spec_of,
     values_of,
 )
-from jaxenv.tree import Tree, _typed_keys
+from jaxenv.tree import Tree
 from jaxenv.wrappers.stack._make import OPTIONS, make
 
 _gymnax = library("gymnax")
@@ -119,10 +118,8 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 
     limit = _checked_limit(owner, kwargs.get("max_episode_steps"), num_envs)
     unlimited = limit is not None and is_concrete(limit) and not np.any(np.asarray(limit))
-    # gymnax's own code sees a horizon even without a limit: DiscountingChain shows the elapsed fraction of it. An
-    # is_truncated of the environment's own would end episodes there.
-    endless = INT32_MAX if built.truncates else built.limit
-    horizon = built.limit if limit is None else endless if unlimited else limit
+    # gymnax's own code sees a horizon even without a limit: DiscountingChain shows the elapsed fraction of it.
+    horizon = built.limit if limit is None or unlimited else limit
     is_own = limit is None or (is_concrete(limit) and bool(np.all(np.asarray(limit) == built.limit)))
 
     def bare(num_envs: int) -> Environment:
@@ -153,20 +150,6 @@ class GymnaxEnvironment(SuiteTask):
 
     # The limit that gymnax's code sees. It does not end episodes; ``TimeLimit`` does.
     max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
-
-    def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
-        state, timestep = super().proceed(state, action)
-        single = self._single
-        if not single.truncates:
-            return state, timestep
-
-        def is_truncated(values: Any, env_state: Any) -> Any:
-            env_state = _typed_keys.from_words(single.shapes.key_kinds.value, env_state)
-            return single.env.is_truncated(env_state, single.env_params(values))
-
-        ended = self._map_lanes(is_truncated, state.task.env_state)
-        step_type = jnp.where(ended, np.int32(StepType.LAST), timestep.step_type)
-        return state, dataclasses.replace(timestep, step_type=step_type)
 
     def state_info(self, state: Tree) -> dict[str, Tree]:
         return {name: getattr(state.env_state, name) for name in _COUNTERS.get(self.id, ())}
@@ -232,8 +215,9 @@ class GymnaxSingle(Single):
         self.limit = int(self.defaults.max_steps_in_episode)
         self.params = params_struct(self.owner, self.options, values)
         self.bounds = _BOUNDS.get(id, [])
-        # Whether the environment defines ``is_truncated``; gymnax's own environments do not.
-        self.truncates = type(self.env).is_truncated is not _gymnax().environments.environment.Environment.is_truncated
+        if type(self.env).is_truncated is not _gymnax().environments.environment.Environment.is_truncated:
+            rule = "an environment must not truncate episodes itself, interop.batch takes functions of one lane"
+            raise ValueError(f"{self.owner}: {rule}, got is_truncated of {type(self.env).__name__}")
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         observation, state = self.env.reset_env(key, self.env_params(values))

@@ -19,7 +19,7 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX, check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, library, reporting
-from jaxenv.suites._task import Single, Stepped, functions_of, load_task, own_docstring
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task
 from jaxenv.tree import Tree
 
 # The classes of the ids that run here. The others need arguments that are no options (LearnedPolicyEnemySMAX), another
@@ -53,11 +53,6 @@ def ids() -> list[str]:
     """Returns the ids that ``load`` accepts."""
     _jaxmarl()
     return sorted(_CLASSES)
-
-
-def docstring(name: str) -> str:
-    """Returns JaxMARL's docstring of an environment."""
-    return own_docstring(_class(name))
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
@@ -215,7 +210,7 @@ def _named(id: str, argument: str, value: Any) -> Any:
     return value
 
 
-single, action_and_limit, _ = functions_of(JaxmarlSingle)
+single, action_and_limit, docstring = functions_of(JaxmarlSingle)
 
 
 def _class(name: str) -> Any:

@@ -15,7 +15,7 @@ from jaxenv import specs
 from jaxenv._util.checks import INT32_MAX
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import arguments_of, check_known, library, reporting
-from jaxenv.suites._task import Single, Stepped, functions_of, load_task, own_docstring
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task
 from jaxenv.tree import Tree
 
 _jumanji = library("jumanji")
@@ -54,19 +54,11 @@ def ids() -> list[str]:
     return sorted(_registry())
 
 
-def docstring(name: str) -> str:
-    """Returns Jumanji's docstring of an environment."""
-    return own_docstring(_constructor(name))
-
-
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
     """Builds a Jumanji environment; keywords are also arguments of its constructor, ``generator`` and ``reward_fn``.
 
     ``max_episode_steps`` is Jumanji's ``time_limit``.
     """
-    if "time_limit" in kwargs and name not in _TERMINAL_HORIZON:
-        rule = "time_limit is the time limit, pass max_episode_steps to load"
-        raise ValueError(f"jumanji:{name}: {rule}, got {kwargs['time_limit']!r}")
     left_out = _LEFT_OUT[1:] if name in _TERMINAL_HORIZON else _LEFT_OUT
     constructor = {key: x for key, x in arguments_of(_constructor(name))[0].items() if key not in left_out}
     return load_task("jumanji", single, name, num_envs, constructor, kwargs)
@@ -75,7 +67,7 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 class JumanjiSingle(Single):
     """A Jumanji environment whose own time limit is out of reach; `single` builds each configuration once."""
 
-    suite = "jumanji"
+    suite, limit_name = "jumanji", "time_limit"
 
     def build(self, id: str, arguments: dict[str, Any]) -> None:
         if id in _DOWNLOADING and arguments.get("generator") is None:
@@ -148,7 +140,7 @@ class JumanjiSingle(Single):
         return spec.replace(shape=shape, minimum=low, maximum=high)
 
 
-single, action_and_limit, _ = functions_of(JumanjiSingle)
+single, action_and_limit, docstring = functions_of(JumanjiSingle)
 
 
 def _registry() -> Mapping[str, Any]:

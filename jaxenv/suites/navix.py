@@ -10,7 +10,7 @@ from jaxenv import specs
 from jaxenv._util.checks import check_integer
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import library, reporting
-from jaxenv.suites._task import Single, Stepped, functions_of, load_task, own_docstring
+from jaxenv.suites._task import Single, Stepped, functions_of, load_task
 from jaxenv.tree import Tree
 
 _navix = library("navix")
@@ -28,13 +28,6 @@ _KEYS_REUSED = tuple(
 def ids() -> list[str]:
     """Returns the ids that ``load`` accepts: all ids registered with NAVIX."""
     return sorted(_navix().registry())
-
-
-def docstring(name: str) -> str:
-    """Returns NAVIX's docstring of an environment; empty for a dataclass that only shows its signature."""
-    cls = type(single(name, ()).env)
-    text = own_docstring(cls)
-    return "" if text.startswith(f"{cls.__name__}(") else text
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
@@ -92,4 +85,4 @@ class NavixSingle(Single):
         return timestep.state.replace(cache=()), timestep.t
 
 
-single, action_and_limit, _ = functions_of(NavixSingle)
+single, action_and_limit, docstring = functions_of(NavixSingle)

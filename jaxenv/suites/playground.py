@@ -8,29 +8,17 @@ from typing import Any
 
 from jaxenv.core.environment import Environment
 from jaxenv.suites._options import check_known, library, reporting
-from jaxenv.suites._task import BraxLike, functions_of, load_task, own_docstring
+from jaxenv.suites._task import BraxLike, functions_of, load_task
 
 # Entries of a config for trainers, which do not change the environment.
-_OF_TRAINERS = {
-    "episode_length": "it is the time limit, pass max_episode_steps to load",
-    "action_repeat": "pass wrappers=[('ActionRepeat', {'num': ...})] to load",
-}
+_OF_TRAINERS = ("episode_length", "action_repeat")
 # Environments whose starts use a key twice, by the beginnings of their names.
 _KEYS_REUSED = ("Cartpole", "Finger")
 
 
 def ids() -> list[str]:
     """Returns the ids that ``load`` accepts: all ids registered with Playground."""
-    registry = _registry()
-    parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
-    return sorted(name for part in parts for name in part.ALL_ENVS)
-
-
-def docstring(name: str) -> str:
-    """Returns Playground's docstring of an environment."""
-    check_known("playground", name, ids())
-    entry = _part(name)._envs[name]
-    return own_docstring(getattr(entry, "func", entry))
+    return sorted(name for part in _parts() for name in part.ALL_ENVS)
 
 
 def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environment:
@@ -40,9 +28,9 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
     ``max_episode_steps`` is the config's ``episode_length``. Models are never downloaded.
     """
     check_known("playground", name, ids())
-    for entry in sorted(kwargs.keys() & _OF_TRAINERS.keys()):
-        rule = f"{entry} must be left out, {_OF_TRAINERS[entry]}"
-        raise ValueError(f"playground:{name}: {rule}, got {kwargs[entry]!r}")
+    if "action_repeat" in kwargs:
+        rule = "action_repeat must be left out, pass wrappers=[('ActionRepeat', {'num': ...})] to load"
+        raise ValueError(f"playground:{name}: {rule}, got {kwargs['action_repeat']!r}")
     return load_task("playground", single, name, num_envs, _flat(_part(name).get_default_config(name)), kwargs)
 
 
@@ -68,14 +56,17 @@ class PlaygroundSingle(BraxLike):
         self.limit = int(self.env._config.episode_length)
 
 
-single, action_and_limit, _ = functions_of(PlaygroundSingle)
+single, action_and_limit, docstring = functions_of(PlaygroundSingle)
 
 
 def _part(name: str) -> Any:
     """Returns Playground's module that holds the environment's entry."""
+    return next(part for part in _parts() if name in part.ALL_ENVS)
+
+
+def _parts() -> tuple[Any, ...]:
     registry = _registry()
-    parts = registry.dm_control_suite, registry.locomotion, registry.manipulation
-    return next(part for part in parts if name in part.ALL_ENVS)
+    return registry.dm_control_suite, registry.locomotion, registry.manipulation
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

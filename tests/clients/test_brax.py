@@ -283,7 +283,7 @@ def test_brax_randomizes_params_per_lane():
             lambda: to_brax(with_reward(specs.Array((2,), np.float32))),
             "a reward must be one number, .* has 2: wrap it in ScalarizeReward",
         ),
-        (lambda: to_brax("CartPole-v1").reset(3), r"key .*got an int"),
+        (lambda: to_brax("CartPole-v1").reset(3), r"key .*got 3, use"),
         (lambda: stepped(jnp.array(1)), r"action .*got int32\[\]"),
         (lambda: stepped(jnp.zeros(3)), r"action .*got float32\[3\]"),
     ],

@@ -182,7 +182,7 @@ REFUSED = {
         lambda: stepped({"walker_0": jnp.zeros(2, jnp.int32), "walker_1": 0}),
         "walker_0: action ...(2,)",
     ),
-    "a seed": (lambda: to_jaxmarl(Walkers()).reset(3), "key ...got an int"),
+    "a seed": (lambda: to_jaxmarl(Walkers()).reset(3), "key ...got 3"),
 }
 
 

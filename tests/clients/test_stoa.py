@@ -216,7 +216,7 @@ def test_spaces_are_those_of_the_specs_and_hold_the_values():
             lambda: to_stoa("CartPole-v1").step(to_stoa("CartPole-v1").reset(KEYS[0])[0], jnp.zeros(3, jnp.int32)),
             r"action .*got \(3,\)",
         ),
-        (lambda: to_stoa("CartPole-v1").reset(3), r"key .*got an int, use"),
+        (lambda: to_stoa("CartPole-v1").reset(3), r"key .*got 3, use"),
         (lambda: to_stoa("CartPole-v1").reset(KEYS[0], {"gravity": 1}), r"env_params .*got \{'gravity': 1\}"),
     ],
 )

@@ -244,32 +244,8 @@ def gradients(env):
     return [pull_back(tuple(map(jnp.float32, one)))[0].item() for one in ((1, 0), (0, 1))]
 
 
-def test_gradients_stop_at_observations_unless_they_are_asked_for():
-    env = to_gymnax("Pendulum-v1")
-    np.testing.assert_allclose(gradients(env), [0, -0.0008], rtol=1e-4)  # the reward contains -0.001 u^2
-    np.testing.assert_allclose(gradients(env.with_transition_gradients()), [0.15, -0.0008], rtol=1e-4)  # 3 dt / (m l^2)
-    assert not env.transition_gradients_enabled
-    with pytest.raises(ValueError, match=r"gradients need.*got "):
-        to_gymnax("CartPole-v1").with_transition_gradients()
-
-
-def test_a_rollout_of_vmapped_lanes_has_gradients_in_the_policy_and_in_the_params():
-    env = to_gymnax("Pendulum-v1").with_transition_gradients()
-
-    def total(gain, length):
-        params = env.default_params.replace(l=length)
-        obs, state = started(env, params)
-        reward = jnp.float32(0)
-        for _ in range(2):
-            obs, state, rewards, *_ = stepped(env, state, gain * obs[:, :1], params)
-            reward += rewards.sum()
-        return reward
-
-    at = (jnp.float32(0.3), jnp.float32(1.0))
-    found = jax.jit(jax.grad(total, (0, 1)))(*at)
-    for i, step in enumerate(np.eye(2, dtype=np.float32) * 1e-2):
-        above, below = (total(*(x + sign * dx for x, dx in zip(at, step, strict=True))) for sign in (1, -1))
-        np.testing.assert_allclose(found[i], (above - below) / 2e-2, rtol=2e-2)
+def test_gradients_stop_at_observations():
+    np.testing.assert_allclose(gradients(to_gymnax("Pendulum-v1")), [0, -0.0008], rtol=1e-4)
 
 
 def test_names_of_the_module_are_those_of_gymnax():
@@ -402,7 +378,7 @@ def reset_state():
             lambda: to_gymnax("CartPole-v1").step(KEYS[0], reset_state(), jnp.zeros(3, jnp.int32)),
             r"action .*got \(3,\)",
         ),
-        (lambda: to_gymnax("CartPole-v1").reset(0), r"got an int, use jax.random.key\(seed\)"),
+        (lambda: to_gymnax("CartPole-v1").reset(0), r"got 0, use jax.random.key\(seed\)"),
         (lambda: to_gymnax("CartPole-v1").reset(KEYS), r"key .*got 4 keys"),
     ],
 )

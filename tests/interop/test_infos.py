@@ -1,7 +1,6 @@
 """Names that clients reserve in infos: the statistics of episodes in their form, and no other meanings."""
 
 import re
-import time
 
 import jax
 import jax.numpy as jnp
@@ -61,13 +60,12 @@ def test_a_vector_environment_reports_the_episodes_that_ended_and_only_where_the
         if not ended.any():
             continue
         episode = inside["episode"]
-        assert set(episode) == {"r", "l", "t", "_r", "_l", "_t"}
-        for name in ("episode", *"rlt"):
+        assert set(episode) == {"r", "l", "_r", "_l"}
+        for name in ("episode", *"rl"):
             np.testing.assert_array_equal((inside if name == "episode" else episode)[f"_{name}"], ended)
-        assert [episode[name].dtype for name in "rlt"] == [np.float64, np.int64, np.float64]
+        assert [episode[name].dtype for name in "rl"] == [np.float64, np.int64]
         for lane in (0, 1):
             values = episode["r"][lane].item(), episode["l"][lane].item()
-            assert (episode["t"][lane] > 0) == ended[lane]
             if ended[lane]:
                 found[lane].append(values)
             else:
@@ -84,9 +82,6 @@ def test_the_statistics_are_in_the_place_and_the_dtypes_of_a_sync_vector_env(mod
     found, expected = played(ours), played(singles)
     for infos, _ in (*found, *expected):
         infos.pop("final_obs", None)
-        for inside in (infos, infos.get("final_info", {})):
-            if "episode" in inside:
-                inside["episode"]["t"][...] = 0
     assert any("episode" in infos or "final_info" in infos for infos, _ in found)
     assert data_equivalence([infos for infos, _ in found], [infos for infos, _ in expected])
 
@@ -98,23 +93,6 @@ def test_arrays_of_jax_have_the_statistics_of_all_lanes_under_a_mask(mode):
         assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(inside["episode"]))
         np.testing.assert_array_equal(inside["_episode"], ended)
         np.testing.assert_array_equal(inside["episode"]["l"] > 0, ended)
-        np.testing.assert_array_equal(inside["episode"]["t"] > 0, ended)
-
-
-@pytest.mark.parametrize("arrays", ["numpy", "jax"])
-def test_seconds_of_an_episode_are_those_since_the_last_end_or_reset_of_its_lane(arrays, monkeypatch):
-    now = [7.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    envs, found = counting("next_step", arrays=arrays), {0: [], 1: []}
-    envs.reset(seed=0)
-    for step in range(1, 12):
-        now[0] += 1.5
-        infos = envs.step(np.array([1, 2]))[4]
-        for lane in np.flatnonzero(infos.get("_episode", ())).tolist():
-            found[lane].append((step, float(infos["episode"]["t"][lane])))
-        if step == 8:
-            envs.reset(options={"reset_mask": np.array([False, True])})
-    assert found == {0: [(2, 3.0), (6, 6.0), (8, 3.0), (11, 4.5)], 1: [(3, 4.5), (7, 6.0), (11, 4.5)]}
 
 
 def test_a_wrapper_of_gymnasium_that_records_episodes_finds_the_same_ones():
@@ -139,8 +117,7 @@ def test_a_single_environment_reports_an_episode_on_its_last_step():
             assert ("episode" in info) == ended
         found.append(info["episode"])
     assert [(e["r"], e["l"]) for e in found] == [(8, 2), (12, 3)]
-    assert [type(e[name]) for e in found for name in "rlt"] == [float, int, float] * 2
-    assert all(e["t"] > 0 for e in found)
+    assert [type(e[name]) for e in found for name in "rl"] == [float, int] * 2
 
 
 def test_gymnasiums_make_reports_episodes_that_its_time_limit_cuts():

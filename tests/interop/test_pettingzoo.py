@@ -16,7 +16,7 @@ import pettingzoo
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of a game that its tests import
-    from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test, state_test
+    from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 from pettingzoo.utils.conversions import parallel_to_aec, turn_based_aec_to_parallel
 
 import jaxenv
@@ -56,19 +56,6 @@ def test_pettingzoos_tests_of_turns_pass(name):
     api_test(to_pettingzoo(TURNS[name]()), num_cycles=70)
     seed_test(lambda: to_pettingzoo(TURNS[name]()), num_cycles=10)
     parallel_api_test(turn_based_aec_to_parallel(to_pettingzoo(TURNS[name]())), num_cycles=10)
-
-
-@advised
-def test_the_state_is_what_all_agents_observe():
-    env = to_pettingzoo("SimpleTag-mpe")
-    with pytest.raises(ValueError, match="call reset before state"):
-        env.state()
-    observations, _ = env.reset(seed=3)
-    for _ in range(2):
-        joint = np.concatenate([observations[agent] for agent in env.possible_agents])
-        np.testing.assert_array_equal(env.state(), joint)
-        observations, *_ = env.step(dict.fromkeys(env.agents, 2))
-    state_test(parallel_to_aec(to_pettingzoo("SimpleTag-mpe")), to_pettingzoo("SimpleTag-mpe"))
 
 
 def test_a_game_is_rendered():
@@ -230,8 +217,6 @@ def test_observations_and_actions_may_be_dicts():
     }
     shapes = specs_of(to_pettingzoo(dicts(spaces)))
     assert shapes == {"red": (4, (3,)), "blue": (6, (3,))}
-    with pytest.raises(NotImplementedError, match="state needs observation spaces that are a Box"):
-        to_pettingzoo(dicts(spaces)).state()
 
 
 def specs_of(env):

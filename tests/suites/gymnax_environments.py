@@ -28,10 +28,6 @@ class Leaving(Pair):
     def is_truncated(self, state, params):
         return super().is_truncated(state, params) | (state.time == 2)
 
-    def step_env(self, key, state, action, params):
-        *row, _, info = super().step_env(key, state, action, params)
-        return *row, False, info
-
 
 @flax.struct.dataclass
 class Mass:

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-import jaxenv
 from jaxenv import specs
 from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
@@ -125,15 +124,11 @@ def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch)
     assert task_of(jax.eval_shape(env.reset, jax.random.key(0))[0]).env_state.time.dtype == np.float32
 
 
-@pytest.mark.parametrize(("limit", "length"), [(9, 2), (1, 1), (0, 2)])
-def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, limit, length):
+def test_an_own_is_truncated_of_a_registered_environment_is_refused(monkeypatch):
     monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", environments.Leaving)
     monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
-    env = load("Leaving-v0", 2, max_episode_steps=limit, autoreset="same_step")
-    rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *env.reset(jax.random.key(0)), 6)[1].timestep
-    ends = np.flatnonzero(np.asarray(rows.is_last()[:, 0]))
-    np.testing.assert_array_equal(ends, range(length, 6, length))
-    assert (rows.discount == 1).all()
+    with pytest.raises(ValueError, match=r"^gymnax:Leaving-v0: .*interop\.batch.*got is_truncated of Leaving$"):
+        load("Leaving-v0")
 
 
 def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
