@@ -5,9 +5,10 @@ Replace ``import gymnax`` by ``from jaxenv.interop import gymnax``: ``env, param
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax.core
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from jaxenv import specs, tree
 from jaxenv._util.checks import Range, check_arrays, check_choice, check_kind, described, is_concrete
 from jaxenv._util.library import import_library
 from jaxenv._util.names import explained, missing_attribute
+from jaxenv._util.programs import jitted
 from jaxenv._util.source import install_command
 from jaxenv.core import Environment, TimeStep, layers
 from jaxenv.core._declared import Declared, check_number, declared_leaves
@@ -55,6 +57,32 @@ CONSTANT_NAMES = {
     },
 }
 _LIMIT = Declared("max_steps_in_episode", None, 0, np.dtype(np.int32), Range(low=1))
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _compiled(method: F) -> F:
+    """Decorates a method of `GymnaxEnv`: a compiled function, as in gymnax, which equal environments share."""
+    signature = inspect.signature(method)
+
+    def on_env(env: Environment, api: API, *args: Any, **kwargs: Any) -> Any:
+        made = object.__new__(GymnaxEnv)
+        made._env, made._api = env, api
+        return method(made, *args, **kwargs)
+
+    program = jitted(on_env, static_argnums=1)
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return program(self._env, self._api, *args, **kwargs)
+        except TypeError:
+            for name, value in list(signature.bind(self, *args, **kwargs).arguments.items())[1:]:
+                check_arrays(str(self), name, value)
+            raise
+
+    return call  # type: ignore[return-value]
 
 
 def to_gymnax(env: Environment | str, api: API = "1.x", **options: Any) -> "GymnaxEnv":
@@ -143,11 +171,13 @@ class GymnaxEnv(LaneAdapter):
         values["max_steps_in_episode"] = int(limit) if is_concrete(limit) else limit
         return _params_class(self._declared)(**values)
 
+    @_compiled
     def reset(self, key: jax.Array, params: Any = None) -> tuple[Tree, GymnaxState]:
         """Starts an episode: the observation and the state."""
         state, timestep = _environment.begin(self._with(params), *self._lane_and_words(key))
         return timestep.observation, self._state(state)
 
+    @_compiled
     def step(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step, and starts the next episode if this one ends.
 
@@ -162,6 +192,7 @@ class GymnaxEnv(LaneAdapter):
 
     reset_env = reset
 
+    @_compiled
     def step_env(self, key: jax.Array, state: GymnaxState, action: Tree, params: Any = None) -> tuple[Any, ...]:
         """Advances by one step without a restart: ``(obs, state, reward, terminated, info)``.
 
@@ -192,7 +223,6 @@ class GymnaxEnv(LaneAdapter):
     def _with(self, params: Any) -> Environment:
         if params is None:
             return self._env
-        check_arrays(str(self), "params", params)
         if not all(hasattr(params, declared.path) for declared in self._declared):
             raise ValueError(f"{self}: params must be env.default_params or a replace of it, got {described(params)}")
         for declared in self._declared:
@@ -206,7 +236,6 @@ class GymnaxEnv(LaneAdapter):
         self, step: Callable[..., Any], key: jax.Array, state: GymnaxState, action: Tree, params: Any
     ) -> tuple[Any, ...]:
         check_kind(str(self), "state", state, GymnaxState, ", as reset and step return it")
-        check_arrays(str(self), "action", action)
         action = jax.tree.map(jnp.asarray, action)
         spec = self._env.action_spec()
         if isinstance(action, jax.Array) and action.size == 1 and specs.is_spec(spec) and spec.numel == 1:

@@ -378,7 +378,7 @@ def reset_state():
             lambda: to_gymnax("CartPole-v1").step(KEYS[0], reset_state(), jnp.zeros(3, jnp.int32)),
             r"action .*got \(3,\)",
         ),
-        (lambda: to_gymnax("CartPole-v1").reset(0), r"got 0, use jax.random.key\(seed\)"),
+        (lambda: to_gymnax("CartPole-v1").reset(0), r"got int32\[\], use jax.random.key\(seed\)"),
         (lambda: to_gymnax("CartPole-v1").reset(KEYS), r"key .*got 4 keys"),
     ],
 )
