@@ -191,7 +191,8 @@ class Workers(gymnasium.vector.AsyncVectorEnv):  # type: ignore[name-defined]
 
     def close_extras(self, **options: Any) -> None:
         """Ends all processes without asking them, since one may hang."""
-        if os.getpid() != self._process:  # a fork of the process that started them
+        # In a fork they belong to its parent. Where modules are gone, at exit, multiprocessing has ended them.
+        if os is None or os.getpid() != self._process:
             return
         for process in self.processes:
             process.kill()

@@ -377,6 +377,7 @@ def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_pat
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
+    assert "Exception ignored" not in done.stderr
     (worker,) = map(int, done.stdout.split())
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
