@@ -162,9 +162,9 @@ def make_train(
 def cross_play(config: Config, weights: Any, key: jax.Array, num_games: int = 256) -> jax.Array:
     """Lets N players play each other: float32 ``[N, N]``, the mean reward of player i (row) against player j.
 
-    ``weights`` holds the weights of the players, arrays ``[N, ...]``, such as ``learner.league``, and ``config`` the settings
-    with which they were trained. Each pair plays ``num_games``. Sides are drawn, so the matrix is antisymmetric up to
-    chance if rewards of a game sum to 0.
+    ``weights`` holds the weights of the players, arrays ``[N, ...]``, such as ``learner.league``, and ``config`` the
+    settings with which they were trained. Each pair plays ``num_games``. Sides are drawn, so the matrix is
+    antisymmetric up to chance if rewards of a game sum to 0.
     """
     check_config(config, Config)
     check_integer("cross_play", "num_games", num_games, 1)
