@@ -29,6 +29,7 @@ PARTS = {
     "host": "time of one step from a Python loop, compared with Gymnasium",
     "render": "pictures per second, compared with the renderers of Gymnasium and MiniGrid",
     "training": "learners with their presets, compared with published results",
+    "memories": "PPO with each model of memory on POPGym's tasks, compared with published results",
     "bsuite": "bsuite's score of PPO and of a random agent, from all of its 468 settings, and its radar",
     "mazes": "solve rates of curricula on held-out mazes, and a film of their levels",
     "levels": "steps in levels of a maze and updates of level replay, compared with jaxued and minimax",
@@ -39,8 +40,8 @@ PARTS = {
     "suites": "environments of other libraries: every id judged, into files and a page",
     "limit": "CartPole, compared with the same work in hand-written C, one thread each",
     "agents": "tasks of several agents that act at the same time, compared with JaxMARL and Jumanji",
-    "suite": "all but launches, updates, device, devices, model, training, mazes, levels, bsuite, boards, match,"
-    " agents, suites and libraries, into files",
+    "suite": "all but launches, updates, device, devices, model, training, memories, mazes, levels, bsuite, boards,"
+    " match, agents, suites and libraries, into files",
     "compare": "two result files: reports what became slower",
 }
 

@@ -198,7 +198,7 @@ def test_suite_writes_one_file_per_run_with_the_given_prefix(tmp_path, monkeypat
     for part, *arguments in ran:
         program.parse(part, arguments)  # exits if the part rejects an argument
     apart = {"device", "launches", "suite", "suites", "libraries", "compare", "training", "devices", "model", "bsuite"}
-    apart |= {"mazes", "levels", "boards", "match", "agents", "updates"}
+    apart |= {"memories", "mazes", "levels", "boards", "match", "agents", "updates"}
     assert {line[0] for line in ran} == program.PARTS.keys() - apart
     files = [line[line.index("--json") + 1] for line in ran]
     assert len(set(files)) == len(ran)
