@@ -102,22 +102,22 @@ def test_the_published_values_belong_to_presets():
 
 def test_runs_with_memories_are_added_to_their_file_once(tmp_path, monkeypatch, capsys):
     settings = dataclasses.replace(memories.SETTINGS, total_steps=512, num_envs=4, num_evaluations=2)
-    for name, value in {"SETTINGS": settings, "STEPS": np.array([256, 512]), "NUM_SEEDS": 2}.items():
+    for name, value in {"SETTINGS": settings, "STEPS": np.array([256, 512]), "NUM_SEEDS": 3}.items():
         monkeypatch.setattr(memories, name, value)
     monkeypatch.setattr(memories, "RESULTS", tmp_path / "memories.csv")
     monkeypatch.setattr(memories, "GAMES", ("HigherLower",))
     monkeypatch.setattr(memories, "MODELS", ("gru", "none"))
-    memories.add([["HigherLower", "gru", seed, 7, seed, 0.5] for seed in range(2)])
+    memories.add([["HigherLower", "gru", seed, 7, seed, 0.5] for seed in range(3)])
     assert memories.main([]) == 0
     header, *lines = memories.RESULTS.read_text().splitlines()
     assert header == "game,model,seed,seconds,256,512"
-    assert [line.split(",")[:3] for line in lines] == [["HigherLower", m, s] for m in ("gru", "none") for s in "01"]
+    assert [line.split(",")[:3] for line in lines] == [["HigherLower", m, s] for m in ("gru", "none") for s in "012"]
     written = memories.RESULTS.read_bytes()
     assert memories.main(["--table"]) == memories.main([]) == 0
     assert memories.RESULTS.read_bytes() == written
     ends, scores = (part.splitlines()[-1].split(" | ") for part in memories.table(memories.load()).split("\n\n"))
     assert ends[:2] == ["| HigherLower", "0.50 (0.50 to 0.50)"]
-    assert (scores[1], scores[3]) == ("0.75", "0.529 ± 0.002 |")  # of the seeds' highest returns, 0.5 and 1
+    assert (scores[1], scores[3]) == ("1.17", "0.529 ± 0.002 |")  # of the seeds' highest returns, 0.5, 1 and 2
 
 
 def test_the_memory_of_a_run_is_the_named_one(monkeypatch):
