@@ -22,6 +22,7 @@ PARTS = {
     "host": "time of one step from a Python loop, compared with Gymnasium",
     "render": "pictures per second, compared with the renderers of Gymnasium and MiniGrid",
     "training": "learners with their presets, compared with published results",
+    "memories": "PPO with each model of memory on POPGym's tasks, compared with published results",
     "bsuite": "bsuite's score of PPO and of a random agent, from all of its 468 settings, and its radar",
     "mazes": "solve rates of curricula on held-out mazes, and a film of their levels",
     "randomness": "the words of jaxenv.random, tested by dieharder",
@@ -29,8 +30,8 @@ PARTS = {
     "ppo": "PPO from end to end, compared with purejaxrl on gymnax",
     "match": "a trained player against plain Monte Carlo tree search",
     "suites": "environments of other libraries: every id judged, into files and a page",
-    "suite": "all but launches, updates, device, training, mazes, levels, bsuite, match, randomness and suites, into"
-    " files",
+    "suite": "all but launches, updates, device, training, memories, mazes, levels, bsuite, match, randomness and"
+    " suites, into files",
     "compare": "two result files: reports what became slower",
 }
 

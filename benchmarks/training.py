@@ -173,20 +173,20 @@ def _line(cells: Sequence[str]) -> str:
 
 def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str]:
     """Formats return, interval, wall time, published value and how many seeds reach it."""
-    low, high = _interval(final)
+    low, high = interval(final)
     digits = 2 if abs(final.mean()) < 10 else 1
     if known is not None:  # at least as many digits as the published value has
         digits = max(digits, len(f"{known.value:g}".partition(".")[2]))
-    interval = f"{low:.{digits}f} to {high:.{digits}f}"
+    shown = f"{low:.{digits}f} to {high:.{digits}f}"
     if known is None:
-        return [f"{final.mean():.{digits}f}", interval, seconds, "-", "-"]
+        return [f"{final.mean():.{digits}f}", shown, seconds, "-", "-"]
     source = "" if known.source == _ZOO else f", {known.source}"
     published = f"{known.value:g} at {known.steps:,}, {known.learner}{source}"
     reached = f"{int((final >= known.value).sum())} of {len(final)}"
-    return [f"{final.mean():.{digits}f}", interval, seconds, published, reached]
+    return [f"{final.mean():.{digits}f}", shown, seconds, published, reached]
 
 
-def _interval(values: np.ndarray) -> tuple[float, float]:
+def interval(values: np.ndarray) -> tuple[float, float]:
     """Returns the 95% percentile bootstrap interval of the mean over the seeds."""
     draws = np.random.default_rng(0).choice(values, (10_000, len(values)))
     low, high = np.quantile(draws.mean(axis=1), [0.025, 0.975])

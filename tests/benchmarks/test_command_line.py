@@ -56,6 +56,7 @@ def test_help_of_every_part_shows_its_options_and_defaults(capsys, part):
     text = capsys.readouterr().out
     assert text.startswith(f"usage: jaxenv bench {part}")
     written = {"device": "--folder", "suite": "--folder", "training": "--folder", "suites": "--page", "compare": "OLD"}
+    written |= {"memories": "--table"}
     assert written.get(part, "--json") in text
     assert "None" not in text
 

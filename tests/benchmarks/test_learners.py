@@ -1,5 +1,6 @@
 """The benchmarks of learners: what they run, what they store and what they print."""
 
+import dataclasses
 import json
 import types
 
@@ -9,7 +10,7 @@ from PIL import Image
 
 import jaxenv
 from benchmarks import __main__ as program
-from benchmarks import mazes, ppo, training
+from benchmarks import mazes, memories, ppo, training
 from jaxenv.training import baselines, presets
 
 SMALL = {"total_steps": 512, "num_envs": 4, "num_steps": 32, "num_evaluations": 2, "num_eval_episodes": 4}
@@ -97,3 +98,36 @@ def test_a_preset_is_run_once_and_its_curve_is_stored(tmp_path, monkeypatch, cap
 def test_the_published_values_belong_to_presets():
     of_presets = {(id, algorithm) for algorithm, by_id in presets.PRESETS.items() for id in by_id}
     assert training.PUBLISHED.keys() <= of_presets
+
+
+def test_runs_with_memories_are_added_to_their_file_once(tmp_path, monkeypatch, capsys):
+    settings = dataclasses.replace(memories.SETTINGS, total_steps=512, num_envs=4, num_evaluations=2)
+    for name, value in {"SETTINGS": settings, "STEPS": np.array([256, 512]), "NUM_SEEDS": 3}.items():
+        monkeypatch.setattr(memories, name, value)
+    monkeypatch.setattr(memories, "RESULTS", tmp_path / "memories.csv")
+    monkeypatch.setattr(memories, "GAMES", ("HigherLower",))
+    monkeypatch.setattr(memories, "MODELS", ("gru", "none"))
+    memories.add([["HigherLower", "gru", seed, 7, seed, 0.5] for seed in range(3)])
+    assert program.run_part("memories", []) == 0
+    header, *lines = memories.RESULTS.read_text().splitlines()
+    assert header == "game,model,seed,seconds,256,512"
+    assert [line.split(",")[:3] for line in lines] == [["HigherLower", m, s] for m in ("gru", "none") for s in "012"]
+    written = memories.RESULTS.read_bytes()
+    assert program.run_part("memories", ["--table"]) == program.run_part("memories", []) == 0
+    assert memories.RESULTS.read_bytes() == written
+    ends, scores = (part.splitlines()[-1].split(" | ") for part in memories.table(memories.load()).split("\n\n"))
+    assert ends[:2] == ["| HigherLower", "0.50 (0.50 to 0.50)"]
+    assert (scores[1], scores[3]) == ("1.17", "0.529 ± 0.002 |")  # of the seeds' highest returns, 0.5, 1 and 2
+
+
+def test_the_memory_of_a_run_is_the_named_one(monkeypatch):
+    configs = []
+    monkeypatch.setattr(memories.seeds, "train", lambda config, num_seeds: configs.append(config) or [])
+    for model in memories.MODELS:
+        with pytest.raises(ValueError, match="not enough values"):
+            memories.run("RepeatFirst", model)
+    assert {config.env_id for config in configs} == {"RepeatFirstEasy-popgym"}
+    assert [(config.recurrent, config.cell) for config in configs] == [
+        (0, "gru"),
+        *((32, model) for model in ("gru", "lstm", "mingru", "gtrxl")),
+    ]
