@@ -26,6 +26,7 @@ HIGHER_IS_BETTER = {
 }
 # What a side of this library is called up to a comma ("jaxenv, 64 lanes"); every other side is a peer.
 OURS = frozenset({"jaxenv", "host", "jax.jit(env.step)", "to_gymnasium", "to_gymnasium_vector"})
+OURS |= {"native", "default", "unrolled"}  # of `throughput` and `launches`
 OURS |= {"unroll", "fold", "scan"}  # of `device`
 # Numbers of a row that are measured; all others are settings.
 MEASURED = frozenset({"observation_bytes_per_second", "of_broadcast", "copy_bytes_per_second"})

@@ -178,8 +178,9 @@ def options(parser: command.Parser) -> None:
 
 def check(parser: command.Parser, args: argparse.Namespace) -> None:
     """Makes the sizes that are not given tiny for a dry run."""
+    given = {argument.partition("=")[0] for argument in args.arguments}
     for name, size in TINY.items() if args.tiny else ():
-        if getattr(args, name) == parser.get_default(name):
+        if f"--{name.replace('_', '-')}" not in given:
             setattr(args, name, size)
 
 

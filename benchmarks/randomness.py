@@ -317,9 +317,9 @@ def options(parser: command.Parser) -> None:
     parser.add_argument("--orders", nargs="+", choices=list(ORDERS), default=list(ORDERS), help="orders of the words")
     parser.add_argument("--test", nargs="+", type=int, choices=numbers, default=numbers, help="dieharder's numbers")
     help = "start no test of an order after this time"
-    parser.add_argument("--seconds", type=float, default=math.inf, metavar="S", help=help)
+    parser.add_argument("--seconds", type=float, metavar="S", help=help)
     help = "start no test of an order after this number of words"
-    parser.add_argument("--words", type=float, default=math.inf, metavar="N", help=help)
+    parser.add_argument("--words", type=float, metavar="N", help=help)
     help = f"test a generator with few rounds (without a value: {CONTROL_ROUNDS}), which must fail"
     parser.add_argument("--control", type=int, nargs="?", const=CONTROL_ROUNDS, metavar="ROUNDS", help=help)
 
@@ -331,7 +331,7 @@ def rows(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     battery = [test for test in BATTERY if test.number in args.test]
     with contextlib.nullcontext() if args.control is None else fewer_rounds(args.control):
         for order in args.orders:
-            yield run(order, battery, args.seconds, args.words) | setting
+            yield run(order, battery, args.seconds or math.inf, args.words or math.inf) | setting
 
 
 def failed(rows: Sequence[dict[str, Any]], args: argparse.Namespace) -> bool:

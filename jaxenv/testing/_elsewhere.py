@@ -98,10 +98,12 @@ def ask(modules: list[str], env: Environment, keys: jax.Array, actions: Tree) ->
     """Asks another process about ``env`` (defined in ``modules``), lane keys ``[B]`` and actions; returns its reply."""
     if not modules:
         return Reply(not_run="the environment is defined in a script or notebook")
-    try:
-        pickled, known, reason = pickle.dumps(env), digests(env, keys), ""
-    except Exception as error:  # pickle refuses what is defined inside a function
-        pickled, known, reason = None, {}, str(error)
+    pickled, known, reason = None, dict[str, str](), "the environment is defined in a script or notebook"
+    if not any(type(layer).__module__ == "__main__" for layer in layers(env)):
+        try:
+            pickled, known, reason = pickle.dumps(env), digests(env, keys), ""
+        except Exception as error:  # pickle refuses what is defined inside a function
+            reason = str(error)
     settings = {f"jax_{name}": getattr(jax.config, f"jax_{name}") for name in _OF_TRACES.split()}
     data, impl = np.asarray(jax.random.key_data(keys)), str(jax.random.key_impl(keys))
     request = (modules, settings, pickled, known, data, impl, actions)

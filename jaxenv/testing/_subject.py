@@ -227,8 +227,16 @@ class Subject:
         rollout = self.roll(self.keys[0], self.actions[0])
         mixed = np.any(rollout.ends, axis=1) & ~np.all(rollout.ends, axis=1)
         if mixed.sum() < 3 and np.any(rollout.step_type == StepType.MID):  # unless all episodes last one step
-            raise Undecided(f"on only {mixed.sum()} steps some lanes end and others do not, the check needs 3")
+            raise self.too_few_ends(f"on only {mixed.sum()} steps some lanes end and others do not, the check needs 3")
         return rollout
+
+    def too_few_ends(self, fault: str) -> Exception:
+        """Returns the exception for a rollout in which too few episodes end.
+
+        Episodes inside of ``AutoReset`` have the limits `LIMITS`; environments that restart themselves may have long
+        ones.
+        """
+        return (Failure if any(isinstance(layer, AutoReset) for layer in layers(self.stack)) else Undecided)(fault)
 
     @functools.cached_property
     def other_rollout(self) -> Rollout:

@@ -202,9 +202,9 @@ def _subjects(env: Any, around: tuple[Environment, ...]) -> tuple[list[Environme
 
 
 def _check_all(name: str, subjects: list[Subject]) -> Result:
-    """Returns the first failure, else the first pass, else the first other result."""
+    """Returns the first failure, else the first that was not run, else the first pass, else the first other result."""
     results = [(_check(name, subject), subject) for subject in subjects]
-    for status in (Status.FAILED, Status.PASSED):
+    for status in (Status.FAILED, Status.NOT_RUN, Status.PASSED):
         for result, subject in results:
             if result.status is status:
                 around = f"around {layers(subject.original)[-1]!r}: " if len(results) > 1 and result.evidence else ""

@@ -52,7 +52,16 @@ def test_compare_flags_slowdowns_of_more_than_ten_percent(tmp_path, capsys, chan
     assert ("REGRESSION" in capsys.readouterr().out) == bool(status)
 
 
-@pytest.mark.parametrize("peer", [*libraries.PEERS, "purejaxrl", "gymnasium, vector", "broadcast", "reference"])
+@pytest.mark.parametrize(
+    "peer",
+    [
+        *(peer for peer in libraries.PEERS if peer != "native"),
+        "purejaxrl",
+        "gymnasium, vector",
+        "broadcast",
+        "reference",
+    ],
+)
 def test_compare_never_flags_a_peer(tmp_path, peer):
     before, after = ({**RESULT, "rows": [{"contestants": {peer: {"steps_per_second": rate}}}]} for rate in (1e6, 5e5))
     (change,) = compare.changes(before, after)
@@ -87,7 +96,8 @@ def test_a_peer_that_is_not_in_the_files_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", ["jaxenv", "jaxenv, 64 lanes, 64x64, rollout", "to_gymnasium_vector, jax", "scan, linear"]
+    "name",
+    ["jaxenv", "jaxenv, 64 lanes, 64x64, rollout", "to_gymnasium_vector, jax", "scan, linear", "native", "unrolled"],
 )
 def test_compare_flags_every_side_of_this_library(name):
     before, after = ({**RESULT, "rows": [{"contestants": {name: {"frames_per_second": rate}}}]} for rate in (1e6, 5e5))

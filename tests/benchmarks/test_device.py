@@ -138,5 +138,11 @@ def test_parts_beyond_their_time_are_stopped_and_reported(tmp_path, capsys, monk
     assert "no time left" in report
 
 
+def test_a_dry_run_keeps_the_sizes_that_are_given(tmp_path):
+    given = ["--folder", str(tmp_path), "--tiny", "--num-steps", "256"]
+    args = program.parse("device", given)
+    assert (args.num_steps, args.lane_steps) == (256, device.TINY["lane_steps"])
+
+
 def test_every_part_has_seconds():
     assert set(device.PARTS) == set(device._RUN)

@@ -1,11 +1,15 @@
 """`check_env` of wrappers, and the properties of all wrappers."""
 
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxenv
 from jaxenv import wrappers
-from jaxenv.core.wrapper import layers
-from jaxenv.testing import Chain, check_env
+from jaxenv.core.wrapper import Wrapper, layers
+from jaxenv.testing import Chain, Counting, check_env
 from jaxenv.testing.report import Status
 from tests.testing.twins import Walk
 from tests.testing.twins.wrapping import DoubledAndDiscounted
@@ -161,3 +165,22 @@ def test_environments_around_which_nothing_is_put_are_refused():
         check_env(lambda env: env, Chain)
     with pytest.raises(ValueError, match=r"^check_env: around must be empty .*<Chain>.*<Walk>"):
         check_env(Walk(), Chain())
+
+
+class NeverLast(Wrapper):
+    """Hides the ends of a chain, inside of which lanes restart."""
+
+    owns = frozenset({"step_type"})
+
+    def proceed(self, state, action):
+        state, timestep = self.env.proceed(state, action)
+        hidden = timestep.is_last() & isinstance(self.unwrapped, Chain)
+        step_type = jnp.where(hidden, np.int32(1), timestep.step_type)
+        return state, dataclasses.replace(timestep, step_type=step_type)
+
+
+@pytest.mark.parametrize("around", [(Chain(),), (Chain(), Counting([3]))], ids=["alone", "with one that ends"])
+def test_hidden_ends_are_a_failure_around_one_of_several_environments(around):
+    names = ["episode_grammar", "lane_independent"]
+    report = check_env(lambda env: NeverLast(wrappers.AutoReset(env)), *around, properties=names, progress=None)
+    assert [result.name for result in report.failed] == ["lane_independent", "episode_grammar"]

@@ -170,7 +170,7 @@ class Replay:
         """Sets new priorities of sampled windows. Windows overwritten in the meantime are skipped.
 
         A window that occurs twice in the batch gets the greater priority. After raising to the exponent, priorities
-        are clipped to 2**96, so that sums stay finite. Uniform sampling does not read them.
+        are clipped to 2**96, so that sums stay finite. Uniform sampling raises a ``ValueError``.
 
         ``batch`` was sampled from this state or an earlier one; ``env_id`` and ``position`` are read. ``priority``,
         float32 ``[N]``, is the absolute value of the error of each window. The epsilon of `PrioritizedSampling` is

@@ -314,6 +314,9 @@ class Failure(AssertionError):
     after: tuple[str, ...] = ()
     runs: int = 1
 
+    def __str__(self) -> str:
+        return f"expected {self.expected}, saw {self.seen}"
+
 
 class Skip(Exception):
     """Raised by a property that does not apply or cannot be decided; the arguments are the status and the reason."""

@@ -27,7 +27,7 @@ from jaxenv.testing._programs import (
     with_restarts,
 )
 from jaxenv.testing._subject import Rollout, Subject
-from jaxenv.testing.report import Failure, NotApplicable, Undecided, described
+from jaxenv.testing.report import Failure, NotApplicable, described
 from jaxenv.tree import Tree
 from jaxenv.wrappers import LevelReplay
 
@@ -74,7 +74,7 @@ def lane_independent(subject: Subject) -> str:
         labels = ("before", "after all other lanes changed")
         require_equal(before, after, labels, context=f"lane {lane}", axes=("step",))
     if count < 3 and np.any(rollout.step_type == StepType.MID):  # unless all episodes last one step
-        raise Undecided(f"on only {count} steps another lane ended and the lane did not, the check needs 3")
+        raise subject.too_few_ends(f"on only {count} steps another lane ended and the lane did not, the check needs 3")
     return f"{count} steps on which another lane ended and the lane did not"
 
 
