@@ -10,6 +10,7 @@ import collections
 import contextlib
 import contextvars
 import functools
+import io
 import pickle
 import threading
 import weakref
@@ -179,10 +180,19 @@ def can_be_made_again(structure: Any) -> bool:
 def _is_made_again(structure: Any) -> bool:
     """Returns True or raises, so that the cache never keeps a structure that cannot be made again."""
     fields = list(_fields(structure))
-    pickled = pickle.dumps(fields)
-    if len(pickled) > _LARGEST_FIELDS or pickle.loads(pickled) != fields:
-        raise ValueError("the fields are too large, or a copy of them differs")
+    pickle.Pickler(file := _Limited()).dump(fields)
+    if pickle.loads(file.getvalue()) != fields:
+        raise ValueError("a copy differs")
     return True
+
+
+class _Limited(io.BytesIO):
+    """A file that grows no larger than `_LARGEST_FIELDS`."""
+
+    def write(self, data: Any, /) -> int:
+        if self.tell() + len(data) > _LARGEST_FIELDS:
+            raise ValueError("too large")
+        return super().write(data)
 
 
 def _fields(structure: Any) -> Iterator[Any]:

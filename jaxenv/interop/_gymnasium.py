@@ -365,10 +365,10 @@ class JaxenvVectorEnv(RowAdapter, gymnasium.vector.VectorEnv):  # type: ignore[n
         if unknown := [name for name in options if name != "reset_mask"]:
             raise ValueError(f"to_gymnasium_vector: the only option of reset is reset_mask, got {unknown[0]!r}")
         mask = options["reset_mask"]
-        if not hasattr(mask, "dtype") or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+        given, mask = mask, np.asarray(mask)  # wrappers such as JaxToTorch convert the options, too
+        if not hasattr(given, "dtype") or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             rule = f"reset_mask must be an array bool[{self.num_envs}]"
-            raise ValueError(f"to_gymnasium_vector: {rule}, got {described(mask)}")
-        mask = np.asarray(mask)  # wrappers such as JaxToTorch convert the options, too
+            raise ValueError(f"to_gymnasium_vector: {rule}, got {described(given)}")
         if not mask.any():
             raise ValueError(f"to_gymnasium_vector: reset_mask must name a lane, got {mask}")
         return mask

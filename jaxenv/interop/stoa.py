@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import specs
+from jaxenv import specs, tree
 from jaxenv._util.checks import INT32_MAX
 from jaxenv._util.library import import_library, outside_traces
 from jaxenv._util.programs import jitted
@@ -28,8 +28,7 @@ from jaxenv.interop._environment import (
 from jaxenv.tree import Tree
 from jaxenv.tree._structure import mismatch
 from jaxenv.tree._typed_keys import is_key
-from jaxenv.wrappers import AutoReset, EpisodeStatistics
-from jaxenv.wrappers.episode.autoreset import AutoResetState
+from jaxenv.wrappers import AutoReset
 
 
 def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
@@ -44,6 +43,15 @@ def to_stoa(env: Environment | str, **options: Any) -> "StoaEnv":
     ``env`` is an id, or an environment without ``AutoReset`` that has one agent and one reward.
     """
     return StoaEnv(one_lane("to_stoa", env, options, "episodes restart outside the environment"))
+
+
+@tree.struct
+class StoaState:
+    """The state of a batch of lanes: the environment's state, and sums over the current episodes, ``[B]``."""
+
+    inner: Tree
+    episode_return: jax.Array
+    episode_length: jax.Array
 
 
 class StoaEnv(LaneAdapter):
@@ -69,8 +77,8 @@ class StoaEnv(LaneAdapter):
         """Starts an episode: the state and a ``stoa.TimeStep``, of a lane for one key, of a batch for ``Key[B]``."""
         env, key = self._with(env_params), typed(rng_key)
         if is_key(key) and key.ndim == 1:
-            state, timestep = _restarting(env).reset(key)
-            return state, _batch_row(timestep)
+            inner, timestep = AutoReset(env, "same_step").reset(key)
+            return _batch(inner, timestep, jnp.zeros_like(timestep.reward), jnp.zeros_like(timestep.step_type))
         state, timestep = begin(env, *self._lane_and_words(key))
         return state, _row(timestep)
 
@@ -78,9 +86,9 @@ class StoaEnv(LaneAdapter):
         """Advances by one step: state and ``stoa.TimeStep``. A batch of lanes starts the next episodes."""
         env = self._with(env_params)
         action = _with_flags(env.action_spec(), jax.tree.map(jnp.asarray, action))
-        if isinstance(state, AutoResetState):
-            state, timestep = _restarting(env).step(state, action)
-            return state, _batch_row(timestep)
+        if isinstance(state, StoaState):
+            inner, timestep = AutoReset(env, "same_step").step(state.inner, action)
+            return _batch(inner, timestep, state.episode_return + timestep.reward, state.episode_length + 1)
         check_action(str(self), env.action_spec(), action)
         state, timestep = _step(env, env.clock(state).env_id, state, action)
         return state, _row(timestep)
@@ -132,19 +140,13 @@ def _row(timestep: TimeStep, **extras: Any) -> Any:
     return stoa.TimeStep(step_type, timestep.reward, timestep.discount, timestep.observation, extras)
 
 
-def _restarting(env: Environment) -> Environment:
-    """Returns the environment of a batch of lanes that restart themselves."""
-    counted = "episode" in env.env_info_spec()
-    return AutoReset(env if counted else EpisodeStatistics(env), "same_step")
-
-
-def _batch_row(timestep: TimeStep) -> Any:
-    """Makes a ``stoa.TimeStep`` of a batch with the entries of Stoa's wrappers; metrics are 0 before the last row."""
-    info = dict(timestep.env_info)
-    final, episode = info.pop("final_observation"), info.pop("episode")
-    metrics = {"episode_return": episode["return"], "episode_length": episode["length"]}
-    metrics["is_terminal_step"] = timestep.is_last()
-    return _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
+def _batch(inner: Tree, timestep: TimeStep, total: jax.Array, length: jax.Array) -> tuple[StoaState, Any]:
+    """Returns state and row of a batch, with the entries of Stoa's wrappers; metrics are 0 before the last row."""
+    ended, info, zero, none = timestep.is_last(), dict(timestep.env_info), np.float32(0), np.int32(0)
+    metrics = {"episode_return": jnp.where(ended, total, zero), "episode_length": jnp.where(ended, length, none)}
+    final, metrics["is_terminal_step"] = info.pop("final_observation"), ended
+    state = StoaState(inner, jnp.where(ended, zero, total), jnp.where(ended, none, length))
+    return state, _row(dataclasses.replace(timestep, env_info=info), next_obs=final, episode_metrics=metrics)
 
 
 def _countable(spec: specs.Array) -> specs.Array:

@@ -67,7 +67,7 @@ def reporting(owner: str, options: Mapping[str, Any]) -> Iterator[None]:
         if isinstance(error, ImportError) or str(error).startswith(f"{owner}: "):  # a missing library, or our error
             raise
         suite, given = owner.partition(":")[0], f"rejects {dict(options)}" if options else "cannot make it"
-        raise ValueError(f"{owner}: {suite} {given}: {error or type(error).__name__}") from None
+        raise ValueError(f"{owner}: {suite} {given}: {error or type(error).__name__}") from error
 
 
 @dataclasses.dataclass(frozen=True)

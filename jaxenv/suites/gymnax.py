@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import specs, tree
-from jaxenv._util.checks import is_concrete, is_real
-from jaxenv.core import Environment, EnvSpec
+from jaxenv._util.checks import INT32_MAX, is_concrete, is_real
+from jaxenv.core import Environment, EnvSpec, StepType, TimeStep
 from jaxenv.core._declared import Declared, check_number
+from jaxenv.core.timestep import TaskState
 from jaxenv.suites._options import arguments_of, check_known, check_unknown, checked_option, library, reporting, thaw
 from jaxenv.suites._task import (
     Single,
@@ -31,7 +32,7 @@ from jaxenv.suites._task import (
     spec_of,
     values_of,
 )
-from jaxenv.tree import Tree
+from jaxenv.tree import Tree, _typed_keys
 from jaxenv.wrappers.stack._make import OPTIONS, make
 
 _gymnax = library("gymnax")
@@ -118,8 +119,10 @@ def load(name: str, /, num_envs: int | None = None, **kwargs: Any) -> Environmen
 
     limit = _checked_limit(owner, kwargs.get("max_episode_steps"), num_envs)
     unlimited = limit is not None and is_concrete(limit) and not np.any(np.asarray(limit))
-    # gymnax's own code sees a horizon even without a limit: DiscountingChain shows the elapsed fraction of it.
-    horizon = built.limit if limit is None or unlimited else limit
+    # gymnax's own code sees a horizon even without a limit: DiscountingChain shows the elapsed fraction of it. An
+    # is_truncated of the environment's own would end episodes there.
+    endless = INT32_MAX if built.truncates else built.limit
+    horizon = built.limit if limit is None else endless if unlimited else limit
     is_own = limit is None or (is_concrete(limit) and bool(np.all(np.asarray(limit) == built.limit)))
 
     def bare(num_envs: int) -> Environment:
@@ -150,6 +153,20 @@ class GymnaxEnvironment(SuiteTask):
 
     # The limit that gymnax's code sees. It does not end episodes; ``TimeLimit`` does.
     max_steps_in_episode: Any = tree.leaf(dtype=np.int32)
+
+    def proceed(self, state: TaskState, action: Tree) -> tuple[TaskState, TimeStep]:
+        state, timestep = super().proceed(state, action)
+        single = self._single
+        if not single.truncates:
+            return state, timestep
+
+        def is_truncated(values: Any, env_state: Any) -> Any:
+            own = _typed_keys.from_words(single.shapes.key_kinds.value, env_state)
+            return single.env.is_truncated(own, single.env_params(values))
+
+        ended = self._map_lanes(is_truncated, state.task.env_state)
+        step_type = jnp.where(ended, np.int32(StepType.LAST), timestep.step_type)
+        return state, dataclasses.replace(timestep, step_type=step_type)
 
     def state_info(self, state: Tree) -> dict[str, Tree]:
         return {name: getattr(state.env_state, name) for name in _COUNTERS.get(self.id, ())}
@@ -215,9 +232,8 @@ class GymnaxSingle(Single):
         self.limit = int(self.defaults.max_steps_in_episode)
         self.params = params_struct(self.owner, self.options, values)
         self.bounds = _BOUNDS.get(id, [])
-        if type(self.env).is_truncated is not _gymnax().environments.environment.Environment.is_truncated:
-            rule = "an environment must not truncate episodes itself, interop.batch takes functions of one lane"
-            raise ValueError(f"{self.owner}: {rule}, got is_truncated of {type(self.env).__name__}")
+        # Whether the environment defines ``is_truncated``; gymnax's own environments do not.
+        self.truncates = type(self.env).is_truncated is not _gymnax().environments.environment.Environment.is_truncated
 
     def reset(self, values: Mapping[str, Any], key: jax.Array) -> tuple[Tree, Tree]:
         observation, state = self.env.reset_env(key, self.env_params(values))
@@ -265,7 +281,15 @@ def _split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple[Any, ...],
     owner, spec_params = f"gymnax:{id}", _SPEC_PARAMS.get(id, ())
     constructor, takes_any = arguments_of(_gymnax().registration._registry[id])
     if takes_any:  # a factory that hands its keywords on
-        constructor |= dict.fromkeys(given.keys() - constructor.keys(), inspect.Parameter.empty)
+        try:
+            own = {
+                name: checked_option(owner, name, given[name], constructor[name])
+                for name in given
+                if name in constructor
+            }
+            constructor |= arguments_of(type(single(id, tuple(sorted(own.items()))).env))[0]
+        except ValueError:  # it cannot be built without further arguments, so all keywords are accepted
+            constructor |= dict.fromkeys(given.keys() - constructor.keys(), inspect.Parameter.empty)
     options = {}
     for name, value in given.items():
         if name in spec_params:

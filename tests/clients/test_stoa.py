@@ -114,6 +114,14 @@ def test_a_batch_of_keys_is_an_unroll_of_the_batch():
         np.testing.assert_allclose(rows.extras["next_obs"][t], final, rtol=1e-4, atol=1e-6)
 
 
+def test_the_return_of_a_batch_is_the_sum_of_the_rewards_that_its_rows_show():
+    wrappers = ["EpisodeStatistics", ("ClipReward", {"minimum": 0, "maximum": 0.5})]
+    _, rows = played(to_stoa("CartPole-v1", max_episode_steps=3, wrappers=wrappers), actions_of(6))
+    np.testing.assert_array_equal(rows.extras["episode_metrics"]["episode_return"][:, 0], [0, 0, 1.5] * 2)
+    np.testing.assert_array_equal(rows.extras["episode_metrics"]["episode_length"][:, 0], [0, 0, 3] * 2)
+    np.testing.assert_array_equal(rows.extras["episode"]["return"][2::3, 0], [3, 3])
+
+
 def test_a_batch_may_be_divided_as_stoix_does():
     env = to_stoa("CartPole-v1")
     state, _ = env.reset(jax.random.split(jax.random.PRNGKey(0), 4))

@@ -189,7 +189,19 @@ def test_wrong_seeds_are_refused(seed, message):
 # --- masks ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("array", [np.array, jnp.array])
+class Foreign:
+    """An array of a library with dtypes of its own, as torch has."""
+
+    dtype = "foreign.bool"
+
+    def __init__(self, values):
+        self._values = np.array(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self._values
+
+
+@pytest.mark.parametrize("array", [np.array, jnp.array, Foreign])
 @pytest.mark.parametrize("mode", list(MODES))
 def test_a_mask_resets_its_lanes_and_leaves_the_others(mode, array):
     envs = cart_poles(mode)

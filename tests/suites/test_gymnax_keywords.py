@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+import jaxenv
 from jaxenv import specs
 from jaxenv.suites import gymnax as suite
 from jaxenv.testing import check_env
@@ -124,11 +125,15 @@ def test_environments_registered_by_users_with_gymnax_can_be_loaded(monkeypatch)
     assert task_of(jax.eval_shape(env.reset, jax.random.key(0))[0]).env_state.time.dtype == np.float32
 
 
-def test_an_own_is_truncated_of_a_registered_environment_is_refused(monkeypatch):
+@pytest.mark.parametrize(("limit", "length"), [(9, 2), (1, 1), (0, 2)])
+def test_an_own_is_truncated_of_a_registered_environment_truncates(monkeypatch, limit, length):
     monkeypatch.setitem(gymnax.registration._registry, "Leaving-v0", environments.Leaving)
     monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Leaving-v0"])
-    with pytest.raises(ValueError, match=r"^gymnax:Leaving-v0: .*interop\.batch.*got is_truncated of Leaving$"):
-        load("Leaving-v0")
+    env = load("Leaving-v0", 2, max_episode_steps=limit, autoreset="same_step")
+    rows = jaxenv.unroll(env, jaxenv.rollout.random_policy(env), *env.reset(jax.random.key(0)), 6)[1].timestep
+    ends = np.flatnonzero(np.asarray(rows.is_last()[:, 0]))
+    np.testing.assert_array_equal(ends, range(length, 6, length))
+    assert (rows.discount == 1).all()
 
 
 def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
@@ -136,6 +141,9 @@ def test_required_arguments_and_non_numeric_params_are_supported(monkeypatch):
     monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: environments.Odd(**kwargs))
     monkeypatch.setattr("gymnax.registered_envs", [*gymnax.registered_envs, "Odd-v0", "Handed-v0"])
     assert load("Handed-v0", size=3).unwrapped._single.env.size == 3
+    monkeypatch.setitem(gymnax.registration._registry, "Handed-v0", lambda **kwargs: environments.Pair(**kwargs))
+    with pytest.raises(ValueError, match="gymnax:Handed-v0: unknown keyword 'speeed'"):
+        load("Handed-v0", speeed=3)
     env = load("Odd-v0", 2, size=3, scale=[1.0, 2.0])
     assert (env.unwrapped._single.env.size, list(vars(env.unwrapped.params))) == (3, ["scale"])
     jax.eval_shape(env.reset, jax.random.key(0))

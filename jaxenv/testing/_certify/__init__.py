@@ -1,6 +1,6 @@
 """Judges an environment of any API that runs on JAX, in the words of that API.
 
-``_dialects`` has the loop of each API, ``_trial`` runs it, ``_properties`` judges its rows, ``_report`` tells.
+``_dialects`` has the loop of each API, ``_trial`` runs it, ``_properties`` judges its rows.
 """
 
 import dataclasses
