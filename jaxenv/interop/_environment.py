@@ -145,7 +145,8 @@ def check_infos(owner: str, env: Environment, reserved: Iterable[str]) -> None:
             continue
         rule = "is a name that its clients read in another meaning, report it under another one"
         if number is not None:
-            rule = "must be one number per lane, as its clients read it (ScalarizeReward makes one of rewards)"
+            hint = " (ScalarizeReward makes one of rewards)" if name == "episode" else ""
+            rule = f"must be one number per lane, as its clients read it{hint}"
         raise ValueError(f"{owner}: env_info[{name!r}] {rule}, got {found[name]} of {env}")
     if "episode" in reserved:
         _check_masks(owner, "env_info", found)
