@@ -56,6 +56,7 @@ class Engine(abc.ABC):
         self._lock = threading.Lock()
         self._closed = False
         self._env: Any = None  # the library's object that holds the lanes, while they run
+        self._finalizer: Any = None  # closes them at exit, where the library does not
         self._ticket = np.zeros((self.num_envs, 2), np.uint32)
         self._others: dict[int, Self] = {}
 
@@ -103,13 +104,15 @@ class Engine(abc.ABC):
         if hasattr(env, "close"):
             with contextlib.suppress(Exception):
                 env.close()
+        if self._finalizer is not None:  # it would keep the lanes in memory
+            self._finalizer.cancel()
 
     # --- calls from the JAX side -------------------------------------------------------------------------------------
 
-    def reset(self, seeds: Any) -> tuple[np.ndarray, Tree, dict[str, Tree]]:
+    def reset(self, seeds: Any, *keys: Any) -> tuple[np.ndarray, Tree, dict[str, Tree]]:
         """Starts an episode in every lane: returns the tickets, the observations and the entries of ``env_info``."""
         with self._lock:
-            seeds = [seed % self.seeds_below for seed in np.asarray(seeds).tolist()]
+            seeds = distinct(np.asarray(seeds), *map(np.asarray, keys), below=self.seeds_below)
             if self._closed:
                 raise HostEnvironmentError(f"{self.owner}: the environment is closed, load it again")
             with self._failing("reset"):
@@ -180,6 +183,18 @@ class Engine(abc.ABC):
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def distinct(seeds: np.ndarray, *keys: np.ndarray, below: int) -> list[int]:
+    """Returns the seeds as Python numbers; a seed that a lane of another key has becomes the next free one."""
+    owners: dict[int, tuple[Any, ...]] = {}
+    chosen = []
+    for seed, *key in zip(seeds.tolist(), *keys, strict=True):
+        seed %= below
+        while owners.setdefault(seed, tuple(key)) != tuple(key):
+            seed = (seed + 1) % below
+        chosen.append(seed)
+    return chosen
 
 
 def _stamped(ticket: np.ndarray, actions: list[np.ndarray]) -> np.ndarray:

@@ -1,11 +1,13 @@
 """Gymnasium's vector environments as engines: the lanes as environments of Gymnasium, and their processes."""
 
+import contextlib
 import dataclasses
 import importlib
 import multiprocessing
 import os
 import queue
 from collections.abc import Mapping, Sequence
+from multiprocessing.util import Finalize
 from typing import Any
 
 import jax
@@ -81,14 +83,22 @@ class GymnasiumEngine(Engine):
         if self.vectorization == "sync":
             # Observations are copied on the way to JAX.
             self._env = gymnasium.vector.SyncVectorEnv(makers, copy=False)
-            return
-        if self.context == "forkserver":
-            multiprocessing.set_forkserver_preload(["__main__", __name__])  # imported once for all workers
-        self._env = Workers.__new__(Workers)  # known to `_stop` before its processes start
-        self._env.__init__(makers, self.context, self.timeout)
+        else:
+            if self.context == "forkserver":
+                multiprocessing.set_forkserver_preload(["__main__", __name__])  # imported once for all workers
+            self._env = Workers.__new__(Workers)  # known to `_stop` before its processes start
+            self._env.__init__(makers, self.context, self.timeout)
+        # Gymnasium does not close lanes that are dropped. At exit this runs before multiprocessing, whatever was
+        # imported first, joins workers, which may ignore its SIGTERM. In a fork it does nothing.
+        self._finalizer = Finalize(self, _close, (self._env,), exitpriority=0)
 
     def _reason(self, error: Exception) -> str:
         return (isinstance(self._env, Workers) and self._env.reason(error)) or super()._reason(error)
+
+
+def _close(env: Any) -> None:
+    with contextlib.suppress(Exception):
+        env.close()
 
 
 def _with_zero(spec: specs.Array) -> specs.Array:

@@ -70,7 +70,7 @@ class HostEnvironment(Environment):
         if batch[0] != self.num_envs:
             raise ValueError(f"{self}: reset must start num_envs = {self.num_envs} lanes, got {batch[0]}")
         seeds = random.bits(clock.stream("seed"))
-        ticket, observation, info = self._call(self.engine.reset, self._shown(), seeds)
+        ticket, observation, info = self._call(self.engine.reset, self._shown(), seeds, *starts.keys)
         timestep = restart(
             observation,
             batch_shape=batch,

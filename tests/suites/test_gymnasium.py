@@ -18,6 +18,7 @@ from jaxenv import specs
 from jaxenv._util.library import default_types
 from jaxenv.rollout.play._game import Game
 from jaxenv.suites import gymnasium as suite
+from jaxenv.suites._engine import distinct
 from jaxenv.suites.gymnasium import HostEnvironmentError
 from jaxenv.testing import check_env
 from jaxenv.training import ppo
@@ -128,6 +129,19 @@ def test_seeds_differ_between_lanes_and_resets_and_follow_the_key(load):
     seeds = [np.asarray(env.reset(jax.random.key(n))[1].observation["seed"]) for n in (0, 1, 0)]
     assert len(np.unique(np.concatenate(seeds[:2]), axis=0)) == 16
     np.testing.assert_array_equal(seeds[0], seeds[2])
+
+
+def test_equal_seeds_of_different_keys_are_replaced():
+    seeds, keys = np.array([5, 2**32 - 1, 5, 2**32 - 1, 5], np.uint32), np.array([0, 1, 2, 3, 0], np.uint32)
+    assert distinct(seeds, keys, np.zeros_like(keys), below=2**32) == [5, 2**32 - 1, 6, 0, 5]
+    assert distinct(seeds, keys, np.zeros_like(keys), below=2**31) == [5, 2**31 - 1, 6, 0, 5]
+
+
+def test_lanes_of_equal_seeds_get_different_ones(load, monkeypatch):
+    monkeypatch.setattr(jaxenv.random, "bits", lambda stream: jnp.full(LANES, 5, jnp.uint32))
+    env = load("HostCounter-v0")
+    for reset in (env.reset, jax.jit(env.reset)):
+        assert reset(jax.random.key(0))[1].observation["seed"].tolist() == [[5, 0], [6, 0]]
 
 
 def test_episodes_of_a_lane_differ(load):
@@ -381,6 +395,52 @@ def test_the_exit_of_the_interpreter_and_of_a_with_block_end_the_workers(tmp_pat
     (worker,) = map(int, done.stdout.split())
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
+
+
+CLOSED = """
+import gc, signal, tempfile
+folder = tempfile.TemporaryDirectory()  # has a finalizer before multiprocessing does
+import gymnasium, jax, jaxenv
+from gymnasium.envs.classic_control import CartPoleEnv
+
+
+class Loud(CartPoleEnv):
+    def close(self):
+        print("closed")
+
+
+def stubborn():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return CartPoleEnv()
+
+
+if __name__ == "__main__":
+    env = jaxenv.make({make}, 2, vectorization="{vectorization}", context="fork")
+    print("made")
+    env.reset(jax.random.key(0))
+    {then}
+    print("end")
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "vectorization", "then", "printed"),
+    [
+        ("lambda: Loud()", "sync", "", "made end closed closed"),
+        ("lambda: Loud()", "sync", "del env; gc.collect()", "made closed closed end"),
+        ("lambda: Loud()", "sync", "env.close(); env.close(); del env", "made closed closed end"),
+        ("stubborn", "async", "", "made end"),
+    ],
+    ids=["exit", "drop", "close", "no SIGTERM"],
+)
+def test_an_exit_and_a_drop_close_every_lane_once(tmp_path, make, vectorization, then, printed):
+    script = tmp_path / "script.py"
+    script.write_text(CLOSED.format(make=make, vectorization=vectorization, then=then))
+    line = [sys.executable, "-W", "ignore", script]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert " ".join(done.stdout.split()).removeprefix("closed ") == printed  # the first lane is made for the specs
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------
