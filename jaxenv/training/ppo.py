@@ -243,12 +243,12 @@ def make_stages(config: Config, env: Environment, lanes: DeviceLanes) -> Stages:
         return total, jax.vmap(mean)(jax.lax.stop_gradient(recorded))  # the `Losses`, in few kernels
 
     def prepared(batch: "_Batch") -> "_Batch":
-        weight, advantage = lanes.weights(batch.weight), batch.advantage
+        weight, advantage = lanes.weights(batch.valid), batch.advantage
         mean = functools.partial(weighted_sum, weight)
         if config.normalize_advantage:
             advantage = advantage - lanes.mean(mean(advantage))
             advantage = advantage / (jnp.sqrt(lanes.mean(mean(advantage**2))) + 1e-8)
-        return dataclasses.replace(batch, advantage=advantage, weight=weight)
+        return dataclasses.replace(batch, advantage=advantage, valid=(), weight=weight)
 
     def optimise(settings: Config, learner: Learner, batch: "_Batch") -> tuple[Learner, Losses]:
         remaining = 1 - learner.update.astype(jnp.float32) / np.float32(config.num_updates)
@@ -311,9 +311,10 @@ class _Batch:
     advantage: jax.Array
     value: Any
     return_: jax.Array
-    weight: jax.Array
+    valid: Any
     starts: Any = ()
     memory: Any = ()
+    weight: Any = ()  # of valid rows, in a minibatch
 
 
 # --- the network -----------------------------------------------------------------------------------------------------

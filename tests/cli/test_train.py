@@ -321,7 +321,7 @@ def test_a_full_disk_ends_with_code_1_and_a_closed_pipe_as_in_other_commands(cap
     with pytest.raises(BrokenPipeError):
         train.run(cli.make_parser().parse_args(run(tmp_path / "pipe")))
     capsys.readouterr()
-    monkeypatch.setattr(seeds.data, "save", fails(OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(jaxenv.data, "save", fails(OSError(errno.ENOSPC, "No space left on device")))
     assert cli.main(run(tmp_path / "full", "--json")) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
