@@ -48,7 +48,7 @@ Rows = Iterator[dict[str, Any]]
 
 
 def defaults(args: argparse.Namespace) -> Rows:
-    """Runs the loops of `benchmarks.defaults`: those of an id are compiled while the others are, and timed alone."""
+    """Runs the loops of `benchmarks.defaults`: all ids are compiled at once, then timed one after another."""
     for lanes in args.num_envs:
         steps = max(args.num_steps, args.lane_steps // lanes)
         with concurrent.futures.ThreadPoolExecutor() as pool:

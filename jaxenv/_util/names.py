@@ -5,7 +5,6 @@ import functools
 import inspect
 import pathlib
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -16,6 +15,8 @@ R = TypeVar("R")
 @functools.lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """Returns the contents of `names.toml`: by library, what its names are here."""
+    import tomllib  # for errors and suites alone, not at start-up
+
     return tomllib.loads(pathlib.Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 
@@ -76,8 +77,10 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     "did you mean 'autoreset'?"
     """
     found = [repr(other) for other in closest(name, known)]
-    listed = " or ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
-    return f"did you mean {listed}?" if found else otherwise
+    if not found:
+        return otherwise
+    *others, last = found
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
 def unknown_keyword(owner: str, name: str, groups: Mapping[str, Iterable[str]]) -> str:

@@ -84,7 +84,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def _restart(self, seeds: list[int]) -> tuple[Tree, Mapping[str, Any]]:
-        """Starts an episode in every lane from its seed, and `_env` if there is none: observation and info."""
+        """Starts the lanes if they do not run, and an episode in each from its seed: observation and info."""
 
     @abc.abstractmethod
     def _advance(self, action: Tree) -> tuple[Tree, Any, Any, Any, Mapping[str, Any]]:

@@ -280,24 +280,21 @@ def _split_keywords(id: str, given: Mapping[str, Any]) -> tuple[tuple[Any, ...],
     check_known("gymnax", id, _gymnax().registered_envs)
     owner, spec_params = f"gymnax:{id}", _SPEC_PARAMS.get(id, ())
     constructor, takes_any = arguments_of(_gymnax().registration._registry[id])
+
+    def own_options() -> dict[str, Any]:
+        own = given.keys() & constructor.keys() - set(spec_params)
+        return {name: checked_option(owner, name, given[name], constructor[name]) for name in given if name in own}
+
     if takes_any:  # a factory that hands its keywords on
         try:
-            own = {
-                name: checked_option(owner, name, given[name], constructor[name])
-                for name in given
-                if name in constructor
-            }
-            constructor |= arguments_of(type(single(id, tuple(sorted(own.items()))).env))[0]
+            constructor |= arguments_of(type(single(id, tuple(sorted(own_options().items()))).env))[0]
         except ValueError:  # it cannot be built without further arguments, so all keywords are accepted
             constructor |= dict.fromkeys(given.keys() - constructor.keys(), inspect.Parameter.empty)
-    options = {}
-    for name, value in given.items():
-        if name in spec_params:
-            if not is_real(value):
-                raise ValueError(f"{owner}: {name} determines a spec and must be one number, got {value!r}")
-            options[name] = float(value)
-        elif name in constructor:
-            options[name] = checked_option(owner, name, value, constructor[name])
+    options = own_options()
+    for name in (name for name in given if name in spec_params):
+        if not is_real(given[name]):
+            raise ValueError(f"{owner}: {name} determines a spec and must be one number, got {given[name]!r}")
+        options[name] = float(given[name])
     chosen = tuple(sorted(options.items()))
     env, values = single(id, chosen), {name: value for name, value in given.items() if name not in options}
     for name, value in values.items():
