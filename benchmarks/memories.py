@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from benchmarks import command, training
+from benchmarks import command, tables, training
 from jaxenv.training import memories, ppo, seeds
 
 RESULTS = pathlib.Path(__file__).parent / "results" / "memories.csv"
@@ -90,13 +90,14 @@ def load() -> Runs:
 
 def table(runs: Runs) -> str:
     """Formats two Markdown tables: the returns at the end with their intervals, and POPGym's score."""
-    tables = [["game", *MODELS], ["---"] * 6], [["game", *MODELS, "GRU, published"], ["---"] * 7]
+    ends, scores = [], []
     for game in GAMES:
         found = [runs.get((game, model)) for model in MODELS]
-        tables[0].append([game, *("-" if x is None else _with_interval(x[:, -1]) for x in found)])
+        ends.append([game, *("-" if x is None else _with_interval(x[:, -1]) for x in found)])
         published = "{:.3f} ± {:.3f}".format(*PUBLISHED[game]) if game in PUBLISHED else "-"
-        tables[1].append([game, *("-" if x is None else f"{x.max(axis=1).mean():.2f}" for x in found), published])
-    return "\n\n".join("\n".join(f"| {' | '.join(cells)} |" for cells in lines) for lines in tables)
+        scores.append([game, *("-" if x is None else f"{x.max(axis=1).mean():.2f}" for x in found), published])
+    header = ["game", *MODELS]
+    return "\n".join([*tables.markdown(header, ends), "", *tables.markdown([*header, "GRU, published"], scores)])
 
 
 def _with_interval(values: np.ndarray) -> str:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 import jaxenv
-from benchmarks import command, measure
+from benchmarks import command, measure, tables
 from jaxenv import training
 from jaxenv.training import baselines, presets, seeds
 
@@ -150,25 +150,19 @@ def load_results() -> list[dict[str, Any]]:
 
 def table(results: Sequence[dict[str, Any]]) -> str:
     """Formats the results as a Markdown table."""
-    lines = [
-        "| id | learner | steps | return | 95% interval | wall time | published | seeds that reach it |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    header = ["id", "learner", "steps", "return", "95% interval", "wall time", "published", "seeds that reach it"]
+    lines = []
     for result in results:
         final = np.array(result["returns"])[-1]
         steps, seconds = f"{result['steps'][-1]:,}", f"{result['seconds']:.0f} s"
         known = PUBLISHED.get((result["id"], result["algorithm"]), ())
         own, others = [x for x in known if x.options is None], [x for x in known if x.options is not None]
         name = [result["id"], result["algorithm"].upper(), steps]
-        lines.append(_line([*name, *_cells(final, own[0] if own else None, seconds)]))
+        lines.append([*name, *_cells(final, own[0] if own else None, seconds)])
         for table in others:
             final = np.array(result["under_rules"][table.source])
-            lines.append(_line([f"same policies, rules of {table.source}", "", "", *_cells(final, table, "")]))
-    return "\n".join(lines)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+            lines.append([f"same policies, rules of {table.source}", "", "", *_cells(final, table, "")])
+    return "\n".join(tables.markdown(header, lines))
 
 
 def _cells(final: np.ndarray, known: Published | None, seconds: str) -> list[str]:
