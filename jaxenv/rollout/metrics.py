@@ -9,7 +9,7 @@ seen counts at its LAST row, in every auto-reset mode.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -234,8 +234,13 @@ def merge_totals(a: Totals, b: Totals) -> Totals:
     check_kind("merge_totals", "b", b, Totals)
     if (fault := mismatch(a, b, "b")) is not None:
         raise ValueError(f"merge_totals: {fault}, as in a")
+    return _combined(a, b, _moments.merge)
+
+
+def _combined(a: Totals, b: Any, combine: Callable[..., Moments]) -> Totals:
+    """Returns the totals of ``a`` and ``b``, which has in place of moments what ``combine`` adds to those of ``a``."""
     return dataclasses.replace(
-        jax.tree.map(lambda x, y: _moments.merge(x, y) if _is_moments(x) else x, a, b, is_leaf=_is_moments),
+        jax.tree.map(lambda x, y: combine(x, y) if _is_moments(x) else x, a, b, is_leaf=_is_moments),
         return_max=jnp.maximum(a.return_max, b.return_max),
         return_min=jnp.minimum(a.return_min, b.return_min),
         abnormal=a.abnormal + b.abnormal,
@@ -281,11 +286,21 @@ def _without_totals(episode: Episode) -> MetricsState:
     """Returns the state with these unfinished episodes and nothing counted, as after a FIRST row."""
     first = jnp.zeros((1, *episode.length.shape), jnp.int32)
     row = TimeStep(first, jnp.zeros((1, *episode.return_.value.shape), jnp.float32), first, env_info={})
-    return MetricsState(episode, _totals_of_rows(jax.tree.map(lambda x: x[None], episode), row))
+    samples = _samples(jax.tree.map(lambda x: x[None], episode), row)
+    of_samples = lambda x: _moments.from_batch(*x) if isinstance(x, _Samples) else x  # noqa: E731
+    return MetricsState(episode, jax.tree.map(of_samples, samples, is_leaf=lambda x: isinstance(x, _Samples)))
 
 
-def _totals_of_rows(episodes: Episode, rows: TimeStep) -> Totals:
-    """Returns the totals of each lane over rows ``[T, B]``; ``episodes`` are the unfinished ones after each row."""
+class _Samples(NamedTuple):
+    x: jax.Array  # [T, B, ...]
+    counted: jax.Array  # bool [T, B, ...]
+
+
+def _samples(episodes: Episode, rows: TimeStep) -> Any:
+    """Returns the `Totals` of each lane over rows ``[T, B]`` with `_Samples` in place of moments.
+
+    ``episodes`` are the unfinished ones after each row.
+    """
     last = rows.is_last()
     abnormal = last & rows.env_info["abnormal"] if "abnormal" in rows.env_info else jnp.zeros_like(last)
     counted = episodes.is_whole & ~abnormal
@@ -296,22 +311,22 @@ def _totals_of_rows(episodes: Episode, rows: TimeStep) -> Totals:
     means: Any = ()
     if not isinstance(episodes.discounted, tuple):
         total = episodes.discounted.total
-        starts = _moments.from_batch(episodes.discounted.start, ended)
-        means = _moments.from_batch(total / tree.expand(jnp.maximum(lengths, np.float32(1)), total.ndim), ended)
+        starts = _Samples(episodes.discounted.start, ended)
+        means = _Samples(total / tree.expand(jnp.maximum(lengths, np.float32(1)), total.ndim), ended)
     valid = jax.tree.map(lambda count: tree.expand(ended, count.ndim) & (count > 0), episodes.entry_counts)
     of_ended = tree.expand(ended, returns.ndim)
     return Totals(
-        rewards=_moments.from_batch(rows.reward, ~rows.is_first()),
-        returns_terminated=_moments.from_batch(returns, terminated),
-        returns_truncated=_moments.from_batch(returns, truncated),
+        rewards=_Samples(rows.reward, ~rows.is_first()),
+        returns_terminated=_Samples(returns, terminated),
+        returns_truncated=_Samples(returns, truncated),
         return_max=jnp.max(jnp.where(of_ended, returns, -LARGEST), axis=0),
         return_min=jnp.min(jnp.where(of_ended, returns, LARGEST), axis=0),
-        lengths_terminated=_moments.from_batch(lengths, terminated),
-        lengths_truncated=_moments.from_batch(lengths, truncated),
+        lengths_terminated=_Samples(lengths, terminated),
+        lengths_truncated=_Samples(lengths, truncated),
         abnormal=Count.from_array(sum_axis0(abnormal.astype(jnp.uint32))),
         discounted_starts=starts,
         discounted_means=means,
-        entries=jax.tree.map(_moments.from_batch, episodes.values(), valid),
+        entries=jax.tree.map(_Samples, episodes.values(), valid),
     )
 
 
@@ -335,4 +350,13 @@ def _with_rows(state: MetricsState, rows: TimeStep, gamma: float | None) -> Metr
         return tree.where(row.is_last(), fresh, episode), episode
 
     episode, episodes = xla.scan_elementwise(one_row, state.episode, rows)
-    return MetricsState(episode, merge_totals(state.totals, _totals_of_rows(episodes, rows)))
+    add = _add_row if rows.step_type.shape[0] == 1 else _add_rows
+    return MetricsState(episode, _combined(state.totals, _samples(episodes, rows), add))
+
+
+def _add_row(moments: Moments, samples: _Samples) -> Moments:
+    return _moments.add_sample(moments, samples.x[0], samples.counted[0])
+
+
+def _add_rows(moments: Moments, samples: _Samples) -> Moments:
+    return _moments.merge(moments, _moments.from_batch(*samples))

@@ -55,6 +55,27 @@ def test_invalid_samples_have_no_effect_even_if_they_are_nan():
     chex.assert_trees_all_equal(nothing, moments)
 
 
+@pytest.mark.parametrize(("shape", "mean"), [((), 0.0), ((), 1000.0), ((3,), 1000.0)])
+def test_samples_added_one_by_one_to_groups_equal_all_samples_of_each(shape, mean):
+    groups, rows = 5, 700
+    data = batches(rows, groups, shape, mean)
+    counted = np.random.default_rng(1).random((rows, groups)) < np.linspace(0, 1, groups)  # of the first group none
+    moments = jax.tree.map(lambda x: jnp.broadcast_to(x, (groups, *x.shape)), _moments.empty(shape))
+
+    def add(moments, row):
+        return _moments.add_sample(moments, *row), None
+
+    masked = jnp.where(counted.reshape(rows, groups, *(1,) * len(shape)), data, np.nan)
+    moments, _ = jax.jit(lambda moments: jax.lax.scan(add, moments, (masked, jnp.asarray(counted))))(moments)
+    assert np.asarray(moments.count).tolist() == counted.sum(0).tolist()
+    for group in range(1, groups):
+        samples = data[counted[:, group], group].astype(np.float64)
+        np.testing.assert_allclose(moments.mean[group], samples.mean(0), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(moments.variance[group], samples.var(0), rtol=1e-5)
+    assert np.all(moments.mean[0] == 0)
+    assert np.all(moments.variance[0] == 1)
+
+
 def test_normalising_changes_nothing_before_the_first_sample():
     x = batches(1)[0]
     empty = _moments.empty((3,))
