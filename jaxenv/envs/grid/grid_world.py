@@ -157,8 +157,9 @@ class GridWorld(Task):
 
     def room(self, size: jax.Array) -> CellSet:
         """Returns the floor of an empty grid of ``size`` (int32 ``[B]``): all cells except the outermost."""
-        one = jnp.ones_like(size)
-        return CellSet.rectangle(one, size - 1, one, size - 1, self.max_size)
+        one, last = jnp.ones_like(size), size - 1
+        lines = CellSet.rectangle(one, last, one, last, self.max_size).rows  # the columns are alike
+        return CellSet(lines, lines)
 
     def start(
         self, floor: CellSet, goal: jax.Array, agent: Pose, lava: CellSet | None = None, lock: Lock | None = None
@@ -199,26 +200,26 @@ class GridWorld(Task):
 
     def _image(self, state: Any) -> jax.Array:
         """Returns MiniGrid's encoding of the view, uint8 ``[B, 7, 7, 3]``."""
-        agent, lock = state.agent, state.lock
-        floor = _view.in_view(state.floor, agent)
-        lava = None if state.lava is None else _view.in_view(state.lava, agent)
-        goal, things = _view.index_of(state.goal, agent), None
-        if lock is not None:
-            door, key = (_view.index_of(place, agent) for place in (lock.door, lock.key))
-            things = door, _door_code(lock), key, lock.key == CARRIED
-        image = in_own_kernels(_encode, floor, lava, self._seen(state, floor), goal, things)
+        floor, indices = _view.in_view(state.floor, state.agent), self._indices(state)
+        lava = None if state.lava is None else _view.in_view(state.lava, state.agent)
+        lock = None if state.lock is None else (_door_code(state.lock), state.lock.key == CARRIED)
+        image = in_own_kernels(_encode, floor, lava, self._seen(state, floor, indices), indices, lock)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
-    def _seen(self, state: Any, floor: ViewSet) -> ViewSet | None:
-        """Returns the cells of the view that the agent sees, None for all, given the floor in view."""
-        return None if self.see_through_walls else _view.visible(self._transparent(state, floor))
+    def _indices(self, state: Any) -> Any:
+        """Returns the view index of the goal, and of the door and the key if there are any, int32 ``[B]`` each."""
+        things = (state.goal,) if state.lock is None else (state.goal, state.lock.door, state.lock.key)
+        return [_view.index_of(place, state.agent) for place in things]
 
-    def _transparent(self, state: Any, floor: ViewSet) -> ViewSet:
+    def _seen(self, state: Any, floor: ViewSet, indices: Any) -> ViewSet | None:
+        """Returns the cells of the view that the agent sees, None for all, given the floor in view."""
+        return None if self.see_through_walls else _view.visible(self._transparent(state, floor, indices))
+
+    def _transparent(self, state: Any, floor: ViewSet, indices: Any) -> ViewSet:
         """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
         if state.lock is None:
             return floor
-        door = _view.index_of(state.lock.door, state.agent)
-        return _view.remove(floor, jnp.where(state.lock.door_state == OPEN, _view.OUT_OF_VIEW, door))
+        return _view.remove(floor, jnp.where(state.lock.door_state == OPEN, _view.OUT_OF_VIEW, indices[1]))
 
     def _whole_image(self, state: Any) -> jax.Array:
         things: list[tuple[jax.Array, Any]] = [(state.goal, _GOAL)]
@@ -245,7 +246,7 @@ class GridWorld(Task):
 
     def _seen_on_grid(self, state: Any) -> jax.Array:
         """Returns which cells the agent sees, bool ``[B, rows, columns]``."""
-        seen = self._seen(state, _view.in_view(state.floor, state.agent))
+        seen = self._seen(state, _view.in_view(state.floor, state.agent), self._indices(state))
         columns, rows = self.extent
         return _view.on_grid(seen, state.agent, self.num_lines)[:, :rows, :columns]
 
@@ -316,16 +317,13 @@ def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -
     return Lock(lock.door, jnp.where(toggles, turned, lock.door_state), key)
 
 
-def _encode(floor: ViewSet, lava: ViewSet | None, seen: ViewSet | None, goal: jax.Array, lock: Any) -> jax.Array:
-    """Returns the bytes of the image as `_view.encode`, given the view index of the goal.
-
-    ``lock`` has the view index and the code of the door, the view index of the key, and whether the agent carries it.
-    """
-    things: list[tuple[jax.Array, Any]] = [(goal, _GOAL)]
+def _encode(floor: ViewSet, lava: ViewSet | None, seen: ViewSet | None, indices: Any, lock: Any) -> jax.Array:
+    """Encodes the view, given view indices, and of a lock the door's code and whether the agent carries the key."""
+    things: list[tuple[jax.Array, Any]] = [(indices[0], _GOAL)]
     held: Any = _view.EMPTY
     if lock is not None:
-        door, code, key, is_carried = lock
-        things += [(door, code[:, None]), (key, _KEY)]
+        code, is_carried = lock
+        things += [(indices[1], code[:, None]), (indices[2], _KEY)]
         held = jnp.where(is_carried, _KEY, _view.EMPTY)[:, None]
     return _view.encode(floor, lava, seen, things, held)
 

@@ -80,8 +80,9 @@ class ObjectWorld(GridWorld):
         return super().mission_of(state) if state.mission is None else state.mission
 
     def _image(self, state: State) -> jax.Array:
-        floor, held = _view.in_view(state.floor, state.agent), state.objects.code_at(CARRIED)
-        image = in_own_kernels(_encode, floor, self._seen(state, floor), _view_indices(state), state.objects.code, held)
+        floor, indices = _view.in_view(state.floor, state.agent), self._indices(state)
+        held, seen = state.objects.code_at(CARRIED), self._seen(state, floor, indices)
+        image = in_own_kernels(_encode, floor, seen, indices, state.objects.code, held)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
     def _whole_image(self, state: Any) -> jax.Array:
@@ -89,11 +90,15 @@ class ObjectWorld(GridWorld):
         things = [(objects.cell[:, i], objects.code[:, i]) for i in range(objects.cell.shape[1])]
         return _view.whole_grid(state.floor, None, things, state.agent, self.extent)
 
-    def _transparent(self, state: State, floor: ViewSet) -> ViewSet:
+    def _indices(self, state: State) -> jax.Array:
+        """Returns the view index of every object, int32 ``[B, K]``; out of view where it is not in the grid."""
+        return _view.index_of(state.objects.cell, jax.tree.map(lambda x: x[:, None], state.agent))
+
+    def _transparent(self, state: State, floor: ViewSet, indices: jax.Array) -> ViewSet:
         if self.num_doors == 0:
             return floor
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
-        return _view.remove(floor, jnp.where(shut, _view_indices(state)[:, : self.num_doors], _view.OUT_OF_VIEW))
+        return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _picture.draw_objects(state, self._seen_on_grid(state), canvas)
@@ -168,8 +173,3 @@ def _handle(
     door = encode(DOOR, colour(front), turned)
     turns = toggles & (kind(front) == DOOR)
     return Objects(moved, jnp.where(turns & here, door, code))
-
-
-def _view_indices(state: State) -> jax.Array:
-    """Returns the view index of every object, int32 ``[B, K]``; out of view where it is not in the grid."""
-    return _view.index_of(state.objects.cell, jax.tree.map(lambda x: x[:, None], state.agent))
