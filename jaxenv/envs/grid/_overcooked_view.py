@@ -33,7 +33,7 @@ _VALUE, _COOKS, _IS_READY = 31, 64, 128
 def sources(cooks: Any, counters: Arrays, pots: Arrays, urgent: jax.Array) -> Arrays:
     """Returns the bytes on which an observation depends, uint8 ``[B]`` each, in the order of `_tables`.
 
-    Cooks, counters and pots are those of an `overcooked.State`; ``urgent``, bool ``[B]``, is whether few steps remain.
+    Cooks, counters and pots come from an `overcooked.State`; ``urgent``, bool ``[B]``, is whether few steps remain.
     """
     poses = [4 * cook.cell + cook.direction for cook in cooks]
     carried = [cook.cell + 64 * cook.item for cook in cooks]

@@ -61,7 +61,7 @@ def draw_objects(state: Any, seen: jax.Array, canvas: Canvas) -> Canvas:
 def paint(
     canvas: Canvas, kinds: jax.Array, cells: Sequence[Any], seen: jax.Array, agents: jax.Array, looks: int = 4
 ) -> Canvas:
-    """Paints kinds of ``cells``, what the agent sees, and the agent where ``agents`` is 1 + one of its ``looks``."""
+    """Paints kinds of ``cells``, lighter where they are ``seen``, and agents, each 1 + one of the ``looks``, or 0."""
     canvas = canvas.fill(NIGHT).tiles(kinds, cells).tiles(seen.astype(jnp.int32), [None, _drawing.sight])
     return canvas.tiles(agents, [None, *_AGENTS[:looks]])
 
