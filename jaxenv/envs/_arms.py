@@ -28,9 +28,8 @@ class Arms:
 
     def draw(self, canvas: Canvas, means: jax.Array) -> Canvas:
         """Paints the bars of ``means``, float32 ``[B, num]``; the bars of the best arms are green."""
-        canvas = canvas.view((0, 10), (0, 10))
         best = means == jnp.max(means, axis=-1, keepdims=True)
-        canvas = canvas.box(5, self.y(0.0), 9.4, 0.08, INK, corner=0.04)
+        canvas = canvas.view((0, 10), (0, 10)).box(5, self.y(0.0), 9.4, 0.08, INK, corner=0.04)
         zero, height = self.y(0.0), min(0.8, 0.5 * self.slot)
         for arm in range(self.num):
             y = jnp.clip(self.y(means[:, arm]), 2.0, 9.7)

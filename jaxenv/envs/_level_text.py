@@ -12,16 +12,10 @@ AGENTS = ">v<^"  # by their direction, from right clockwise
 
 
 class TextForm(NamedTuple):
-    """How levels of a task are written.
+    """How levels of a task are written: functions of the task and a key, or a text."""
 
-    Attributes:
-        text: returns the text of the level in which a task with one lane starts, given a key.
-        with_text: returns the task that plays a text; raises a ``ValueError`` that names line, column, rule and
-            character for a text that is not a level.
-    """
-
-    text: Callable[[Any, Any], str]
-    with_text: Callable[[Any, str], Any]
+    text: Callable[[Any, Any], str]  # the level in which a task with one lane starts
+    with_text: Callable[[Any, str], Any]  # the task in that level; a ``ValueError`` names line, column and character
 
 
 def listed(texts: Any) -> list[str]:
@@ -33,14 +27,10 @@ def listed(texts: Any) -> list[str]:
 
 
 def read_cells(owner: str, text: str, characters: str, columns: int | None = None, rows: int | None = None) -> Any:
-    """Returns the characters of a text by row and column, ``str[rows, columns]``.
+    """Returns the characters of a text by row and column, ``str[rows, columns]``, without white space around it.
 
-    Args:
-        owner: begins the error messages.
-        text: white space around it is left out.
-        characters: those that a text may have.
-        columns: the most characters per line; ``None`` for no limit.
-        rows: the most lines.
+    ``owner`` begins the error messages. A text has only some ``characters``, at most ``columns`` of them in a line and
+    at most ``rows`` lines; ``None`` is no limit.
     """
     lines = text.strip().splitlines()
     if not lines or (rows is not None and len(lines) > rows):

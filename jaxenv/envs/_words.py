@@ -42,6 +42,10 @@ class Words:
         """Returns this set in the lanes of ``mask`` (bool ``[B]``) and the empty set in the others."""
         return self._map(lambda a: jnp.where(mask, a, _ZERO))
 
+    def full(self, lanes: tuple[int, ...]) -> Self:
+        """Returns a constant set, which has no lane axis, in lanes of this shape."""
+        return self._map(lambda a: jnp.full(lanes, a))
+
     def any(self) -> Any:
         """Returns whether the set is not empty, bool ``[B]``."""
         return functools.reduce(operator.or_, self.words) != _ZERO

@@ -63,9 +63,8 @@ class CoinGame(Task):
         players = take_rows(_NEXT.reshape(-1), 5 * state.players + action)
         took_own, took_other = players == state.coins, players == state.coins[:, ::-1]
         lost = took_other[:, ::-1]
-        parts = [(took_own, p.own_coin), (took_other, p.other_coin), (lost, p.stolen)]
         reward = jnp.zeros(action.shape, jnp.float32)
-        for flags, value in parts:
+        for flags, value in ((took_own, p.own_coin), (took_other, p.other_coin), (lost, p.stolen)):
             reward = reward + jnp.where(flags, jnp.reshape(value, (-1, 1)), 0.0)
         coins = jnp.where(took_own | lost, random.integers(stream, (2,), 0, 9), state.coins)
         return Transition(State(players, coins), reward, terminated=jnp.zeros(action.shape[0], bool))

@@ -86,29 +86,16 @@ class MatrixGame(Task):
         return specs.Bounded((2,), np.int32, 0, self.actions - 1, "action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        """Paints the matrix: rows are actions of player 0, columns of player 1, bars what each is paid.
-
-        A frame surrounds the last actions.
-        """
+        """Paints actions of player 0 as rows, of player 1 as columns, payoffs as bars, and frames the last actions."""
         n, payoff = self.actions, jnp.asarray(self.params.payoff)
         canvas = canvas.fill(PAPER).view((0, n), (0, n), margin=0.1)
-        low, high = (jnp.asarray(f(payoff, axis=(-3, -2, -1))) for f in (jnp.min, jnp.max))
-        share = 0.06 + 0.64 * (payoff - _wide(low)) / jnp.maximum(_wide(high - low), 1e-6)
-        for i in range(n):
-            for j in range(n):
-                x, y = j, n - 1 - i
-                chosen = state.begun & (state.last[:, 0] == i) & (state.last[:, 1] == j)
-                canvas = canvas.box(x + 0.5, y + 0.5, 0.96, 0.96, GOLD, corner=0.05, alpha=chosen)
-                canvas = canvas.box(x + 0.5, y + 0.5, 0.84, 0.84, WHITE, corner=0.03)
-                for player, colour in enumerate((BLUE, ORANGE)):
-                    own, other = (i, j) if player == 0 else (j, i)
-                    height = share[..., player, own, other]
-                    canvas = canvas.box(x + 0.33 + 0.34 * player, y + 0.14 + height / 2, 0.2, height, colour)
+        low, high = (f(payoff, axis=(-3, -2, -1), keepdims=True) for f in (jnp.min, jnp.max))
+        share = 0.06 + 0.64 * (payoff - low) / jnp.maximum(high - low, 1e-6)
+        for i, j in itertools.product(range(n), repeat=2):
+            x, y = j, n - 1 - i
+            chosen = state.begun & (state.last[:, 0] == i) & (state.last[:, 1] == j)
+            canvas = canvas.box(x + 0.5, y + 0.5, 0.96, 0.96, GOLD, corner=0.05, alpha=chosen)
+            canvas = canvas.box(x + 0.5, y + 0.5, 0.84, 0.84, WHITE, corner=0.03)
+            for player, (height, colour) in enumerate(((share[..., 0, i, j], BLUE), (share[..., 1, j, i], ORANGE))):
+                canvas = canvas.box(x + 0.33 + 0.34 * player, y + 0.14 + height / 2, 0.2, height, colour)
         return canvas
-
-
-# --- the picture -----------------------------------------------------------------------------------------------------
-
-
-def _wide(x: jax.Array) -> jax.Array:
-    return x[..., None, None, None]

@@ -70,7 +70,11 @@ class TicTacToe(Task):
         loses = jnp.zeros_like(wins)
         if self.opponent is not None:
             over = wins | ~legal | _is_full(board)
-            board = jnp.where(over[:, None], board, _mark(board, self._reply(board, stream), -player)[0])
+            free = board == 0
+            reply = jax.lax.argmax(free, 1, jnp.int32)
+            if self.opponent == "random":
+                reply = random.categorical(stream, weights=free)
+            board = jnp.where(over[:, None], board, _mark(board, reply, -player)[0])
             loses = ~over & _has_line(board, -player)
         draw = legal & ~wins & ~loses & _is_full(board)
         info = {
@@ -82,13 +86,6 @@ class TicTacToe(Task):
         won = info["play0_win"].astype(jnp.float32) - info["play1_win"].astype(jnp.float32)
         illegal = jnp.where(player == -1, self.params.illegal_reward, -self.params.illegal_reward)
         return Transition(State(board), jnp.where(legal, won, illegal), wins | loses | draw | ~legal, info)
-
-    def _reply(self, board: jax.Array, stream: random.Stream) -> jax.Array:
-        """Returns the cell that the opponent marks: int32 ``[B]``, a free cell if there is one."""
-        free = board == 0
-        if self.opponent == "random":
-            return random.categorical(stream, weights=free)
-        return jax.lax.argmax(free, 1, jnp.int32)
 
     def observe(self, state: State) -> jax.Array:
         return state.board.reshape(-1, 3, 3)

@@ -1,4 +1,4 @@
-"""What the games share: sets of cells, one bit per cell, and the rewards of two players.
+"""What the games of two players share: sets of cells, one bit per cell, a base class and the rewards.
 
 Cell ``i`` is bit ``i % 32`` of word ``i // 32``. Intersecting or moving a set takes a few integer operations for each
 word, whatever the number of cells. The words are separate ``[B]`` arrays, whose operations `in_one_kernel` compiles
@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import tree
-from jaxenv.core import in_one_kernel
+from jaxenv import specs, tree
+from jaxenv.core import Task, in_one_kernel
 from jaxenv.envs._words import Words
 
 _BITS = 32
@@ -36,10 +36,6 @@ class Cells(Words):
         offset = number.astype(jnp.uint32)
         return Cells(tuple(_ONE << (offset - np.uint32(_BITS * k)) for k in range(num_words)))
 
-    def full(self, lanes: tuple[int, ...]) -> "Cells":
-        """Returns a constant set in lanes of this shape."""
-        return Cells(tuple(jnp.full(lanes, word) for word in self.words))
-
     def moved(self, distance: int) -> "Cells":
         """Adds ``distance`` (-31 to 31, not 0) to the number of every cell; cells beyond the words drop out."""
         words, near, far = self.words, np.uint32(abs(distance)), np.uint32(_BITS - abs(distance))
@@ -56,6 +52,17 @@ class Cells(Words):
         for k, word in enumerate(self.words):
             found = found | ((word[:, None] & np.where(which == k, bit, _ZERO)[None]) != _ZERO)
         return found
+
+
+class BoardGame(Task):
+    """Base class of the games of two players who move in turn."""
+
+    agent_names = ("black", "white")
+    turns = True
+    summed_entries = frozenset({"invalid_move"})
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(len(self.action_names), name="action")
 
 
 def two_rewards(result: jax.Array, player: jax.Array) -> jax.Array:

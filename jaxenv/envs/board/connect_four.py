@@ -14,7 +14,7 @@ env_info      player: int32, the player to move; action_mask: bool[7], its legal
               over; invalid_move: bool, whether an illegal move ended the game
 """
 
-from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLUE, GOLD, NIGHT, RED, WHITE, Canvas, Colour, mix
-from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells, two_rewards
+from jaxenv.core import Transition, in_one_kernel
+from jaxenv.envs.board._board import BoardGame, Cells, two_rewards
 from jaxenv.tree import Tree
 
 _ROWS, _COLUMNS = 6, 7
@@ -44,12 +44,10 @@ class State:
     over: jax.Array  # bool[B], whether the game is over
 
 
-class ConnectFour(Task):
+class ConnectFour(BoardGame):
     """Connect Four for two players; the module docstring is the specification."""
 
     agent_names = ("first", "second")
-    turns = True
-    summed_entries = frozenset({"invalid_move"})
     action_names = tuple(f"column {column + 1}" for column in range(_COLUMNS))
 
     def initial(self, stream: random.Stream) -> State:
@@ -72,17 +70,14 @@ class ConnectFour(Task):
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((_ROWS, _COLUMNS), np.int8, -1, 1, "observation")
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(_COLUMNS, name="action")
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         first, line = state.own.where(state.player == 0) | state.other.where(state.player == 1), _EMPTY
         for stones in (state.own, state.other):
             for step, starts in zip(_STEPS, _fours(stones), strict=True):
                 for distance in (step, 2 * step, 3 * step):
                     line = line | starts | starts.moved(distance)
-        cells = (x.at(_NUMBER.reshape(-1)).astype(jnp.int32) for x in (state.own | state.other, first, line))
-        taken, is_first, in_line = cells
+        sets = state.own | state.other, first, line
+        taken, is_first, in_line = (cells.at(_NUMBER.reshape(-1)).astype(jnp.int32) for cells in sets)
         kinds = taken * (2 - is_first) + 2 * in_line
         return canvas.fill(NIGHT).tiles(kinds.reshape(-1, _ROWS, _COLUMNS), _PAINTERS)
 
@@ -112,15 +107,10 @@ def _fours(stones: Cells) -> list[Cells]:
 _FRAME = mix(BLUE, NIGHT, 0.25)
 
 
-def _cell(stone: Colour | None, in_line: bool = False) -> Callable[[Canvas], Canvas]:
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = canvas.box(0.5, 0.5, 1.0, 1.0, _FRAME)
-        if stone is None:
-            return canvas.disc(0.5, 0.5, 0.38, NIGHT)
-        canvas = canvas.disc(0.5, 0.5, 0.4, stone)
-        return canvas.disc(0.5, 0.5, 0.18, WHITE) if in_line else canvas
-
-    return paint
+def _cell(canvas: Canvas, stone: Colour = NIGHT, radius: float = 0.4, in_line: bool = False) -> Canvas:
+    canvas = canvas.box(0.5, 0.5, 1.0, 1.0, _FRAME).disc(0.5, 0.5, radius, stone)
+    return canvas.disc(0.5, 0.5, 0.18, WHITE) if in_line else canvas
 
 
-_PAINTERS = [_cell(None), _cell(RED), _cell(GOLD), _cell(RED, True), _cell(GOLD, True)]
+_STONES = [partial(_cell, stone=colour, in_line=in_line) for in_line in (False, True) for colour in (RED, GOLD)]
+_PAINTERS = [partial(_cell, radius=0.38), *_STONES]

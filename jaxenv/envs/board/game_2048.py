@@ -16,10 +16,9 @@ env_info      action_mask: bool[4], the legal actions, all when the game is over
               illegal one ended it
 """
 
-import functools
 import itertools
 import operator
-from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import jax
@@ -85,7 +84,7 @@ class Game2048(Task):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         kinds = self.observe(state).astype(jnp.int32)
-        return canvas.fill(NIGHT).tiles(kinds, [_tile(exponent) for exponent in range(_LARGEST + 1)])
+        return canvas.fill(NIGHT).tiles(kinds, [partial(_tile, exponent=i) for i in range(_LARGEST + 1)])
 
 
 def _start(empty: jax.Array, words: tuple[Any, ...], probability: Any) -> tuple[Rows, Any]:
@@ -105,7 +104,7 @@ def _move(rows: Rows, action: Any, words: tuple[Any, ...], probability: Any) -> 
     lines, gained = _merged(_slid(_where(is_reversed, lines[::-1], lines)))
     lines = _where(is_reversed, lines[::-1], lines)
     moved = _where(is_row, _transposed(lines), lines)
-    legal = functools.reduce(operator.or_, (a ^ b for a, b in zip(rows, moved, strict=True))) != _U(0)
+    legal = reduce(operator.or_, (a ^ b for a, b in zip(rows, moved, strict=True))) != _U(0)
     rows = _where(_bytes(legal), _with_tile(moved, words[0], words[1], probability), rows)
     moves = _legal(rows)
     over = ~legal | (moves == _U(0))
@@ -135,7 +134,7 @@ def _merged(lines: Rows) -> tuple[Rows, Any]:
 
 def _sum_of_tiles(exponents: Any) -> Any:
     tiles = (_U(1) << ((exponents >> _U(shift)) & _U(31)) for shift in (0, 8, 16, 24))
-    return functools.reduce(operator.add, (tile & ~_U(1) for tile in tiles))  # 0 for a free cell
+    return reduce(operator.add, (tile & ~_U(1) for tile in tiles))  # 0 for a free cell
 
 
 def _legal(rows: Rows) -> Any:
@@ -148,7 +147,7 @@ def _legal(rows: Rows) -> Any:
         lower, higher = _slides(row, below)
         up, down = up | lower, down | higher
     found = (jnp.where(cells != _U(0), bit, _U(0)) for cells, bit in zip((left, up, right, down), _BITS, strict=True))
-    return functools.reduce(operator.or_, found)
+    return reduce(operator.or_, found)
 
 
 def _slides(a: Any, b: Any) -> tuple[Any, Any]:
@@ -163,7 +162,7 @@ def _with_tile(rows: Rows, word: Any, kind: Any, probability: Any) -> Rows:
     free = [~_filled(row) & _ONES for row in rows]
     counts = [jax.lax.population_count(row) for row in free]
     # The number of the cell among the free cells, row by row, from 1.
-    rank = random.high_product(word, functools.reduce(operator.add, counts)) + _U(1)
+    rank = random.high_product(word, reduce(operator.add, counts)) + _U(1)
     tile = jnp.where(random.unit(kind) < probability, _U(2), _U(1)) * _ONES
     found = []
     for row, cells, count in zip(rows, free, counts, strict=True):
@@ -207,16 +206,12 @@ _COLOURS = [mix(NIGHT, WHITE, 0.07)]
 _COLOURS += [mix(_STOPS[i // 2 % 8], _STOPS[(i + 1) // 2 % 8], 0.5) for i in range(_LARGEST)]
 
 
-def _tile(exponent: int) -> Callable[[Canvas], Canvas]:
+def _tile(canvas: Canvas, exponent: int) -> Canvas:
     colour = _COLOURS[exponent]
+    canvas = canvas.box(0.5, 0.5, 0.92, 0.92, colour, corner=0.1)
+    if not exponent:
+        return canvas
+    number = str(2**exponent)
+    height = min(0.4, 0.85 / len(number))
     ink = INK if colour.sum() > 1.75 else WHITE
-
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = canvas.box(0.5, 0.5, 0.92, 0.92, colour, corner=0.1)
-        if not exponent:
-            return canvas
-        number = str(2**exponent)
-        height = min(0.4, 0.85 / len(number))
-        return canvas.text(number, 0.5, 0.5 - height / 2, height, ink, align=0.5)
-
-    return paint
+    return canvas.text(number, 0.5, 0.5 - height / 2, height, ink, align=0.5)

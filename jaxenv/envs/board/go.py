@@ -30,8 +30,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLACK, GREY, INK, ORANGE, SAND, WHITE, Canvas, mix
-from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells, around, connected, two_rewards
+from jaxenv.core import Transition, in_one_kernel
+from jaxenv.envs.board._board import BoardGame, Cells, around, connected, two_rewards
 from jaxenv.tree import Tree
 
 SIZE = 9
@@ -67,13 +67,10 @@ class State:
     passed: jax.Array  # bool[B], whether the last move was a pass
 
 
-class Go(Task):
+class Go(BoardGame):
     """Go for two players; the module docstring is the specification."""
 
     params: Params = Params()
-    agent_names = ("black", "white")
-    turns = True
-    summed_entries = frozenset({"invalid_move"})
     opt_outs = {"sharding_invariant": "groups of stones grow in a loop that ends with the last lane, use shard_map"}
     action_names = (*(f"{'ABCDEFGHJ'[point % SIZE]}{SIZE - point // SIZE}" for point in range(SIZE * SIZE)), "pass")
 
@@ -129,9 +126,6 @@ class Go(Task):
 
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((SIZE, SIZE, 2 * _POSITIONS + 1), np.bool_, False, True, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(_PASS + 1, name="action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(_WOOD).view_cells(SIZE, SIZE)

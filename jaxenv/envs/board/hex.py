@@ -25,8 +25,8 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLACK, GREY, SAND, WHITE, Canvas
-from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells, connected, two_rewards
+from jaxenv.core import Transition, in_one_kernel
+from jaxenv.envs.board._board import BoardGame, Cells, connected, two_rewards
 from jaxenv.tree import Tree
 
 SIZE = 11
@@ -52,12 +52,9 @@ class State:
     over: jax.Array  # bool[B]
 
 
-class Hex(Task):
+class Hex(BoardGame):
     """Hex for two players; the module docstring is the specification."""
 
-    agent_names = ("black", "white")
-    turns = True
-    summed_entries = frozenset({"invalid_move"})
     opt_outs = {"sharding_invariant": "groups of stones grow in a loop that ends with the last lane, use shard_map"}
     action_names = (*(f"{'abcdefghijk'[cell % SIZE]}{cell // SIZE + 1}" for cell in range(SIZE * SIZE)), "swap")
 
@@ -88,9 +85,6 @@ class Hex(Task):
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((SIZE, SIZE, 4), np.bool_, False, True, "observation")
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(_SWAP + 1, name="action")
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         canvas = canvas.fill(GREY).view((-1.6, 16.6), (-10.2, 1.6))
         cell, x, y = _nearest(canvas.x[0], canvas.y[0])
@@ -111,10 +105,7 @@ class Hex(Task):
 
 
 def _placed(state: State, action: jax.Array) -> tuple[Cells, Cells, Cells, jax.Array]:
-    """Returns the stones of the player and of its opponent after the move, the new stone, and its cell.
-
-    After an illegal move there is no new stone.
-    """
+    """Returns the stones of the player and of its opponent after the move, the stone if it is legal, and its cell."""
     swaps = (action == _SWAP) & (state.moves == 1)
     cell = jnp.where(swaps, state.last % SIZE * SIZE + state.last // SIZE, action)
     other = state.other.where(~swaps)
@@ -123,10 +114,7 @@ def _placed(state: State, action: jax.Array) -> tuple[Cells, Cells, Cells, jax.A
 
 
 def _judged(group: Cells, player: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns the result of the player, 1 for a win, and whether the move was illegal.
-
-    ``group`` contains the new stone and those connected with it; it is empty after an illegal move.
-    """
+    """Returns the player's result, 1 for a win, and whether the move was illegal, given the group of the new stone."""
     rows, columns = (((group & first).any() & (group & last).any()) for first, last in (_ROW_EDGES, _COLUMN_EDGES))
     wins, illegal = jnp.where(player == 0, rows, columns), ~group.any()
     return wins.astype(jnp.int32) - illegal.astype(jnp.int32), illegal

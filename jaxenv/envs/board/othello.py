@@ -25,14 +25,14 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLACK, GREEN, INK, NIGHT, WHITE, Canvas, mix
-from jaxenv.core import Task, Transition, in_one_kernel
-from jaxenv.envs.board._board import Cells, two_rewards
+from jaxenv.core import Transition, in_one_kernel
+from jaxenv.envs.board._board import BoardGame, Cells, two_rewards
 from jaxenv.tree import Tree
 
 _SIZE = 8
 _PASS = _SIZE * _SIZE
 _NUMBER = np.arange(_PASS)
-_BOARD, _EMPTY, _ACTIONS = Cells.of(_NUMBER, 2), Cells.of([], 2), Cells.of(range(_PASS + 1), 3)
+_BOARD, _ACTIONS = Cells.of(_NUMBER, 2), Cells.of(range(_PASS + 1), 3)
 _INNER = Cells.of(_NUMBER[(_NUMBER % _SIZE > 0) & (_NUMBER % _SIZE < _SIZE - 1)], 2)  # all but the outer columns
 
 
@@ -47,12 +47,9 @@ class State:
     passed: jax.Array  # bool[B], whether the last move was to pass
 
 
-class Othello(Task):
+class Othello(BoardGame):
     """Othello for two players; the module docstring is the specification."""
 
-    agent_names = ("black", "white")
-    turns = True
-    summed_entries = frozenset({"invalid_move"})
     action_names = (*(f"row {cell // _SIZE + 1}, column {cell % _SIZE + 1}" for cell in range(_PASS)), "pass")
 
     def initial(self, stream: random.Stream) -> State:
@@ -77,15 +74,11 @@ class Othello(Task):
     def observation_spec(self) -> specs.Bounded:
         return specs.Bounded((_SIZE, _SIZE), np.int8, -1, 1, "observation")
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(_PASS + 1, name="action")
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         black = state.own.where(state.player == 0) | state.other.where(state.player == 1)
         taken, may_pass = state.own | state.other, state.moves.at(np.array([_PASS]))[:, 0]
         moves = Cells(state.moves.words[:2]).where(~may_pass)
-        cells = (x.at(_NUMBER).astype(jnp.int32) for x in (taken, black, moves))
-        is_taken, is_black, is_move = cells
+        is_taken, is_black, is_move = (cells.at(_NUMBER).astype(jnp.int32) for cells in (taken, black, moves))
         kinds = is_taken * (2 - is_black) + 3 * is_move
         return canvas.fill(NIGHT).tiles(kinds.reshape(-1, _SIZE, _SIZE), _PAINTERS)
 

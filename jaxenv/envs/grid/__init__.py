@@ -1,5 +1,6 @@
 """Grid worlds in the style of MiniGrid: an agent observes part of a grid with walls, doors and keys."""
 
+from functools import partial
 from typing import Any
 
 from jaxenv.core import register
@@ -52,16 +53,12 @@ _register("Maze-13x13-v0", "maze:Maze", 676)
 _register("AMaze-13x13-v0", "amaze:AMaze", 250)
 
 
-_forage: dict[str, dict[str, Any]] = {
-    "8x8-2p-2f-coop": {"force_coop": True},
-    "10x10-3p-3f": {"size": 10, "agents": 3, "foods": 3},
-    "2s-10x10-3p-3f": {"size": 10, "agents": 3, "foods": 3, "sight": 2},
-    "15x15-4p-3f": {"size": 15, "agents": 4, "foods": 3},
-}
-for _name, _options in _forage.items():
-    # terminal_limit: in the original the limit is the end of the game.
-    _where = f"{__name__}.foraging:Foraging"
-    register(f"Foraging-{_name}-v3", _where, max_episode_steps=50, kwargs=_options, terminal_limit=True)
+# terminal_limit: in the original the limit is the end of the game.
+_forage = partial(register, entry_point=f"{__name__}.foraging:Foraging", max_episode_steps=50, terminal_limit=True)
+_forage("Foraging-8x8-2p-2f-coop-v3", kwargs={"force_coop": True})
+_forage("Foraging-10x10-3p-3f-v3", kwargs={"size": 10, "agents": 3, "foods": 3})
+_forage("Foraging-2s-10x10-3p-3f-v3", kwargs={"size": 10, "agents": 3, "foods": 3, "sight": 2})
+_forage("Foraging-15x15-4p-3f-v3", kwargs={"size": 15, "agents": 4, "foods": 3})
 
 for _layout in ("cramped_room", "asymm_advantages", "coord_ring", "forced_coord", "counter_circuit"):
     _register(f"Overcooked-{_layout.title().replace('_', '')}-v1", "overcooked:Overcooked", 400, layout=_layout)

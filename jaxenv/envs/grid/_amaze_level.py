@@ -41,8 +41,7 @@ def parse_levels(texts: str | Sequence[str], size: int = 13) -> MazeLevel:
 def format_levels(level: MazeLevel) -> list[str]:
     """Returns the mazes of all lanes as text, which `parse_levels` reads."""
     texts = []
-    level = jax.tree.map(np.asarray, level)
-    fields = level.wall_map, level.goal_pos, level.agent_pos, level.agent_dir
+    fields = map(np.asarray, jax.tree.leaves(level))
     for walls, (goal_x, goal_y), (x, y), direction in zip(*fields, strict=True):
         cells = np.where(walls, "#", ".")
         cells[y, x] = AGENTS[direction]

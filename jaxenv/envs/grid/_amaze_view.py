@@ -13,19 +13,21 @@ All functions but `encode` are elementwise, for `in_one_kernel`. Their ``rows`` 
 grid, uint32 ``[B]`` each: bit x of row y is cell (x, y).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv.envs.grid._view import Pose
+from jaxenv.envs.grid._cell_set import reversed_bits
+from jaxenv.envs.grid._view import Pose, from_agent
 
 SIZE = 5  # cells per side
 _HALF = SIZE // 2
 _ZERO, _ONE = np.uint32(0), np.uint32(1)
 _ROW = np.uint32(2**SIZE - 1)
+_PLACES = np.arange(SIZE**2).reshape(SIZE, SIZE)  # of the bits in a word
 
 OUT_OF_VIEW = np.int32(-1)
 # Object, colour and state, as in MiniGrid, and for each byte of the image the view index of its cell.
@@ -59,16 +61,13 @@ def in_view(rows: Sequence[jax.Array], agent: Pose) -> jax.Array:
     # The word has the cells row by row, as the grid. The image of an agent that faces up has them column by column.
     # Facing right, it has the same rows, each from the right to the left. The two other images are these two backwards.
     sideways = (direction & 1) == 0
-    word = jnp.where(sideways, _mirror_rows(word), _transpose(word))
-    return jnp.where((direction == 1) | (direction == 2), _reverse(word), word)
+    word = jnp.where(sideways, _moved(word, _PLACES[:, ::-1]), _moved(word, _PLACES.T))
+    return jnp.where((direction == 1) | (direction == 2), reversed_bits(word, 32) >> np.uint32(32 - SIZE**2), word)
 
 
 def index(x: jax.Array, y: jax.Array, agent: Pose) -> jax.Array:
     """Returns the view index of cell (x, y) of the grid, int32 ``[B]``, or ``OUT_OF_VIEW``."""
-    across, down = agent.heading
-    ahead = across * (x - agent.x) + down * (y - agent.y)
-    column = across * (y - agent.y) - down * (x - agent.x) + np.int32(_HALF)
-    within = (ahead >= 0) & (ahead < SIZE) & (column >= 0) & (column < SIZE)
+    ahead, column, within = from_agent(x, y, agent, SIZE)
     return jnp.where(within, SIZE * column + (SIZE - 1) - ahead, OUT_OF_VIEW)
 
 
@@ -89,33 +88,10 @@ def _five_rows(rows: Sequence[jax.Array], start: jax.Array) -> list[jax.Array]:
     return lines
 
 
-def _mask(has: Callable[[int, int], bool]) -> np.uint32:
-    """Returns the word of the cells that have a property of their row and their place in the row."""
-    return np.uint32(sum(1 << (SIZE * i + j) for i in range(SIZE) for j in range(SIZE) if has(i, j)))
-
-
-def _moved(word: jax.Array, by: int) -> jax.Array:
-    return word << np.uint32(by) if by >= 0 else word >> np.uint32(-by)
-
-
-def _transpose(word: jax.Array) -> jax.Array:
-    """Exchanges rows and columns, one diagonal at a time."""
-    out = jnp.zeros_like(word)
-    for above in range(1 - SIZE, SIZE):
-        diagonal = _mask(lambda i, j, above=above: j - i == above)  # type: ignore[misc]
-        out = out | _moved(word & diagonal, (SIZE - 1) * above)
+def _moved(word: jax.Array, places: np.ndarray) -> jax.Array:
+    """Returns a word with bit i at ``places[i]``; all bits that move by the same distance move at once."""
+    out, distances = jnp.zeros_like(word), places.ravel() - np.arange(SIZE**2)
+    for by in np.unique(distances).tolist():
+        bits = word & np.uint32(sum(1 << i for i in np.flatnonzero(distances == by).tolist()))
+        out = out | (bits << np.uint32(by) if by >= 0 else bits >> np.uint32(-by))
     return out
-
-
-def _mirror_rows(word: jax.Array) -> jax.Array:
-    out = jnp.zeros_like(word)
-    for place in range(SIZE):
-        column = _mask(lambda _, j, place=place: j == place)  # type: ignore[misc]
-        out = out | _moved(word & column, SIZE - 1 - 2 * place)
-    return out
-
-
-def _reverse(word: jax.Array) -> jax.Array:
-    for by, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
-        word = ((word & np.uint32(mask)) << np.uint32(by)) | ((word >> np.uint32(by)) & np.uint32(mask))
-    return word >> np.uint32(32 - SIZE**2)

@@ -36,15 +36,6 @@ class CellSet:
     columns: jax.Array  # uint32[B, N]; bit y of word x is cell (x, y)
 
     @staticmethod
-    def square(low: jax.Array, high: jax.Array, num_lines: int) -> "CellSet":
-        """Returns the cells of N lines with ``low <= x < high`` and ``low <= y < high``; both are int32 ``[B]``."""
-        number = np.arange(num_lines, dtype=np.int32)[None]
-        inside = (number >= low[:, None]) & (number < high[:, None])
-        word = _bit(high) - _bit(low)
-        lines = jnp.where(inside, word[:, None], _ZERO)
-        return CellSet(lines, lines)
-
-    @staticmethod
     def rectangle(left: Any, right: Any, top: Any, bottom: Any, num_lines: int) -> "CellSet":
         """Returns the cells of N lines with ``left <= x < right`` and ``top <= y < bottom``, lines ``[B, ..., N]``.
 
@@ -113,12 +104,14 @@ class CellSet:
 
     def count(self) -> jax.Array:
         """Returns the number of cells, int32 ``[B]``."""
-        # The last of the sums that `nth` computes, so XLA computes them once for both.
+        # The last of the sums that `nth_cell` computes, so XLA computes them once for both.
         return running_sum(_count_bits(self.rows))[:, -1]
 
-    def nth(self, number: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Returns x and y (int32 ``[B]`` each) of cell ``number`` in 0 .. ``count() - 1``, counted row by row."""
-        return nth_cell(self.rows, number)
+
+def plane_of(rows: Any, num_columns: int) -> Any:
+    """Returns the map of a set of cells, bool ``[..., N, num_columns]``, given its rows, uint32 ``[..., N]``."""
+    bits = np.arange(num_columns, dtype=np.uint32).reshape((1,) * rows.ndim + (num_columns,))
+    return (rows[..., None] >> bits) & _ONE == _ONE
 
 
 def nth_cell(rows: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -169,6 +162,14 @@ def nth_bit_of(word: jax.Array, number: jax.Array) -> jax.Array:
         number = jnp.where(is_upper, number - lower, number)
         position = jnp.where(is_upper, position + np.int32(half), position)
     return position
+
+
+def reversed_bits(word: jax.Array, length: int) -> jax.Array:
+    """Reverses the order of the bits in each part of a word, uint32; the parts have ``length`` bits, a power of 2."""
+    for by in (2**i for i in range(length.bit_length() - 1)):
+        mask = np.uint32((2**32 - 1) // (2**by + 1))
+        word = ((word & mask) << np.uint32(by)) | ((word >> np.uint32(by)) & mask)
+    return word
 
 
 def _count_bits(words: jax.Array) -> jax.Array:

@@ -6,7 +6,7 @@
 Lava is in texts of tasks with lava, door and key in those of tasks with a door.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,11 +15,10 @@ import numpy as np
 
 from jaxenv.core.levels import sample_level
 from jaxenv.envs._level_text import AGENTS, TextForm, as_text, listed, place_of, read_cells
-from jaxenv.envs.grid._cell_set import CellSet
+from jaxenv.envs.grid._cell_set import CellSet, plane_of
 from jaxenv.envs.grid._view import Pose
 
 _DOORS = "_dD"  # open, closed, locked
-_ONE = np.uint32(1)
 
 
 def characters(task: Any) -> str:
@@ -41,36 +40,30 @@ def parse_levels(task: Any, texts: str | Sequence[str]) -> Any:
     Smaller grids get walls on the right and below. A ``ValueError`` names text, line, column, rule and character.
     """
     known = characters(task)
-    size, parsed = task.max_size, []
+    size, planes, places = task.max_size, [], []
+    things = {"goal": "G", "agent": AGENTS} | ({"key": "K", "door": _DOORS} if "K" in known else {})
     for i, text in enumerate(listed(texts)):
         owner = f"parse_levels: text {i}"
         cells = read_cells(owner, text, known, size, size)
         _check_border(owner, cells)
-        pads = [(0, size - n) for n in cells.shape]
-        places = {"goal": place_of(owner, cells, "goal", "G"), "agent": place_of(owner, cells, "agent", AGENTS)}
-        if "K" in known:
-            places |= {"key": place_of(owner, cells, "key", "K"), "door": place_of(owner, cells, "door", _DOORS)}
-        parsed.append((np.pad(cells, pads, constant_values="#"), places))
+        planes.append(np.pad(cells, [(0, size - n) for n in cells.shape], constant_values="#"))
+        found = [(*place_of(owner, cells, thing, kinds), kinds) for thing, kinds in things.items()]
+        places.append([(x, y, kinds.index(cells[y, x])) for x, y, kinds in found])
 
-    def numbers(of: Callable[[Any, Any], int]) -> jax.Array:
-        return jnp.array([of(cells, places) for cells, places in parsed], jnp.int32)
-
-    def cell(thing: str) -> jax.Array:
-        return numbers(lambda _, places: places[thing][0] + 32 * places[thing][1])
-
-    def at(thing: str, kinds: str) -> jax.Array:
-        return numbers(lambda cells, places: kinds.index(cells[places[thing][::-1]]))
-
-    planes = np.stack([cells for cells, _ in parsed])
-    x, y = (numbers(lambda _, places, axis=axis: places["agent"][axis]) for axis in (0, 1))  # type: ignore[misc]
-    agent = Pose(x, y, at("agent", AGENTS))
-    things = {}
+    plane = np.stack(planes)
+    goal, agent, *lock = np.transpose(np.array(places, np.int32), (1, 2, 0))  # of each thing: x, y and kind, [3, B]
+    options: dict[str, Any] = {}
     if "L" in known:
-        things["lava"] = CellSet.from_plane(jnp.asarray(planes == "L"))
-    if "K" in known:
-        lock = type(_shapes(task).lock)
-        things["lock"] = lock(door=cell("door"), door_state=at("door", _DOORS), key=cell("key"))
-    return task.start(CellSet.from_plane(jnp.asarray(planes != "#")), cell("goal"), agent, **things)
+        options["lava"] = CellSet.from_plane(jnp.asarray(plane == "L"))
+    if lock:
+        key, door = lock
+        options["lock"] = type(_shapes(task).lock)(_cell(door), jnp.asarray(door[2]), _cell(key))
+    floor = CellSet.from_plane(jnp.asarray(plane != "#"))
+    return task.start(floor, _cell(goal), Pose(*map(jnp.asarray, agent)), **options)
+
+
+def _cell(place: np.ndarray) -> jax.Array:
+    return jnp.asarray(place[0] + 32 * place[1])
 
 
 def _check_border(owner: str, cells: Any) -> None:
@@ -90,9 +83,9 @@ def format_levels(task: Any, level: Any) -> list[str]:
     texts = []
     for lane in range(level.goal.shape[0]):
         here = jax.tree.map(lambda x, lane=lane: x[lane], level)
-        cells = np.where(_plane(here.floor.rows, size), ".", "#")
+        cells = np.where(plane_of(here.floor.rows, size), ".", "#")
         if here.lava is not None:
-            cells[_plane(here.lava.rows, size)] = "L"
+            cells[plane_of(here.lava.rows, size)] = "L"
         things = [(here.goal, "G", "goal"), (here.agent.x + 32 * here.agent.y, AGENTS[here.agent.direction], "agent")]
         if here.lock is not None:
             if here.lock.key < 0:
@@ -106,11 +99,6 @@ def format_levels(task: Any, level: Any) -> list[str]:
             cells[y, x] = character
         texts.append(as_text(cells))
     return texts
-
-
-def _plane(rows: Any, size: int) -> Any:
-    """Returns the map of a set of cells, bool ``[N, N]``, row by row."""
-    return (rows[:size, None] >> np.arange(size, dtype=np.uint32)) & _ONE == _ONE
 
 
 TEXT_FORM = TextForm(

@@ -56,14 +56,14 @@ def door_state(code: jax.Array) -> jax.Array:
     return (code >> np.uint32(16)).astype(jnp.int32)
 
 
-def box_with_key(colour: Any, key: jax.Array) -> jax.Array:
-    """Returns the code of a box of a colour that hides a key of another one, uint32 ``[B]``."""
-    return encode(BOX, colour) | (key + np.uint32(1)) << np.uint32(24)
-
-
 def encode(kind: Any, colour: Any, state: Any = OPEN) -> Any:
     """Returns the code of an object."""
     return kind | colour << np.uint32(8) | state.astype(np.uint32) << np.uint32(16)
+
+
+def key_of(colour: jax.Array, in_box: bool) -> jax.Array:
+    """Returns the code of a key of a colour, or of a grey box that hides it, uint32 ``[B]``."""
+    return encode(BOX, GREY) | (colour + np.uint32(1)) << np.uint32(24) if in_box else encode(KEY, colour)
 
 
 def random_code(kind: Any, word: jax.Array, state: Any = OPEN) -> jax.Array:

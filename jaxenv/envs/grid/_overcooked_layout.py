@@ -1,7 +1,7 @@
 """Kitchens as text."""
 
-import dataclasses
 import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,18 +44,12 @@ _LARGEST = 64  # cells; an observation codes a cell and two bits in a byte
 _NUMBERS = 8  # `Layout.cells` has the kind below the number
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Layout:
+class Layout(NamedTuple):
     """A kitchen."""
 
     kinds: np.ndarray  # int32 [H, W]
     cells: np.ndarray  # int32 [H * W], the kind of a cell plus 8 times the number of the counter or pot
     cooks: tuple[int, int]  # the cells in which the cooks start, x + W * y
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Height and width."""
-        return self.kinds.shape[0], self.kinds.shape[1]
 
     def where(self, kind: int) -> np.ndarray:
         """Returns the cells of a kind, in the order of their numbers: int32 ``[N]``."""

@@ -1,7 +1,7 @@
 """Draws a kitchen from above, with its cooks."""
 
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,25 +17,23 @@ _WOOD, _CRUST, _CREAM = mix(BROWN, SAND, 0.3), mix(BROWN, INK, 0.35), mix(SAND, 
 
 def draw(state: Any, kitchen: Layout, colours: tuple[np.ndarray, np.ndarray], canvas: Canvas) -> Canvas:
     """Paints states of `overcooked.Overcooked`, the cooks in two colours."""
-    shape = kitchen.shape
+    shape = kitchen.kinds.shape
 
     def at(cells: np.ndarray, kinds: list[jax.Array]) -> jax.Array:
-        """Returns int32 ``[B, H, W]``: the kinds, int32 ``[B]`` each, in these cells, and 0 elsewhere."""
+        """Returns int32 ``[B, H, W]``: the kinds, ``[B]`` each, in these cells, and 0 elsewhere."""
         found = jnp.zeros((canvas.lanes, kitchen.cells.size), jnp.int32)
-        return found.at[:, cells].set(jnp.stack(kinds, axis=1)).reshape(-1, *shape) if kinds else found
+        found = found.at[:, cells].set(jnp.stack(kinds, axis=1).astype(jnp.int32)) if kinds else found
+        return found.reshape(-1, *shape)
 
     counters = kitchen.where(COUNTER)
-    items = [
-        (state.counters[i // 16] >> np.uint32(2 * (i % 16)) & np.uint32(3)).astype(jnp.int32)
-        for i in range(len(counters))
-    ]
+    items = [state.counters[i // 16] >> np.uint32(2 * (i % 16)) & np.uint32(3) for i in range(len(counters))]
     canvas = canvas.fill(NIGHT).tiles(kitchen.kinds[None], _CELLS)
     canvas = canvas.tiles(at(counters, items), [None, _onion, _plate, _soup])
     canvas = canvas.tiles(at(kitchen.where(POT), [EMPTY_POT - pot for pot in state.pots]), _POTS)
     cells = np.arange(kitchen.cells.size, dtype=np.int32).reshape(1, *shape)
     for cook, colour in zip(state.cooks, colours, strict=True):
         looks = (1 + 4 * cook.item + cook.direction)[:, None, None]
-        painters = [_cook(colour, item, direction) for item in range(4) for direction in range(4)]
+        painters = [partial(_cook, colour=colour, item=i // 4, direction=i % 4) for i in range(16)]
         canvas = canvas.tiles(jnp.where(cells == cook.cell[:, None, None], looks, 0), [None, *painters])
     return canvas
 
@@ -106,53 +104,45 @@ def _soup(canvas: Canvas, x: float = 0.5, y: float = 0.5, size: float = 1.0) -> 
     return canvas.disc(x - 0.05 * size, y + 0.05 * size, 0.05 * size, GOLD)
 
 
-def _pot(age: int) -> Callable[[Canvas], Canvas]:
-    """Returns a pot by its number of onions, and from 3 on by the steps since it has been full."""
-
-    def paint(canvas: Canvas) -> Canvas:
-        if age < EMPTY_POT - FULL_POT:
-            for x in (0.39, 0.61)[:age]:
-                canvas = _onion(canvas, x, 0.5, 0.55)
-            return canvas
-        cooked = (age - EMPTY_POT + FULL_POT) / FULL_POT
-        canvas = canvas.disc(0.5, 0.5, 0.31, mix(mix(GOLD, WHITE, 0.4), ORANGE, cooked))
-        if cooked < 1:
-            canvas = canvas.disc(0.42, 0.56, 0.05, WHITE, alpha=0.5).disc(0.6, 0.44, 0.04, WHITE, alpha=0.5)
-            return canvas.arc(0.5, 0.5, 0.38, math.pi / 2 - 2 * math.pi * max(cooked, 0.01), math.pi / 2, 0.09, GREEN)
-        canvas = canvas.ring(0.5, 0.5, 0.38, 0.1, GREEN)
-        for x in (0.38, 0.5, 0.62):
-            canvas = canvas.path([(x, 0.36), (x + 0.05, 0.45), (x - 0.03, 0.55), (x + 0.03, 0.66)], 0.05, WHITE)
+def _pot(canvas: Canvas, age: int) -> Canvas:
+    """Paints a pot by its number of onions, and from 3 on by the steps since it has been full."""
+    if age < EMPTY_POT - FULL_POT:
+        for x in (0.39, 0.61)[:age]:
+            canvas = _onion(canvas, x, 0.5, 0.55)
         return canvas
+    cooked = (age - EMPTY_POT + FULL_POT) / FULL_POT
+    canvas = canvas.disc(0.5, 0.5, 0.31, mix(mix(GOLD, WHITE, 0.4), ORANGE, cooked))
+    if cooked < 1:
+        canvas = canvas.disc(0.42, 0.56, 0.05, WHITE, alpha=0.5).disc(0.6, 0.44, 0.04, WHITE, alpha=0.5)
+        return canvas.arc(0.5, 0.5, 0.38, math.pi / 2 - 2 * math.pi * max(cooked, 0.01), math.pi / 2, 0.09, GREEN)
+    canvas = canvas.ring(0.5, 0.5, 0.38, 0.1, GREEN)
+    for x in (0.38, 0.5, 0.62):
+        canvas = canvas.path([(x, 0.36), (x + 0.05, 0.45), (x - 0.03, 0.55), (x + 0.03, 0.66)], 0.05, WHITE)
+    return canvas
 
-    return paint
 
-
-_POTS = [None, *(_pot(age) for age in range(1, EMPTY_POT + 1))]
+_POTS = [None, *(partial(_pot, age=age) for age in range(1, EMPTY_POT + 1))]
 
 
 # --- cooks -----------------------------------------------------------------------------------------------------------
 
 
-def _cook(colour: np.ndarray, item: int, direction: int) -> Callable[[Canvas], Canvas]:
+def _cook(canvas: Canvas, colour: np.ndarray, item: int, direction: int) -> Canvas:
     angle = (math.pi / 2, -math.pi / 2, 0.0, math.pi)[direction]
 
-    def paint(canvas: Canvas) -> Canvas:
-        def place(ahead: float, left: float) -> tuple[float, float]:
-            x, y = turn(ahead, left, angle)
-            return 0.5 + x, 0.5 + y
+    def place(ahead: float, left: float) -> tuple[float, float]:
+        x, y = turn(ahead, left, angle)
+        return 0.5 + x, 0.5 + y
 
-        for border, paint_of in ((0.035, INK), (0.0, colour)):
-            canvas = canvas.ellipse(*place(-0.1, 0), 0.42 + 2 * border, 0.72 + 2 * border, paint_of, angle=angle)
-            for side in (-1, 1):
-                hand = place(0.22, 0.17 * side)
-                canvas = canvas.line(*place(-0.04, 0.28 * side), *hand, 0.13 + 2 * border, paint_of)
-                canvas = canvas.disc(*hand, 0.085 + border, INK if border else SAND)
-        if item:
-            canvas = (_onion, _plate, _soup)[item - 1](canvas, *place(0.27, 0), 0.75)
+    for border, paint in ((0.035, INK), (0.0, colour)):
+        canvas = canvas.ellipse(*place(-0.1, 0), 0.42 + 2 * border, 0.72 + 2 * border, paint, angle=angle)
+        for side in (-1, 1):
+            hand = place(0.22, 0.17 * side)
+            canvas = canvas.line(*place(-0.04, 0.28 * side), *hand, 0.13 + 2 * border, paint)
+            canvas = canvas.disc(*hand, 0.085 + border, INK if border else SAND)
+    if item:
+        canvas = (_onion, _plate, _soup)[item - 1](canvas, *place(0.27, 0), 0.75)
+    for radius, paint in ((0.14, SILVER), (0.115, WHITE)):
         for x, y in ((0.06, 0.1), (0.06, -0.1), (-0.1, 0.14), (-0.1, -0.14), (-0.2, 0.0)):
-            canvas = canvas.disc(*place(x - 0.06, y), 0.14, SILVER)
-        for x, y in ((0.06, 0.1), (0.06, -0.1), (-0.1, 0.14), (-0.1, -0.14), (-0.2, 0.0)):
-            canvas = canvas.disc(*place(x - 0.06, y), 0.115, WHITE)
-        return canvas.disc(*place(-0.1, 0), 0.13, WHITE).ring(*place(-0.1, 0), 0.09, 0.025, colour)
-
-    return paint
+            canvas = canvas.disc(*place(x - 0.06, y), radius, paint)
+    return canvas.disc(*place(-0.1, 0), 0.13, WHITE).ring(*place(-0.1, 0), 0.09, 0.025, colour)

@@ -5,6 +5,7 @@ carries. So an element selects its source and compares some of its bits, all by 
 """
 
 import functools
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,42 +13,30 @@ import numpy as np
 
 from jaxenv.envs.grid._overcooked_layout import COUNTER, DELIVERY, FLOOR, ONIONS, PLATES, POT, Layout, parse
 
+Arrays: TypeAlias = tuple[jax.Array, ...]
+
 NUM_LAYERS = 26
 EMPTY_POT, FULL_POT = 23, 20  # statuses of a pot: 23 to 21 with 0 to 2 onions, from 20 on it cooks, at 0 it is ready
 URGENT_STEPS = 40
 _COOK, _FACING = (0, 1), (2, 6)  # layers of the observer and of the other cook
 _POT_ONIONS, _SOUP_ONIONS, _TIME, _READY, _PLATE, _ONION, _URGENT = 16, 18, 20, 21, 22, 23, 25
 _STATIC = {POT: 10, COUNTER: 11, ONIONS: 12, PLATES: 14, DELIVERY: 15}
+# The largest value of each layer; 13, 17, 19 and 24 are tomatoes.
+LARGEST = np.ones(NUM_LAYERS, np.uint8)
+LARGEST[[13, 17, 19, 24]], LARGEST[[_POT_ONIONS, _SOUP_ONIONS]], LARGEST[_TIME] = 0, 3, FULL_POT - 1
 # Layers that show an item, with their values.
 _OF_ITEM = ((1, _ONION, 1), (2, _PLATE, 1), (3, _SOUP_ONIONS, 3), (3, _READY, 1))
 # A byte per pot: the number of onions or the remaining time, and two flags.
 _VALUE, _COOKS, _IS_READY = 31, 64, 128
 
 
-def upper_bounds() -> np.ndarray:
-    """Returns the largest value of each layer, uint8 ``[26]``."""
-    largest = np.ones(NUM_LAYERS, np.uint8)
-    largest[[13, 17, 19, 24]] = 0  # tomatoes
-    largest[[_POT_ONIONS, _SOUP_ONIONS]] = 3
-    largest[_TIME] = FULL_POT - 1
-    return largest
-
-
-def sources(
-    cells: tuple[jax.Array, ...],
-    directions: tuple[jax.Array, ...],
-    items: tuple[jax.Array, ...],
-    counters: tuple[jax.Array, ...],
-    pots: tuple[jax.Array, ...],
-    urgent: jax.Array,
-) -> tuple[jax.Array, ...]:
+def sources(cooks: Any, counters: Arrays, pots: Arrays, urgent: jax.Array) -> Arrays:
     """Returns the bytes on which an observation depends, uint8 ``[B]`` each, in the order of `_tables`.
 
-    Of each cook: cell, direction and what it carries, int32 ``[B]``; counters are uint32 ``[B]`` for each 16 of them,
-    pots int32 ``[B]``, ``urgent`` is bool ``[B]``.
+    Cooks, counters and pots come from an `overcooked.State`; ``urgent``, bool ``[B]``, is whether few steps remain.
     """
-    poses = [4 * cell + direction for cell, direction in zip(cells, directions, strict=True)]
-    carried = [cell + 64 * item for cell, item in zip(cells, items, strict=True)]
+    poses = [4 * cook.cell + cook.direction for cook in cooks]
+    carried = [cook.cell + 64 * cook.item for cook in cooks]
     of_counters = [word >> np.uint32(8 * i) for word in counters for i in range(4)]
     of_pots = [_pot(status) for status in pots]
     return tuple(x.astype(jnp.uint8) for x in (*carried, *poses, *of_counters, *of_pots, urgent))

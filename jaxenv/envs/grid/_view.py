@@ -25,7 +25,7 @@ import numpy as np
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
-from jaxenv.envs.grid._cell_set import CellSet, pick_line
+from jaxenv.envs.grid._cell_set import CellSet, pick_line, plane_of, reversed_bits
 
 ViewSet: TypeAlias = tuple[jax.Array, jax.Array]  # a set of cells of the view, uint32 [B] each
 
@@ -34,16 +34,15 @@ _HALF = SIZE // 2
 _ROW = np.uint32(2**SIZE - 1)
 _ONE = np.uint32(1)
 
-AGENT_INDEX = np.int32(_HALF)
 OUT_OF_VIEW = np.int32(-1)
 # The image has three bytes per cell; its first axis is the column, and the last row is the agent's. For each byte, in
 # the order of memory, int32 or uint32 [147]: the view index of its cell, the bit of that cell in either word of a set
 # (0 in the other), and the place of the byte in the code of the cell.
-INDICES = np.repeat(8 * (SIZE - 1 - np.arange(SIZE))[None, :] + np.arange(SIZE)[:, None], 3).astype(np.int32)
-_NEAR = np.where(INDICES < 32, _ONE << (INDICES & 31).astype(np.uint32), np.uint32(0))
-_FAR = np.where(INDICES < 32, np.uint32(0), _ONE << (INDICES & 31).astype(np.uint32))
-_EMPTY, _WALL, _LAVA, _AGENT = (np.uint32(code) for code in (1, 2 | 5 << 8, 9, 10))  # in MiniGrid's encoding
-BYTE_SHIFTS = np.tile(np.array([0, 8, 16], np.uint32), SIZE * SIZE)
+_INDICES = np.repeat(8 * (SIZE - 1 - np.arange(SIZE))[None, :] + np.arange(SIZE)[:, None], 3).astype(np.int32)
+_NEAR = np.where(_INDICES < 32, _ONE << (_INDICES & 31).astype(np.uint32), np.uint32(0))
+_FAR = np.where(_INDICES < 32, np.uint32(0), _ONE << (_INDICES & 31).astype(np.uint32))
+EMPTY, _WALL, _LAVA, _AGENT = (np.uint32(code) for code in (1, 2 | 5 << 8, 9, 10))  # in MiniGrid's encoding
+_BYTE_SHIFTS = np.tile(np.array([0, 8, 16], np.uint32), SIZE * SIZE)
 
 
 @tree.struct
@@ -79,16 +78,28 @@ def in_view(cells: CellSet, pose: Pose) -> ViewSet:
     rows = ((rows << np.uint32(_HALF)) >> middle.astype(jnp.uint32)[:, None]) & _ROW
     near, far = _pack_rows([rows[:, ahead] for ahead in range(SIZE)])
     turned = (pose.direction == 1) | (pose.direction == 2)
-    return jnp.where(turned, _mirror(near), near), jnp.where(turned, _mirror(far), far)
+    # A row of the view is the lower seven bits of a byte.
+    mirrored = [reversed_bits(word, 8) >> _ONE for word in (near, far)]
+    return jnp.where(turned, mirrored[0], near), jnp.where(turned, mirrored[1], far)
 
 
-def index(x: jax.Array, y: jax.Array, pose: Pose) -> jax.Array:
+def from_agent(x: jax.Array, y: jax.Array, agent: Pose, size: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns steps ahead and column of cell (x, y) in a view of some size, and whether it is in it, ``[B]`` each."""
+    across, down = agent.heading
+    ahead = across * (x - agent.x) + down * (y - agent.y)
+    column = across * (y - agent.y) - down * (x - agent.x) + np.int32(size // 2)
+    return ahead, column, (ahead >= 0) & (ahead < size) & (column >= 0) & (column < size)
+
+
+def index(x: jax.Array, y: jax.Array, agent: Pose) -> jax.Array:
     """Returns the view index of cell (x, y) of the grid, int32 ``[B]``, or ``OUT_OF_VIEW``."""
-    ahead_x, ahead_y = pose.heading
-    ahead = ahead_x * (x - pose.x) + ahead_y * (y - pose.y)
-    column = ahead_x * (y - pose.y) - ahead_y * (x - pose.x) + np.int32(_HALF)
-    within = (ahead >= 0) & (ahead < SIZE) & (column >= 0) & (column < SIZE)
+    ahead, column, within = from_agent(x, y, agent, SIZE)
     return jnp.where(within, 8 * ahead + column, OUT_OF_VIEW)
+
+
+def index_of(cell: jax.Array, agent: Pose) -> jax.Array:
+    """Returns the view index of a cell, given its number; negative numbers are out of view."""
+    return jnp.where(cell >= 0, index(cell & 31, cell >> 5, agent), OUT_OF_VIEW)
 
 
 def remove(cells: ViewSet, indices: jax.Array) -> ViewSet:
@@ -129,8 +140,7 @@ def _visible(transparent: ViewSet) -> ViewSet:
 def on_grid(cells: ViewSet | None, pose: Pose, num_lines: int) -> jax.Array:
     """Returns which cells of the grid are in a set, or in the whole view for None: bool ``[B, N, N]``, rows first."""
     number = jnp.arange(num_lines, dtype=jnp.int32)
-    lanes = Pose(*(field[:, None, None] for field in (pose.x, pose.y, pose.direction)))
-    at = index(number[None, None, :], number[None, :, None], lanes)
+    at = index(number[None, None, :], number[None, :, None], jax.tree.map(lambda x: x[:, None, None], pose))
     if cells is None:
         return at != OUT_OF_VIEW
     near, far = (word[:, None, None] for word in cells)
@@ -138,15 +148,30 @@ def on_grid(cells: ViewSet | None, pose: Pose, num_lines: int) -> jax.Array:
     return (at != OUT_OF_VIEW) & ((word >> (at & 31).astype(jnp.uint32)) & _ONE == _ONE)
 
 
-def in_image(cells: ViewSet) -> jax.Array:
+def encode(
+    floor: ViewSet, lava: ViewSet | None, seen: ViewSet | None, things: Sequence[tuple[jax.Array, Any]], held: Any
+) -> jax.Array:
+    """Returns the bytes of the image, uint8 ``[B, 147]``: floor, lava, things, and 0 where the agent does not see.
+
+    ``seen`` is None if it sees all cells. ``things`` are pairs of view indices, int32 ``[B]``, and codes, uint32
+    ``[B, 1]`` or one for all lanes. In its own cell the agent sees the code ``held``, not the object under it.
+    """
+    image = jnp.where(_in_image(floor), EMPTY, _WALL)
+    if lava is not None:
+        image = jnp.where(_in_image(lava), _LAVA, image)
+    for place, code in things:
+        image = jnp.where(place[:, None] == _INDICES[None], code, image)
+    image = jnp.where(_INDICES[None] == np.int32(_HALF), held, image)
+    if seen is not None:
+        image = jnp.where(_in_image(seen), image, np.uint32(0))
+    # The bytes of a code are object, colour, state and an unused one.
+    return (image >> _BYTE_SHIFTS[None]).astype(jnp.uint8)
+
+
+def _in_image(cells: ViewSet) -> jax.Array:
     """Returns which bytes of the image belong to cells of a set, bool ``[B, 147]``."""
     near, far = cells
     return ((near[:, None] & _NEAR[None]) | (far[:, None] & _FAR[None])) != 0
-
-
-def is_at(index: jax.Array) -> jax.Array:
-    """Returns which bytes of the image belong to the cell of a view index (int32 ``[B]``), bool ``[B, 147]``."""
-    return index[:, None] == INDICES[None]
 
 
 def whole_grid(
@@ -159,20 +184,14 @@ def whole_grid(
     """
     columns, rows = (np.arange(n, dtype=np.int32) for n in extent)
     number = columns[None, :, None] + 32 * rows[None, None, :]
-    image = jnp.where(_cells(floor, extent), _EMPTY, _WALL)
+    image = jnp.where(plane_of(floor.columns[:, : extent[0]], extent[1]), EMPTY, _WALL)
     if lava is not None:
-        image = jnp.where(_cells(lava, extent), _LAVA, image)
-    for cell, code in things:
+        image = jnp.where(plane_of(lava.columns[:, : extent[0]], extent[1]), _LAVA, image)
+    shown = [*things, (agent.x + 32 * agent.y, _AGENT | agent.direction.astype(jnp.uint32) << np.uint32(16))]
+    for cell, code in shown:
         code = jnp.broadcast_to(code, cell.shape)
         image = jnp.where(number == cell[:, None, None], code[:, None, None], image)
-    code = _AGENT | agent.direction.astype(jnp.uint32) << np.uint32(16)
-    image = jnp.where(number == (agent.x + 32 * agent.y)[:, None, None], code[:, None, None], image)
-    return (image[..., None] >> np.array([0, 8, 16], np.uint32)[None, None, None]).astype(jnp.uint8)
-
-
-def _cells(cells: CellSet, extent: tuple[int, int]) -> jax.Array:
-    bit = np.arange(extent[1], dtype=np.uint32)[None, None]
-    return (cells.columns[:, : extent[0], None] >> bit) & np.uint32(1) != 0
+    return (image[..., None] >> _BYTE_SHIFTS[None, None, None, :3]).astype(jnp.uint8)
 
 
 def _pack_rows(rows: Sequence[jax.Array]) -> ViewSet:
@@ -191,10 +210,3 @@ def _spread(seen: jax.Array, through: jax.Array, shift: Callable[[Any, Any], Any
         seen = seen | (through & shift(seen, by))
         through = through & shift(through, by)
     return seen
-
-
-def _mirror(word: jax.Array) -> jax.Array:
-    """Reverses the lower seven bits of each byte."""
-    for by, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F)):
-        word = ((word & np.uint32(mask)) << np.uint32(by)) | ((word >> np.uint32(by)) & np.uint32(mask))
-    return word >> _ONE

@@ -30,18 +30,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import NIGHT, Canvas
+from jaxenv.canvas import Canvas
 from jaxenv.core import Range, Task, Transition, in_one_kernel, in_own_kernels
 from jaxenv.core.levels import sample_level
-from jaxenv.envs import _drawing
-from jaxenv.envs._drawing import floor, goal
+from jaxenv.envs._drawing import floor, goal, wall
 from jaxenv.envs._level_text import TextForm
 from jaxenv.envs.grid import _amaze_view, _picture
 from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel, format_levels, parse_levels
-from jaxenv.envs.grid._cell_set import nth_cell
+from jaxenv.envs.grid._cell_set import CellSet, nth_cell, plane_of
 from jaxenv.envs.grid._view import Pose
 from jaxenv.envs.grid.amaze_editor import AMazeEditor
-from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, cell, choice, moved
+from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, cell, choice, moved, other_choice
 
 _ONE, _ZERO = np.uint32(1), np.uint32(0)
 _FLIP_WALL, _MOVE_GOAL = 1, 2  # edits; 0 changes nothing
@@ -101,10 +100,9 @@ class AMaze(Task):
         count = _count(free)
         places = random.bits(random.fold_in(stream, "places"), (3,))
         agent = choice(places[:, 0], count)
-        target = choice(places[:, 1], count - 1)
-        target = target + (target >= agent).astype(jnp.int32)  # skips the agent's cell
+        target = other_choice(places[:, 1], count, taken=agent)
         return MazeLevel(
-            ~_plane(free),
+            ~plane_of(free, self.size),
             jnp.stack(nth_cell(free, target), axis=1),
             jnp.stack(nth_cell(free, agent), axis=1),
             choice(places[:, 2], jnp.full_like(count, 4)),
@@ -136,9 +134,9 @@ class AMaze(Task):
         flipped = choice(word, jnp.full_like(agent, self.size**2 - 2))
         for place in (jnp.minimum(agent, target), jnp.maximum(agent, target)):
             flipped = flipped + (flipped >= place).astype(jnp.int32)
-        flips = _plane(_set_of(flipped[:, None], self.size)) & (edit == _FLIP_WALL)[:, None, None]
+        flips = plane_of(_set_of(flipped[:, None], self.size), self.size) & (edit == _FLIP_WALL)[:, None, None]
 
-        others = _rows(~level.wall_map) & ~_set_of(jnp.stack([agent, target], axis=1), self.size)
+        others = CellSet.from_plane(~level.wall_map).rows & ~_set_of(jnp.stack([agent, target], axis=1), self.size)
         count = _count(others)
         moved_to = jnp.stack(nth_cell(others, choice(word, count)), axis=1)
         moves = (edit == _MOVE_GOAL) & (count > 0)
@@ -170,21 +168,21 @@ class AMaze(Task):
 
     def initial(self, stream: random.Stream, level: MazeLevel) -> State:
         return State(
-            _rows(~level.wall_map),
+            CellSet.from_plane(~level.wall_map).rows,
             cell(level.goal_pos[:, 0], level.goal_pos[:, 1]),
             Pose(level.agent_pos[:, 0], level.agent_pos[:, 1], level.agent_dir),
             step=jnp.zeros_like(level.agent_dir),
         )
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        agent, at_goal = in_one_kernel(_acted, action, state.agent, state.goal, _separate(state.floor))
+        agent, at_goal = in_one_kernel(_acted, action, state.agent, state.goal, tuple(jnp.unstack(state.floor, axis=1)))
         state = tree.rebuild(state, agent=agent, step=state.step + 1)
         elapsed = jnp.minimum(state.step.astype(jnp.float32) / jnp.float32(self.params.max_steps), 1)
         reward = jnp.where(at_goal, 1 - self.params.time_penalty * elapsed, np.float32(0))
         return Transition(state, reward, terminated=at_goal)
 
     def observe(self, state: State) -> dict[str, jax.Array]:
-        seen = in_one_kernel(_seen, state.agent, state.goal, _separate(state.floor))
+        seen = in_one_kernel(_seen, state.agent, state.goal, tuple(jnp.unstack(state.floor, axis=1)))
         image = in_own_kernels(_amaze_view.encode, *seen)
         image = image.reshape(-1, _amaze_view.SIZE, _amaze_view.SIZE, 3)
         if self.normalize_obs:
@@ -205,14 +203,12 @@ class AMaze(Task):
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         number = jnp.arange(self.size, dtype=jnp.int32)
         x, y = number[None, None, :], number[None, :, None]
-        lanes = Pose(*(field[:, None, None] for field in (state.agent.x, state.agent.y, state.agent.direction)))
-        kinds = jnp.where(_plane(state.floor), np.int32(0), np.int32(1))
+        lanes = jax.tree.map(lambda x: x[:, None, None], state.agent)
+        kinds = jnp.where(plane_of(state.floor, self.size), np.int32(0), np.int32(1))
         kinds = jnp.where(cell(x, y) == state.goal[:, None, None], np.int32(2), kinds)
         seen = _amaze_view.index(x, y, lanes) != _amaze_view.OUT_OF_VIEW
         agents = jnp.where((x == lanes.x) & (y == lanes.y), 1 + lanes.direction, 0)
-        canvas = canvas.fill(NIGHT).tiles(kinds, [floor, _drawing.wall, goal])
-        canvas = canvas.tiles(seen.astype(jnp.int32), [None, _drawing.sight])
-        return canvas.tiles(agents, [None, *(_picture.agent(direction) for direction in range(4))])
+        return _picture.paint(canvas, kinds, [floor, wall, goal], seen, agents)
 
 
 def held_out(size: int = 13) -> tuple[tuple[str, ...], MazeLevel]:
@@ -252,18 +248,3 @@ def _set_of(cells: jax.Array, size: int) -> jax.Array:
 
 def _count(rows: jax.Array) -> jax.Array:
     return jnp.sum(jax.lax.population_count(rows), axis=1).astype(jnp.int32)
-
-
-def _rows(plane: jax.Array) -> jax.Array:
-    """Returns the set of cells at which ``plane``, bool ``[B, N, N]``, is True, as uint32 ``[B, N]``."""
-    bits = _ONE << np.arange(plane.shape[2], dtype=np.uint32)
-    return jnp.sum(jnp.where(plane, bits[None, None], _ZERO), axis=2, dtype=jnp.uint32)
-
-
-def _plane(rows: jax.Array) -> jax.Array:
-    """Returns the map of a set of cells, bool ``[B, N, N]``, row by row."""
-    return (rows[:, :, None] >> np.arange(rows.shape[1], dtype=np.uint32)[None, None]) & _ONE == _ONE
-
-
-def _separate(rows: jax.Array) -> tuple[jax.Array, ...]:
-    return tuple(rows[:, number] for number in range(rows.shape[1]))

@@ -23,7 +23,7 @@ import numpy as np
 from jaxenv import random, specs, tree
 from jaxenv.core import Task, Transition
 from jaxenv.envs.grid._amaze_level import LARGEST, MazeLevel
-from jaxenv.envs.grid.grid_world import choice
+from jaxenv.envs.grid.grid_world import other_choice
 
 _GOAL, _DIRECTION, _AGENT = range(3)  # what the first steps place
 _EMPTY_CELL, _WALL_CELL, _GOAL_CELL = np.array([(1, 0, 0), (2, 5, 0), (8, 1, 0)], np.uint8)
@@ -57,8 +57,7 @@ class AMazeEditor(Task):
         at = jnp.stack([action % size, action // size], axis=1)
         goal_pos = jnp.where((step == _GOAL)[:, None], at, level.goal_pos)
         goal = goal_pos[:, 0] + size * goal_pos[:, 1]
-        other = choice(random.bits(random.fold_in(stream, "agent")), jnp.full_like(action, size**2 - 1))
-        other = other + (other >= goal).astype(jnp.int32)  # skips the goal's cell
+        other = other_choice(random.bits(random.fold_in(stream, "agent")), jnp.full_like(action, size**2), taken=goal)
         placed = jnp.where(action == goal, other, action)
         agent_pos = jnp.stack([placed % size, placed // size], axis=1)
         agent_pos = jnp.where((step == _AGENT)[:, None], agent_pos, level.agent_pos)

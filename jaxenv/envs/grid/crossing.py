@@ -12,6 +12,8 @@ Terminates    on the goal and in lava
 Time limit    4 * size**2: 324 and 484 (registry)
 """
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +30,7 @@ class Crossing(GridWorld):
     max_size: int = tree.static(default=9)
     num_crossings: int = tree.static(default=1, low=1, doc="number of rivers")
 
+    has_lava: ClassVar[bool]  # whether rivers are lava, not walls
     odd = True
     sized_by = "num_crossings"
 
@@ -36,8 +39,7 @@ class Crossing(GridWorld):
         # There are (size - 3) // 2 columns and as many rows that can be rivers.
         return max(5, self.num_crossings + 3 + self.num_crossings % 2)
 
-    def generate(self, stream: random.Stream) -> tuple[CellSet, CellSet]:
-        """Returns the floor of the room, rivers included, and the rivers."""
+    def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
         words = random.separate_bits(stream, 3 * self.num_crossings)
         vertical, horizontal, openings = in_one_kernel(_draw_rivers, size, words)
@@ -49,29 +51,22 @@ class Crossing(GridWorld):
         )
         for x, y in openings:
             rivers = rivers.remove(x, y)
-        return room, rivers
+        floor, lava = (room, rivers) if self.has_lava else (room - rivers, None)
+        return self.start(floor, cell(size - 2, size - 2), in_corner(size), lava)
 
 
 class LavaCrossing(Crossing):
     """Walk to the goal through the openings in rivers of lava."""
 
     mission = "avoid the lava and get to the green goal square"
-
-    def initial(self, stream: random.Stream) -> State:
-        room, rivers = self.generate(stream)
-        size = self.sizes(stream.shape)
-        return self.start(room, goal=cell(size - 2, size - 2), agent=in_corner(size), lava=rivers)
+    has_lava = True
 
 
 class SimpleCrossing(Crossing):
     """Walk to the goal through the openings in walls that cross the room."""
 
     mission = "find the opening and get to the green goal square"
-
-    def initial(self, stream: random.Stream) -> State:
-        room, rivers = self.generate(stream)
-        size = self.sizes(stream.shape)
-        return self.start(room - rivers, goal=cell(size - 2, size - 2), agent=in_corner(size))
+    has_lava = False
 
 
 def _draw_rivers(

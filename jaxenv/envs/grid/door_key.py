@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxenv import random
 from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, State, cell, choice
+from jaxenv.envs.grid.grid_world import LOCKED, GridWorld, Lock, State, cell, choice, other_choice
 
 
 class DoorKey(GridWorld):
@@ -42,8 +42,7 @@ def _level(size: jax.Array, words: tuple[jax.Array, ...]) -> tuple[jax.Array, ja
     width = wall - 1
     count = width * (size - 2)
     agent = choice(words[2], count)
-    key = choice(words[3], count - 1)
-    key = key + (key >= agent).astype(jnp.int32)  # skips the agent's cell
+    key = other_choice(words[3], count, taken=agent)
     key_cell = cell(1 + key % width, 1 + key // width)
     lock = Lock(cell(wall, gap), jnp.full_like(size, LOCKED), key_cell)
     direction = choice(words[4], jnp.full_like(size, 4))

@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random, specs, tree
+from jaxenv import random, tree
 from jaxenv.core import Transition
 from jaxenv.envs.grid._cell_set import nth_bit
 from jaxenv.envs.grid._objects import BALL, BLUE, GOAL, GREEN, Objects, encode, kind
 from jaxenv.envs.grid.grid_world import ACTIONS, FORWARD, Params, cell, choice, in_corner
-from jaxenv.envs.grid.object_world import ObjectWorld, State, ahead, place, place_agent, start_state
+from jaxenv.envs.grid.object_world import ObjectWorld, State, place, place_agent, start_state
 
 _GOAL, _BALL = encode(GOAL, GREEN), encode(BALL, BLUE)
 
@@ -71,8 +71,8 @@ class DynamicObstacles(ObjectWorld):
 
     def walk(self, state: State, moved: State, action: jax.Array) -> Transition:
         """Returns the result of an action, given the states before and after the balls moved."""
-        front = kind(state.objects.code_at(ahead(state.agent)))
-        x, y = ahead(state.agent) & 31, ahead(state.agent) >> 5
+        x, y = state.agent.ahead
+        front = kind(state.objects.code_at(cell(x, y)))
         collides = (action == FORWARD) & ((front == BALL) | ~state.floor.has(x, y))
         out = super().transition(moved, action, None)  # type: ignore[arg-type]
         reward = jnp.where(collides, self.params.collision_reward, out.reward)
@@ -106,6 +106,3 @@ class DynamicObstacles(ObjectWorld):
         start = tree.vary_like(stream.k0, state.objects.cell)
         cells = jax.lax.fori_loop(np.int32(0), np.int32(self.num_obstacles), move, start)
         return tree.rebuild(state, objects=Objects(cells, state.objects.code))
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(3, name="action")

@@ -11,7 +11,6 @@ Terminates    on the goal
 Time limit    4 * size**2: 100 and 256 (registry)
 """
 
-import jax
 import jax.numpy as jnp
 
 from jaxenv import random, tree
@@ -28,12 +27,10 @@ class Empty(GridWorld):
 
     def initial(self, stream: random.Stream) -> State:
         size = self.sizes(stream.shape)
-        return self.start(self.room(size), cell(size - 2, size - 2), self._agent(stream, size))
-
-    def _agent(self, stream: random.Stream, size: jax.Array) -> Pose:
-        if not self.random_start:
-            return in_corner(size)
-        word, direction = random.separate_bits(stream, 2)
-        width = size - 2
-        index = choice(word, width * width - 1)  # cells are numbered row by row, and the goal is the last
-        return Pose(1 + index % width, 1 + index // width, choice(direction, jnp.full_like(size, 4)))
+        agent = in_corner(size)
+        if self.random_start:
+            word, direction = random.separate_bits(stream, 2)
+            width = size - 2
+            index = choice(word, width * width - 1)  # cells are numbered row by row, and the goal is the last
+            agent = Pose(1 + index % width, 1 + index // width, choice(direction, jnp.full_like(size, 4)))
+        return self.start(self.room(size), cell(size - 2, size - 2), agent)

@@ -31,9 +31,9 @@ up after 1000 attempts. In the original an agent also avoids the cells in which 
 episode; here episodes are independent.
 """
 
-import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import jax
@@ -117,8 +117,21 @@ class Foraging(Task):
             row, column, found = _placed(free, word)
             free = free & ~_around(line, row, column, _TOO_NEAR)
             foods.append(jnp.where(found, row * self.size + column, self.size**2))
-        levels = self.max_agent_level, self.max_food_level, self.force_coop
-        return _started(agents, foods, words[self.agents + self.foods :], self.size, levels)
+        return self._started(agents, foods, words[self.agents + self.foods :])
+
+    def _started(
+        self, agents: Sequence[Sequence[jax.Array]], foods: Sequence[jax.Array], words: Sequence[jax.Array]
+    ) -> State:
+        """Returns the state with agents in these rows and columns, and food in these cells, of random levels."""
+        agent_levels = tuple(_ONE + choice(word, np.int32(self.max_agent_level)) for word in words[: len(agents)])
+        highest = np.int32(self.max_food_level) if self.max_food_level else _sum(_sorted(agent_levels)[:3])
+        cells, food_levels = _sorted(foods), list[Any]()
+        for cell, word in zip(cells, words[len(agents) :], strict=True):
+            level = highest if self.force_coop else _ONE + choice(word, highest)
+            food_levels.append(jnp.where(cell < self.size**2, level, _ZERO))
+        rows, columns = zip(*agents, strict=True)
+        places = tuple(cell // self.size for cell in cells), tuple(cell % self.size for cell in cells)
+        return State(Things(rows, columns, agent_levels), Things(*places, tuple(food_levels)), _sum(food_levels))
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         actions = [action[:, i] for i in range(self.agents)]
@@ -150,8 +163,9 @@ class Foraging(Task):
         # Of agents that share a cell it shows the last one.
         size, highest_agent, highest_food = self.size, self.max_agent_level, self._highest_food
         painters: list[Callable[[Canvas], Canvas]] = [_grass]
-        painters += [_apple(level) for level in range(1, highest_food + 1)]
-        painters += [_person(colour, level) for colour in _COLOURS for level in range(1, highest_agent + 1)]
+        painters += [partial(_apple, level=level) for level in range(1, highest_food + 1)]
+        levels = range(1, highest_agent + 1)
+        painters += [partial(_person, colour=colour, level=level) for colour in _COLOURS for level in levels]
         firsts = [1] * len(state.foods.rows)
         firsts += [1 + highest_food + i % len(_COLOURS) * highest_agent for i in range(len(state.agents.rows))]
         cells, kinds = np.arange(size * size, dtype=np.int32)[None], jnp.zeros((canvas.lanes, size * size), jnp.int32)
@@ -175,29 +189,6 @@ def _around(line: np.ndarray, row: jax.Array, column: jax.Array, pattern: Sequen
     for distance, word in enumerate(pattern):
         bits = jnp.where(away == distance, np.uint32(word), bits)
     return bits << column.astype(jnp.uint32)[:, None] >> np.uint32(2)
-
-
-def _started(
-    agents: Sequence[tuple[jax.Array, jax.Array]],
-    foods: Sequence[jax.Array],
-    words: Sequence[jax.Array],
-    size: int,
-    levels: tuple[int, int, bool],
-) -> State:
-    """Returns the state with agents in these rows and columns, and food in these cells, of random levels."""
-    max_agent_level, max_food_level, force_coop = levels
-    agent_levels = tuple(_ONE + choice(word, np.int32(max_agent_level)) for word in words[: len(agents)])
-    highest = np.int32(max_food_level) if max_food_level else _sum(_sorted(agent_levels)[:3])
-    cells, food_levels = _sorted(foods), list[Any]()
-    for cell, word in zip(cells, words[len(agents) :], strict=True):
-        level = highest if force_coop else _ONE + choice(word, highest)
-        food_levels.append(jnp.where(cell < size * size, level, _ZERO))
-    rows, columns = zip(*agents, strict=True)
-    return State(
-        Things(rows, columns, agent_levels),
-        Things(tuple(cell // size for cell in cells), tuple(cell % size for cell in cells), tuple(food_levels)),
-        _sum(food_levels),
-    )
 
 
 def _stepped(
@@ -247,21 +238,19 @@ def _seen(agents: Things, foods: Things, sight: int) -> list[Any]:
     seen = list[Any]()
     nearest = _packed([(food, food[2] > 0) for food in foods.each()])
     for i, (row, column, level) in enumerate(agents.each()):
-        others = [(other, True) for j, other in enumerate(agents.each()) if j != i]
+        others = [other for j, other in enumerate(agents.each()) if j != i]
+        met = [number for other in others for number in other]
         if sight:
             top, left = jnp.maximum(row - sight, _ZERO), jnp.maximum(column - sight, _ZERO)
-            near = []
+            near, close = [], []
             for y, x, food in foods.each():
                 visible = (food > 0) & (jnp.abs(y - row) <= sight) & (jnp.abs(x - column) <= sight)
                 near.append(((y - top, x - left, food), visible))
-            nearest, met = _packed(near), []
-            for (y, x, other), _ in others:
+            for y, x, other in others:
                 y, x = y - top, x - left
-                met.append(((y, x, other), (jnp.minimum(y, x) >= 0) & (jnp.maximum(y, x) <= 2 * sight)))
-            row, column = row - top, column - left
-            seen += [*nearest, row, column, level, *_packed(met)]
-        else:
-            seen += [*nearest, row, column, level, *(number for other, _ in others for number in other)]
+                close.append(((y, x, other), (jnp.minimum(y, x) >= 0) & (jnp.maximum(y, x) <= 2 * sight)))
+            nearest, met, row, column = _packed(near), _packed(close), row - top, column - left
+        seen += [*nearest, row, column, level, *met]
     return seen
 
 
@@ -298,11 +287,11 @@ def _sorted(numbers: Sequence[Any]) -> list[Any]:
 
 
 def _any(flags: Iterable[Any]) -> Any:
-    return functools.reduce(operator.or_, flags)
+    return reduce(operator.or_, flags)
 
 
 def _sum(numbers: Iterable[Any]) -> Any:
-    return functools.reduce(operator.add, numbers)
+    return reduce(operator.add, numbers)
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------
@@ -315,19 +304,13 @@ def _grass(canvas: Canvas) -> Canvas:
     return canvas.box(0.5, 0.5, 0.94, 0.94, _GRASS, corner=0.08)
 
 
-def _apple(level: int) -> Callable[[Canvas], Canvas]:
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = _grass(canvas).line(0.5, 0.7, 0.56, 0.9, 0.06, BROWN).ellipse(0.68, 0.84, 0.24, 0.12, GREEN, angle=0.5)
-        for x in (0.38, 0.62):
-            canvas = canvas.ellipse(x, 0.44, 0.46, 0.62, RED)
-        return canvas.text(str(level), 0.5, 0.3, 0.3, WHITE, align=0.5)
-
-    return paint
+def _apple(canvas: Canvas, level: int) -> Canvas:
+    canvas = _grass(canvas).line(0.5, 0.7, 0.56, 0.9, 0.06, BROWN).ellipse(0.68, 0.84, 0.24, 0.12, GREEN, angle=0.5)
+    for x in (0.38, 0.62):
+        canvas = canvas.ellipse(x, 0.44, 0.46, 0.62, RED)
+    return canvas.text(str(level), 0.5, 0.3, 0.3, WHITE, align=0.5)
 
 
-def _person(colour: Colour, level: int) -> Callable[[Canvas], Canvas]:
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = _grass(canvas).disc(0.5, 0.5, 0.42, mix(colour, INK, 0.4)).disc(0.5, 0.5, 0.37, colour)
-        return canvas.text(str(level), 0.5, 0.33, 0.34, WHITE, align=0.5)
-
-    return paint
+def _person(canvas: Canvas, colour: Colour, level: int) -> Canvas:
+    canvas = _grass(canvas).disc(0.5, 0.5, 0.42, mix(colour, INK, 0.4)).disc(0.5, 0.5, 0.37, colour)
+    return canvas.text(str(level), 0.5, 0.33, 0.34, WHITE, align=0.5)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxenv import random, tree
 from jaxenv.core import in_one_kernel
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice, other_choice
 
 
 class FourRooms(GridWorld):
@@ -52,8 +52,7 @@ def _level(size: jax.Array, words: tuple[jax.Array, ...]) -> tuple[Any, jax.Arra
 
     count = 4 * width * width + 4
     start = choice(words[4], count)
-    goal = choice(words[5], count - 1)
-    goal = goal + (goal >= start).astype(jnp.int32)  # skips the agent's cell
+    goal = other_choice(words[5], count, taken=start)
     direction = choice(words[6], jnp.full_like(size, 4))
     return gaps, cell(*_free_cell(goal, width, gaps)), Pose(*_free_cell(start, width, gaps), direction)
 

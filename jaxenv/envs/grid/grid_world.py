@@ -41,13 +41,8 @@ CARRIED = np.int32(-1)  # position of the key while the agent carries it; all ot
 LARGEST = 32 - _view.SIZE // 2
 
 
-def _code(kind: int, colour: int = 0, state: int = 0) -> np.uint32:
-    return np.uint32(kind | colour << 8 | state << 16)
-
-
-# MiniGrid's codes for objects and colours: walls are grey, goals green, keys and doors yellow.
-_EMPTY, _WALL, _GOAL, _LAVA = _code(1), _code(2, 5), _code(8, 1), _code(9, 0)
-_DOOR, _KEY = _code(4, 4), _code(5, 4)
+# MiniGrid's codes for objects and colours: goals are green, keys and doors yellow.
+_GOAL, _DOOR, _KEY = (np.uint32(kind | colour << 8) for kind, colour in ((8, 1), (4, 4), (5, 4)))
 
 
 @tree.struct
@@ -162,7 +157,9 @@ class GridWorld(Task):
 
     def room(self, size: jax.Array) -> CellSet:
         """Returns the floor of an empty grid of ``size`` (int32 ``[B]``): all cells except the outermost."""
-        return CellSet.square(jnp.ones_like(size), size - 1, self.max_size)
+        one, last = jnp.ones_like(size), size - 1
+        lines = CellSet.rectangle(one, last, one, last, self.max_size).rows  # the columns are alike
+        return CellSet(lines, lines)
 
     def start(
         self, floor: CellSet, goal: jax.Array, agent: Pose, lava: CellSet | None = None, lock: Lock | None = None
@@ -203,16 +200,26 @@ class GridWorld(Task):
 
     def _image(self, state: Any) -> jax.Array:
         """Returns MiniGrid's encoding of the view, uint8 ``[B, 7, 7, 3]``."""
-        agent, lock = state.agent, state.lock
-        floor = _view.in_view(state.floor, agent)
-        lava = None if state.lava is None else _view.in_view(state.lava, agent)
-        seen = None if self.see_through_walls else _view.visible(_transparent(state, floor))
-        door, key = None, None
-        if lock is not None:
-            door = _view_index(lock.door, agent), _door_code(lock)
-            key = (_view_index(lock.key, agent), lock.key == CARRIED)
-        image = in_own_kernels(_encode, floor, lava, seen, _view_index(state.goal, agent), door, key)
+        floor, indices = _view.in_view(state.floor, state.agent), self._indices(state)
+        lava = None if state.lava is None else _view.in_view(state.lava, state.agent)
+        lock = None if state.lock is None else (_door_code(state.lock), state.lock.key == CARRIED)
+        image = in_own_kernels(_encode, floor, lava, self._seen(state, floor, indices), indices, lock)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
+
+    def _indices(self, state: Any) -> Any:
+        """Returns the view index of the goal, and of the door and the key if there are any, int32 ``[B]`` each."""
+        things = (state.goal,) if state.lock is None else (state.goal, state.lock.door, state.lock.key)
+        return [_view.index_of(place, state.agent) for place in things]
+
+    def _seen(self, state: Any, floor: ViewSet, indices: Any) -> ViewSet | None:
+        """Returns the cells of the view that the agent sees, None for all, given the floor in view."""
+        return None if self.see_through_walls else _view.visible(self._transparent(state, floor, indices))
+
+    def _transparent(self, state: Any, floor: ViewSet, indices: Any) -> ViewSet:
+        """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
+        if state.lock is None:
+            return floor
+        return _view.remove(floor, jnp.where(state.lock.door_state == OPEN, _view.OUT_OF_VIEW, indices[1]))
 
     def _whole_image(self, state: Any) -> jax.Array:
         things: list[tuple[jax.Array, Any]] = [(state.goal, _GOAL)]
@@ -232,12 +239,16 @@ class GridWorld(Task):
         return observation
 
     def action_spec(self) -> specs.Bounded:
-        return specs.discrete(len(ACTIONS), name="action")
+        return specs.discrete(len(self.action_names), name="action")
 
     def draw(self, state: Tree, canvas: Canvas) -> Canvas:
-        clear = _transparent(state, _view.in_view(state.floor, state.agent))
-        seen = _view.on_grid(None if self.see_through_walls else _view.visible(clear), state.agent, self.max_size)
-        return _picture.draw(state, self.sizes(state.goal.shape), seen, canvas)
+        return _picture.draw(state, self.sizes(state.goal.shape), self._seen_on_grid(state), canvas)
+
+    def _seen_on_grid(self, state: Any) -> jax.Array:
+        """Returns which cells the agent sees, bool ``[B, rows, columns]``."""
+        seen = self._seen(state, _view.in_view(state.floor, state.agent), self._indices(state))
+        columns, rows = self.extent
+        return _view.on_grid(seen, state.agent, self.num_lines)[:, :rows, :columns]
 
 
 def _or_default(number: Any, default: Any) -> Any:
@@ -255,6 +266,12 @@ def cell(x: Any, y: Any) -> Any:
 def choice(word: jax.Array, count: Any) -> jax.Array:
     """Maps a random word, uint32 ``[B]``, to a uniform integer in [0, count), int32 ``[B]``."""
     return random.high_product(word, count.astype(jnp.uint32)).astype(jnp.int32)
+
+
+def other_choice(word: jax.Array, count: jax.Array, taken: jax.Array) -> jax.Array:
+    """Maps a random word to a uniform integer in [0, count) that is not ``taken``, int32 ``[B]`` each."""
+    number = choice(word, count - 1)
+    return number + (number >= taken).astype(jnp.int32)
 
 
 def in_corner(size: jax.Array) -> Pose:
@@ -300,46 +317,16 @@ def _handle(lock: Lock, action: jax.Array, ahead: jax.Array, empty: jax.Array) -
     return Lock(lock.door, jnp.where(toggles, turned, lock.door_state), key)
 
 
-def _encode(
-    floor: ViewSet, lava: ViewSet | None, seen: ViewSet | None, goal: jax.Array, door: Any, key: Any
-) -> jax.Array:
-    """Returns the bytes of the image, uint8 ``[B, 147]``: floor, lava, what the agent sees (None for all) and things.
-
-    Things are view indices: of the goal, of the door with its code, and of the key with whether the agent carries it.
-    """
-    image = jnp.where(_view.in_image(floor), _EMPTY, _WALL)
-    if lava is not None:
-        image = jnp.where(_view.in_image(lava), _LAVA, image)
-    image = jnp.where(_view.is_at(goal), _GOAL, image)
-    carried: Any = _EMPTY
-    if door is not None:
-        index, code = door
-        image = jnp.where(_view.is_at(index), code[:, None], image)
-    if key is not None:
-        index, is_carried = key
-        image = jnp.where(_view.is_at(index), _KEY, image)
-        carried = jnp.where(is_carried, _KEY, _EMPTY)[:, None]
-    # In its own cell the agent sees the object that it carries, not the one under it.
-    image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
-    if seen is not None:
-        image = jnp.where(_view.in_image(seen), image, np.uint32(0))
-    # The bytes of a code are object, colour, state and an unused one.
-    return (image >> _view.BYTE_SHIFTS[None]).astype(jnp.uint8)
+def _encode(floor: ViewSet, lava: ViewSet | None, seen: ViewSet | None, indices: Any, lock: Any) -> jax.Array:
+    """Encodes the view, given view indices, and of a lock the door's code and whether the agent carries the key."""
+    things: list[tuple[jax.Array, Any]] = [(indices[0], _GOAL)]
+    held: Any = _view.EMPTY
+    if lock is not None:
+        code, is_carried = lock
+        things += [(indices[1], code[:, None]), (indices[2], _KEY)]
+        held = jnp.where(is_carried, _KEY, _view.EMPTY)[:, None]
+    return _view.encode(floor, lava, seen, things, held)
 
 
 def _door_code(lock: Lock) -> jax.Array:
     return _DOOR | (lock.door_state.astype(jnp.uint32) << np.uint32(16))
-
-
-def _transparent(state: State, floor: ViewSet) -> ViewSet:
-    """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
-    if state.lock is None:
-        return floor
-    door = _view_index(state.lock.door, state.agent)
-    return _view.remove(floor, jnp.where(state.lock.door_state == OPEN, _view.OUT_OF_VIEW, door))
-
-
-def _view_index(number: jax.Array, agent: Pose) -> jax.Array:
-    """Returns the view index of a cell number; ``CARRIED`` is out of view."""
-    inside = _view.index(number & 31, number >> 5, agent)
-    return jnp.where(number >= 0, inside, _view.OUT_OF_VIEW)

@@ -41,7 +41,7 @@ class KeyCorridor(RoomGrid):
     num_columns = 3
 
     @property
-    def num_doors(self) -> int:
+    def num_doors(self) -> int:  # type: ignore[override]
         return len(_walls(self.num_rows)[0])
 
     def initial(self, stream: random.Stream) -> State:
@@ -97,12 +97,11 @@ class KeyCorridor(RoomGrid):
         return Objects(jnp.where(built, cell(x, y), GONE), code), lock
 
 
-def _walls(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the rooms on both sides of every wall that can have a door, int32 ``[D]`` each, counted row by row."""
+def _walls(rows: int) -> np.ndarray:
+    """Returns the rooms on both sides of every wall that can have a door, int32 ``[2, D]``, counted row by row."""
     beside = [(3 * row + column, 3 * row + column + 1) for row in range(rows) for column in (0, 1)]
     below = [(3 * row + column, 3 * row + column + 3) for row in range(rows - 1) for column in (0, 2)]
-    first, second = np.array([*beside, *below], np.int32).T
-    return first, second
+    return np.array([*beside, *below], np.int32).T
 
 
 def _bottleneck(weight: jax.Array, rows: int) -> jax.Array:

@@ -19,7 +19,7 @@ from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._objects import DOOR, GOAL, GREEN, KEY, Objects, different_colours, encode
-from jaxenv.envs.grid.grid_world import CLOSED, LOCKED, cell, choice
+from jaxenv.envs.grid.grid_world import CLOSED, LOCKED, cell, choice, other_choice
 from jaxenv.envs.grid.object_world import ObjectWorld, State, place_agent, start_state
 
 
@@ -46,8 +46,7 @@ class LockedRoom(ObjectWorld):
         floor = (floor.remove_row(height).remove_row(2 * height)) | hallway
 
         locked = choice(words[:, 0], jnp.full_like(size, 6))
-        with_key = choice(words[:, 1], jnp.full_like(size, 5))
-        with_key = with_key + (with_key >= locked).astype(jnp.int32)  # skips the locked room
+        with_key = other_choice(words[:, 1], jnp.full_like(size, 6), taken=locked)
         colours = different_colours([words[:, i] for i in range(2, 8)])
         things = []
         for i, colour in enumerate(colours):  # from top to bottom, left before right

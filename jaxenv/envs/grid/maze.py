@@ -25,7 +25,7 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.envs.grid._cell_set import CellSet
 from jaxenv.envs.grid._view import Pose
-from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice
+from jaxenv.envs.grid.grid_world import GridWorld, Params, State, cell, choice, other_choice
 
 _NO_EDGE = np.uint32(2**32 - 1)  # weight of an edge that must not be chosen
 
@@ -54,8 +54,7 @@ class Maze(GridWorld):
         count = rooms * rooms
         words = random.bits(random.fold_in(stream, "places"), (3,))
         start = choice(words[:, 0], count)
-        goal = choice(words[:, 1], count - 1)
-        goal = goal + (goal >= start).astype(jnp.int32)  # skips the agent's cell
+        goal = other_choice(words[:, 1], count, taken=start)
         direction = choice(words[:, 2], jnp.full_like(size, 4))
         return self.start(
             CellSet.from_plane(_floor_plane(right, down, rooms)),
@@ -83,11 +82,11 @@ def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops:
     def grow(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reached, passages = carry
         # An edge leads out of the tree if exactly one of its rooms is reached.
-        leads_out = jnp.stack([reached ^ _next(reached, 2), reached ^ _next(reached, 1)], axis=1)
+        leads_out = jnp.stack([reached ^ _neighbours(reached, axis, 1) for axis in (2, 1)], axis=1)
         candidate = jnp.where(leads_out, weight, _NO_EDGE)
         lightest = jnp.min(candidate, axis=(1, 2, 3), keepdims=True)
         new = (candidate == lightest) & (lightest != _NO_EDGE)
-        reached = reached | new[:, 0] | new[:, 1] | _previous(new[:, 0], 2) | _previous(new[:, 1], 1)
+        reached = reached | new[:, 0] | new[:, 1] | _neighbours(new[:, 0], 2, -1) | _neighbours(new[:, 1], 1, -1)
         return reached, passages | new
 
     first = jnp.broadcast_to((column == 0) & (row == 0), (*stream.shape, max_rooms, max_rooms))
@@ -99,18 +98,12 @@ def _random_tree(stream: random.Stream, rooms: jax.Array, max_rooms: int, loops:
     return passages[:, 0], passages[:, 1]
 
 
-def _next(plane: jax.Array, axis: int) -> jax.Array:
-    """Returns for every room the value (bool ``[B, n, n]``) of the next room along an axis; False at the end."""
+def _neighbours(plane: jax.Array, axis: int, step: int) -> jax.Array:
+    """Returns for every room the value (bool ``[B, n, n]``) of the next (1) or previous (-1) one, False at the end."""
     pad = [(0, 0)] * 3
-    pad[axis] = (0, 1)
-    return jax.lax.slice_in_dim(jnp.pad(plane, pad), 1, None, axis=axis)
-
-
-def _previous(plane: jax.Array, axis: int) -> jax.Array:
-    """Returns for every room the value of the previous room along an axis; False at the start."""
-    pad = [(0, 0)] * 3
-    pad[axis] = (1, 0)
-    return jax.lax.slice_in_dim(jnp.pad(plane, pad), 0, -1, axis=axis)
+    pad[axis] = (0, 1) if step > 0 else (1, 0)
+    start = max(step, 0)
+    return jax.lax.slice_in_dim(jnp.pad(plane, pad), start, start + plane.shape[axis], axis=axis)
 
 
 def _floor_plane(right: jax.Array, down: jax.Array, rooms: jax.Array) -> jax.Array:

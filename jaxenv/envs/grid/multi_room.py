@@ -63,7 +63,7 @@ class MultiRoom(ObjectWorld):
     smallest = 25
 
     @property
-    def num_doors(self) -> int:
+    def num_doors(self) -> int:  # type: ignore[override]
         return self.num_rooms - 1
 
     def _default_max_steps(self) -> Any:
@@ -152,10 +152,7 @@ def _bounds(room: _Room) -> tuple[jax.Array, ...]:
 
 
 def _is_free(room: _Room, earlier: tuple[jax.Array, ...], size: jax.Array) -> jax.Array:
-    """Returns whether rooms ``[B, A, T]`` are in the grid and apart from earlier ones, bool ``[B, A, T]``.
-
-    The bounds of ``earlier`` rooms are ``[B, A, N]`` each.
-    """
+    """Returns whether rooms ``[B, A, T]`` are in the grid and apart from earlier ones of bounds ``[B, A, N]``."""
     left, right, top, bottom = _bounds(room)
     old_left, old_right, old_top, old_bottom = (x[:, :, None, :] for x in earlier)
     # As in MiniGrid, a room may touch another one on its right or below, but not on its left or above.

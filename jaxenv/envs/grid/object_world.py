@@ -24,13 +24,11 @@ import numpy as np
 from jaxenv import random, tree
 from jaxenv.canvas import Canvas
 from jaxenv.core import Transition, in_one_kernel, in_own_kernels
-from jaxenv.envs.grid import _object_picture, _view, grid_world
-from jaxenv.envs.grid._cell_set import CellSet
-from jaxenv.envs.grid._objects import BALL, BOX, DOOR, GOAL, GONE, GREY, KEY, Objects, colour, door_state, encode, kind
+from jaxenv.envs.grid import _picture, _view, grid_world
+from jaxenv.envs.grid._cell_set import CellSet, nth_cell
+from jaxenv.envs.grid._objects import BALL, BOX, DOOR, GOAL, GONE, KEY, Objects, colour, door_state, encode, kind
 from jaxenv.envs.grid._view import Pose, ViewSet
 from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, FORWARD, OPEN, PICKUP, TOGGLE, GridWorld, cell, choice
-
-_EMPTY, _WALL = np.uint32(1), np.uint32(2 | GREY << 8)
 
 
 @tree.struct
@@ -52,17 +50,14 @@ class ObjectWorld(GridWorld):
     ``mission`` has their common words, and ``mission_of`` returns the mission of each lane.
     """
 
-    @property
-    def num_doors(self) -> int:
-        """Number of doors, which are the first objects."""
-        return 0
+    num_doors = 0  # they are the first objects
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         """Returns whether the agent has succeeded and whether it has failed with this step, bool ``[B]`` each.
 
         By default it succeeds when it moves onto a goal, and never fails.
         """
-        return (action == FORWARD) & (kind(before.objects.code_at(ahead(before.agent))) == GOAL), False
+        return (action == FORWARD) & (kind(before.objects.code_at(cell(*before.agent.ahead))) == GOAL), False
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         after = self.act(state, action)
@@ -85,12 +80,9 @@ class ObjectWorld(GridWorld):
         return super().mission_of(state) if state.mission is None else state.mission
 
     def _image(self, state: State) -> jax.Array:
-        floor, indices = _view.in_view(state.floor, state.agent), _view_indices(state)
-        held = state.objects.code_at(CARRIED)
-        seen = None
-        if not self.see_through_walls:
-            seen = _view.visible(self._transparent(state, floor, indices))
-        image = in_own_kernels(_encode_view, floor, seen, indices, state.objects.code, held)
+        floor, indices = _view.in_view(state.floor, state.agent), self._indices(state)
+        held, seen = state.objects.code_at(CARRIED), self._seen(state, floor, indices)
+        image = in_own_kernels(_encode, floor, seen, indices, state.objects.code, held)
         return image.reshape(-1, _view.SIZE, _view.SIZE, 3)
 
     def _whole_image(self, state: Any) -> jax.Array:
@@ -98,44 +90,24 @@ class ObjectWorld(GridWorld):
         things = [(objects.cell[:, i], objects.code[:, i]) for i in range(objects.cell.shape[1])]
         return _view.whole_grid(state.floor, None, things, state.agent, self.extent)
 
+    def _indices(self, state: State) -> jax.Array:
+        """Returns the view index of every object, int32 ``[B, K]``; out of view where it is not in the grid."""
+        return _view.index_of(state.objects.cell, jax.tree.map(lambda x: x[:, None], state.agent))
+
     def _transparent(self, state: State, floor: ViewSet, indices: jax.Array) -> ViewSet:
-        """Returns the cells of the view that do not block the agent's sight: floor, but no door unless it is open."""
         if self.num_doors == 0:
             return floor
         shut = door_state(state.objects.code[:, : self.num_doors]) != OPEN
         return _view.remove(floor, jnp.where(shut, indices[:, : self.num_doors], _view.OUT_OF_VIEW))
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        seen = None
-        if not self.see_through_walls:
-            floor = _view.in_view(state.floor, state.agent)
-            seen = _view.visible(self._transparent(state, floor, _view_indices(state)))
-        columns, rows = self.extent
-        return _object_picture.draw(state, _view.on_grid(seen, state.agent, self.num_lines)[:, :rows, :columns], canvas)
+        return _picture.draw_objects(state, self._seen_on_grid(state), canvas)
 
 
-def _encode_view(
-    floor: ViewSet, seen: ViewSet | None, indices: jax.Array, codes: jax.Array, held: jax.Array
-) -> jax.Array:
-    """Returns the bytes of the image, uint8 ``[B, 147]``; the agent ``seen`` the cells of this set, all for None.
-
-    The objects have view ``indices``, int32 ``[B, N]``, and ``codes``; ``held`` is the code of the carried one, or 0.
-    """
-    image = jnp.where(_view.in_image(floor), _EMPTY, _WALL)
-    for i in range(indices.shape[1]):
-        image = jnp.where(_view.is_at(indices[:, i]), codes[:, i, None], image)
-    # In its own cell the agent sees the object that it carries, not the one under it.
-    carried = jnp.where(held == 0, _EMPTY, held)[:, None]
-    image = jnp.where(_view.INDICES[None] == _view.AGENT_INDEX, carried, image)
-    if seen is not None:
-        image = jnp.where(_view.in_image(seen), image, np.uint32(0))
-    # The bytes of a code are kind, colour, state and an unused one.
-    return (image >> _view.BYTE_SHIFTS[None]).astype(jnp.uint8)
-
-
-def ahead(agent: Pose) -> jax.Array:
-    """Returns the cell in front of the agent, int32 ``[B]``."""
-    return cell(*agent.ahead)
+def _encode(floor: ViewSet, seen: ViewSet | None, indices: jax.Array, codes: jax.Array, held: jax.Array) -> jax.Array:
+    """Encodes the view, given view indices and codes of the objects, ``[B, K]``; ``held`` is the carried code, or 0."""
+    things = [(indices[:, i], codes[:, i, None]) for i in range(indices.shape[1])]
+    return _view.encode(floor, None, seen, things, jnp.where(held == 0, _view.EMPTY, held)[:, None])
 
 
 def start_state(
@@ -152,7 +124,7 @@ def picks_up(wanted: np.uint32, action: jax.Array, after: State) -> jax.Array:
 
 def place(free: CellSet, word: jax.Array) -> tuple[jax.Array, jax.Array, CellSet]:
     """Draws one of the cells of a set uniformly by a random word; returns its x and y and the set without it."""
-    x, y = free.nth(choice(word, free.count()))
+    x, y = nth_cell(free.rows, choice(word, free.count()))
     return x, y, free.remove(x, y)
 
 
@@ -201,10 +173,3 @@ def _handle(
     door = encode(DOOR, colour(front), turned)
     turns = toggles & (kind(front) == DOOR)
     return Objects(moved, jnp.where(turns & here, door, code))
-
-
-def _view_indices(state: State) -> jax.Array:
-    """Returns the view index of every object, int32 ``[B, K]``; out of view where it is not in the grid."""
-    cells = state.objects.cell
-    agent = Pose(*(field[:, None] for field in (state.agent.x, state.agent.y, state.agent.direction)))
-    return jnp.where(cells >= 0, _view.index(cells & 31, cells >> 5, agent), _view.OUT_OF_VIEW)

@@ -18,30 +18,29 @@ Time limit    1D: 8 * size**2, 2D: 16 * size**2; 288 and 576 (registry)
 import jax
 
 from jaxenv import random, tree
-from jaxenv.envs.grid import _objects
 from jaxenv.envs.grid._cell_set import CellSet
-from jaxenv.envs.grid._objects import BALL, BLUE, DOOR, GREEN, GREY, KEY, Objects, colour, encode
-from jaxenv.envs.grid._two_rooms import TwoRooms
+from jaxenv.envs.grid._objects import BALL, BLUE, DOOR, GREEN, Objects, colour, different_colours, encode, key_of
 from jaxenv.envs.grid.grid_world import CARRIED, CLOSED, LOCKED, PICKUP, cell, choice
 from jaxenv.envs.grid.object_world import State, start_state
 from jaxenv.envs.grid.room_grid import RoomGrid, place_agent_clear_of
+from jaxenv.envs.grid.unlock import Unlock
 
 _BLUE_BALL, _GREEN_BALL = encode(BALL, BLUE), encode(BALL, GREEN)
 
 
-class ObstructedMaze1D(TwoRooms):
+class ObstructedMaze1D(Unlock):
     """Two rooms with one locked door between them; see the module docstring."""
 
     key_in_box: bool = tree.static(default=True, doc="whether the key is hidden in a box")
     blocked: bool = tree.static(default=True, doc="whether a ball blocks the door")
 
     mission = "pick up the blue ball"
-    steps_per_cell = 8
+    has_box = True  # in its place is the blue ball
 
     def initial(self, stream: random.Stream) -> State:
-        state = self.generate(stream, box=True, ball=self.blocked)
+        state = super().initial(stream)
         door = state.objects.code[:, 0]
-        codes = [door, _key(colour(door), self.key_in_box), _BLUE_BALL, _GREEN_BALL]
+        codes = [door, key_of(colour(door), self.key_in_box), _BLUE_BALL, _GREEN_BALL]
         objects = Objects.stack(*zip(state.objects.cell.T, codes, strict=False))
         return tree.rebuild(state, objects=objects)
 
@@ -65,7 +64,7 @@ class ObstructedMaze2D(RoomGrid):
         words = random.bits(stream, (10,))  # one array: XLA would recompute separate words for every use
         rooms, wall = self.rooms(size), size - 1
         along = [1 + choice(words[:, i], size - 2) for i in range(3)]
-        to_middle, above, below = _objects.different_colours([words[:, i] for i in range(3, 6)])
+        to_middle, above, below = different_colours([words[:, i] for i in range(3, 6)])
         objects = [
             (cell(2 * wall, wall + along[0]), encode(DOOR, to_middle, CLOSED)),
             (cell(2 * wall + along[1], wall), encode(DOOR, above, LOCKED)),
@@ -74,7 +73,7 @@ class ObstructedMaze2D(RoomGrid):
         free = rooms & self.in_room(2, 1, size)
         for word, of_door in ((words[:, 6], above), (words[:, 7], below)):
             x, y, free = self.place_object(free, word, size)
-            objects.append((cell(x, y), _key(of_door, self.key_in_box)))
+            objects.append((cell(x, y), key_of(of_door, self.key_in_box)))
         x, y, _ = self.place_object(rooms & self.in_room(2, 0, size), words[:, 8], size)
         things = Objects.stack(*objects, (cell(x, y), _BLUE_BALL))
         agent = place_agent_clear_of(CellSet.from_cells(things.cell, self.num_lines), free, words[:, 9])
@@ -83,8 +82,3 @@ class ObstructedMaze2D(RoomGrid):
 
     def judge(self, before: State, action: jax.Array, after: State) -> tuple[jax.Array, jax.Array | bool]:
         return (action == PICKUP) & (after.objects.code_at(CARRIED) == _BLUE_BALL), False
-
-
-def _key(colour: jax.Array, in_box: bool) -> jax.Array:
-    """Returns the code of a key of a colour, or of a grey box that hides it, uint32 ``[B]``."""
-    return _objects.box_with_key(GREY, colour) if in_box else encode(KEY, colour)

@@ -39,8 +39,8 @@ from jaxenv.canvas import BLUE, RED, Canvas
 from jaxenv.core import Task, Transition, in_one_kernel, in_own_kernels, take_rows
 from jaxenv.envs.grid import _overcooked_picture, _overcooked_view
 from jaxenv.envs.grid._overcooked_layout import COUNTER, DELIVERY, FLOOR, ONIONS, PLATES, POT, parse
-from jaxenv.envs.grid._overcooked_view import EMPTY_POT, FULL_POT, NUM_LAYERS, URGENT_STEPS
-from jaxenv.envs.grid.grid_world import choice
+from jaxenv.envs.grid._overcooked_view import EMPTY_POT, FULL_POT, NUM_LAYERS, URGENT_STEPS, Arrays
+from jaxenv.envs.grid.grid_world import choice, other_choice
 
 _UP, _DOWN, _RIGHT, _LEFT, _STAY, _INTERACT = (np.int32(i) for i in range(6))
 # Items in hands, and with two bits each on counters.
@@ -73,8 +73,8 @@ class State:
     """The kitchen."""
 
     cooks: tuple[Cook, Cook]
-    counters: tuple[jax.Array, ...]  # uint32[B] for each 16 counters, two bits for what lies on one
-    pots: tuple[jax.Array, ...]  # int32[B] for each pot: 23 minus its onions, then the cooking time that remains
+    counters: Arrays  # uint32[B] for each 16 counters, two bits for what lies on one
+    pots: Arrays  # int32[B] for each pot: 23 minus its onions, then the cooking time that remains
     step: jax.Array  # int32[B]
 
 
@@ -108,9 +108,8 @@ class Overcooked(Task):
         directions = [choice(word, zeros + 4) for word in random.separate_bits(random.fold_in(stream, "directions"), 2)]
         if self.random_start:
             first, second, *words = random.separate_bits(stream, 4 + num_pots)
-            places = choice(first, zeros + len(floor)), choice(second, zeros + (len(floor) - 1))
-            places = places[0], places[1] + (places[1] >= places[0]).astype(jnp.int32)  # skips the other's cell
-            cells = [take_rows(floor, place) for place in places]
+            place = choice(first, zeros + len(floor))
+            cells = [take_rows(floor, at) for at in (place, other_choice(second, zeros + len(floor), taken=place))]
             items = [choice(word, zeros + 4) for word in words[:2]]
             pots = [choice(word, zeros + (EMPTY_POT + 1)) for word in words[2:]]
         else:
@@ -122,7 +121,7 @@ class Overcooked(Task):
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
         layout = parse(self.layout)
-        width, actions = np.int32(layout.shape[1]), (action[:, 0], action[:, 1])
+        width, actions = np.int32(layout.kinds.shape[1]), (action[:, 0], action[:, 1])
         facing = [take_rows(layout.cells, cook.cell + _offset(cook.direction, width)) for cook in state.cooks]
         moves = zip(state.cooks, actions, strict=True)
         ahead = [take_rows(layout.cells, cook.cell + _offset(move, width)) for cook, move in moves]
@@ -132,21 +131,17 @@ class Overcooked(Task):
         return Transition(state, jnp.stack([reward, reward], axis=1), jnp.zeros_like(soups, bool), env_info)
 
     def observe(self, state: State) -> jax.Array:
-        cells, directions, items = zip(*((c.cell, c.direction, c.item) for c in state.cooks), strict=True)
         urgent = self.params.max_steps - state.step < URGENT_STEPS
-        sources = in_one_kernel(_overcooked_view.sources, cells, directions, items, state.counters, state.pots, urgent)
+        sources = in_one_kernel(_overcooked_view.sources, state.cooks, state.counters, state.pots, urgent)
         image = in_own_kernels(partial(_overcooked_view.layers, self.layout), *(x[:, None] for x in sources))
         return image.reshape(-1, *self.observation_spec().shape)
 
     def observation_spec(self) -> specs.Bounded:
-        shape = (2, *parse(self.layout).shape, NUM_LAYERS)
-        return specs.Bounded(shape, np.uint8, 0, _overcooked_view.upper_bounds(), "observation")
+        shape = (2, *parse(self.layout).kinds.shape, NUM_LAYERS)
+        return specs.Bounded(shape, np.uint8, 0, _overcooked_view.LARGEST, "observation")
 
     def action_spec(self) -> specs.Bounded:
         return specs.Bounded((2,), np.int32, 0, len(self.action_names) - 1, "action")
-
-    def reward_spec(self) -> specs.Array:
-        return specs.Array((2,), np.float32, "reward")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         return _overcooked_picture.draw(state, parse(self.layout), (BLUE, RED), canvas)
@@ -161,12 +156,7 @@ def _offset(direction: jax.Array, width: Any) -> jax.Array:
 
 
 def _stepped(
-    state: State,
-    actions: tuple[jax.Array, jax.Array],
-    facing: tuple[jax.Array, jax.Array],
-    ahead: tuple[jax.Array, jax.Array],
-    params: Params,
-    width: Any,
+    state: State, actions: Arrays, facing: Arrays, ahead: Arrays, params: Params, width: Any
 ) -> tuple[State, jax.Array, list[jax.Array]]:
     """Returns the state after a step, the number of soups that were delivered, and the shaped rewards.
 
@@ -176,43 +166,35 @@ def _stepped(
     items, counters, pots = [cook.item for cook in state.cooks], state.counters, state.pots
     soups, shaped = jnp.zeros_like(state.step), list[jax.Array]()
     for i in range(2):
-        items[i], counters, pots, delivers, bonus = _interacted(
-            actions[i] == _INTERACT, facing[i], items[i], items[1 - i], counters, pots, params
-        )
+        held, acts = (items[i], items[1 - i]), actions[i] == _INTERACT
+        items[i], counters, pots, delivers, bonus = _interacted(acts, facing[i], held, counters, pots, params)
         soups, shaped = soups + delivers.astype(jnp.int32), [*shaped, bonus]
     pots = tuple(jnp.where((pot > 0) & (pot <= FULL_POT), pot - 1, pot) for pot in pots)
     first, second = (tree.rebuild(cook, item=item) for cook, item in zip(moved, items, strict=True))
     return State((first, second), counters, pots, state.step + 1), soups, shaped
 
 
-def _moved(
-    cooks: tuple[Cook, Cook], actions: tuple[jax.Array, jax.Array], ahead: tuple[jax.Array, jax.Array], width: Any
-) -> list[Cook]:
-    entered = [
-        cook.cell + jnp.where(cell % 8 == FLOOR, _offset(action, width), np.int32(0))
-        for cook, action, cell in zip(cooks, actions, ahead, strict=True)
-    ]
-    swap = (entered[0] == cooks[1].cell) & (entered[1] == cooks[0].cell)
-    blocked = (entered[0] == entered[1]) | swap
-    return [
-        tree.rebuild(
-            cook, cell=jnp.where(blocked, cook.cell, cell), direction=jnp.where(action <= _LEFT, action, cook.direction)
-        )
-        for cook, action, cell in zip(cooks, actions, entered, strict=True)
-    ]
+def _moved(cooks: tuple[Cook, Cook], actions: Arrays, ahead: Arrays, width: Any) -> list[Cook]:
+    cells, moved = [], []
+    for cook, action, code in zip(cooks, actions, ahead, strict=True):
+        cells.append(cook.cell + jnp.where(code % 8 == FLOOR, _offset(action, width), np.int32(0)))
+    swap = (cells[0] == cooks[1].cell) & (cells[1] == cooks[0].cell)
+    blocked = (cells[0] == cells[1]) | swap
+    for cook, action, cell in zip(cooks, actions, cells, strict=True):
+        direction = jnp.where(action <= _LEFT, action, cook.direction)
+        moved.append(Cook(jnp.where(blocked, cook.cell, cell), direction, cook.item))
+    return moved
 
 
 def _interacted(
-    acts: jax.Array,
-    facing: jax.Array,
-    item: jax.Array,
-    others_item: jax.Array,
-    counters: tuple[jax.Array, ...],
-    pots: tuple[jax.Array, ...],
-    params: Params,
-) -> tuple[jax.Array, tuple[jax.Array, ...], tuple[jax.Array, ...], jax.Array, jax.Array]:
-    """Returns item, counters and pots after a cook interacts, whether it delivered a soup, and its shaped reward."""
+    acts: jax.Array, facing: jax.Array, items: Arrays, counters: Arrays, pots: Arrays, params: Params
+) -> tuple[jax.Array, Arrays, Arrays, jax.Array, jax.Array]:
+    """Returns item, counters and pots after a cook interacts, whether it delivered a soup, and its shaped reward.
+
+    ``items`` are what it and the other cook carry.
+    """
     kind, number = facing % 8, facing // 8
+    item, others_item = items
     free = item == _NOTHING
 
     takes_plate = acts & (kind == PLATES) & free

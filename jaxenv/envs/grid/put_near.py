@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from jaxenv import random, tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._objects import Objects, different_things
-from jaxenv.envs.grid.grid_world import CARRIED, DROP, PICKUP, cell, choice
-from jaxenv.envs.grid.object_world import ObjectWorld, State, ahead, place, place_agent, start_state
+from jaxenv.envs.grid.grid_world import CARRIED, DROP, PICKUP, cell, choice, other_choice
+from jaxenv.envs.grid.object_world import ObjectWorld, State, place, place_agent, start_state
 
 
 class PutNear(ObjectWorld):
@@ -56,8 +56,7 @@ class PutNear(ObjectWorld):
                     far = far.remove(x + dx, y + dy)
         objects = Objects.stack(*things)
         moved = choice(words[:, -1], jnp.full_like(size, self.num_objects))
-        near = choice(words[:, -2], jnp.full_like(size, self.num_objects - 1))
-        near = near + (near >= moved).astype(jnp.int32)  # skips the object that is moved
+        near = other_choice(words[:, -2], jnp.full_like(size, self.num_objects), taken=moved)
         codes = [jnp.take_along_axis(objects.code, i[:, None], axis=1)[:, 0] for i in (moved, near)]
         target = jnp.take_along_axis(objects.cell, near[:, None], axis=1)[:, 0]
         first, second = ((_mission.colour(code), _mission.kind(code)) for code in codes)
@@ -69,6 +68,6 @@ class PutNear(ObjectWorld):
         held, wanted = after.objects.code_at(CARRIED), after.target[:, 0]
         wrong = (action == PICKUP) & (held != 0) & (held.astype(jnp.int32) != wanted)
         drops = (action == DROP) & (before.objects.code_at(CARRIED) != 0)
-        here, there = ahead(after.agent), after.target[:, 1]
+        here, there = cell(*after.agent.ahead), after.target[:, 1]
         near = (jnp.abs((here & 31) - (there & 31)) <= 1) & (jnp.abs((here >> 5) - (there >> 5)) <= 1)
         return drops & (held == 0) & near, wrong | drops

@@ -19,13 +19,8 @@ class RoomGrid(ObjectWorld):
 
     max_size: int = tree.static(default=6)
 
-    num_columns = 2  # of rooms
+    num_columns, num_rows = 2, 1  # of rooms
     largest = (LARGEST - 1) // 3 + 1
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows of rooms."""
-        return 1
 
     @property
     def extent(self) -> tuple[int, int]:

@@ -16,22 +16,21 @@ import jax
 from jaxenv import tree
 from jaxenv.envs.grid import _mission
 from jaxenv.envs.grid._objects import BOX
-from jaxenv.envs.grid._two_rooms import TwoRooms
 from jaxenv.envs.grid.object_world import State, picks_up
+from jaxenv.envs.grid.unlock import Unlock
 from jaxenv.random import Stream
 
 
-class UnlockPickup(TwoRooms):
+class UnlockPickup(Unlock):
     """Two rooms with a locked door between them and a box in the second; see the module docstring."""
 
     observe_mission: bool = tree.static(default=True)
 
     mission = "pick up the box"
-    steps_per_cell = 8
-    blocked = False
+    has_box = True
 
     def initial(self, stream: Stream) -> State:
-        state = self.generate(stream, box=True, ball=self.blocked)
+        state = super().initial(stream)
         box = _mission.colour(state.objects.code[:, 2])
         return tree.rebuild(state, mission=_mission.phrase("pick up the", box, "box"))
 

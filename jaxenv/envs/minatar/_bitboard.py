@@ -48,11 +48,6 @@ class Bitboard(Words):
     """A set of cells in rows 0 to 8 in three words, laid out as the module docstring shows."""
 
     @staticmethod
-    def empty(shape: tuple[int, ...]) -> "Bitboard":
-        """Returns the empty set in lanes of shape ``shape``."""
-        return Bitboard((jnp.zeros(shape, jnp.uint32),) * 3)
-
-    @staticmethod
     def cell(row: jax.Array, column: jax.Array) -> "Bitboard":
         """Returns the set of one cell, int32 ``[B]`` each; the empty set if ``column`` is outside the board."""
         inside = (column >= 0) & (column < SIZE)
@@ -84,20 +79,16 @@ def _place_in_row(row: jax.Array, bits: jax.Array) -> Bitboard:
     return Bitboard(tuple(jnp.where(shift < _WORD_BITS, bits << shift, _ZERO) for shift in shifts))
 
 
-def _constant_row(number: int) -> Bitboard:
-    bits = _ROW << np.uint32(SIZE * (number % _ROWS_PER_WORD))
-    return Bitboard(tuple(bits if number // _ROWS_PER_WORD == k else _ZERO for k in range(3)))
-
-
 # Constants without a lane axis; they broadcast over all lanes.
-ROWS = tuple(_constant_row(number) for number in range(9))
+_ROWS_OF_WORD = [_ROW << np.uint32(SIZE * i) for i in range(_ROWS_PER_WORD)]
+ROWS = tuple(Bitboard(tuple(row if k == i else _ZERO for k in range(3))) for i in range(3) for row in _ROWS_OF_WORD)
 EMPTY = Bitboard((_ZERO,) * 3)
 
 
 # --- observation -----------------------------------------------------------------------------------------------------
 
 
-def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
+def stack_channels(*channels: Bitboard | jax.Array) -> jax.Array:
     """Stacks sets of cells into an observation, bool ``[B, 10, 10, len(channels)]``.
 
     A channel given as an array, uint32 ``[B]``, fills row 9, which a `Bitboard` does not store, with its ten low bits.
@@ -126,6 +117,23 @@ def stack_channels(channels: tuple[Bitboard | jax.Array, ...]) -> jax.Array:
         return lit != 0
 
     return flat_in_own_kernels(expand, *words).reshape(-1, SIZE, SIZE, len(channels))
+
+
+def unpack_rows(words: jax.Array, required: np.ndarray) -> jax.Array:
+    """Returns an observation, bool ``[B, 10, 10, C]``, from a word for each row, uint32 ``[B, 10]``.
+
+    An element is True if the word of its row has all its ``required`` bits, uint32 ``[10, 10 * C]`` or one row for all.
+    """
+
+    def image(words: jax.Array) -> jax.Array:
+        return (words & required[None]) == required[None]
+
+    return flat_in_own_kernels(image, words[:, :, None]).reshape(-1, SIZE, SIZE, required.shape[1] // SIZE)
+
+
+def bit(column: jax.Array) -> jax.Array:
+    """Returns the word of one column, or any other bit, uint32 of the shape of ``column``."""
+    return _ONE << column.astype(jnp.uint32)
 
 
 def _row_bits(cells: Bitboard | jax.Array) -> jax.Array:

@@ -33,15 +33,11 @@ def floor(canvas: Canvas) -> Canvas:
     return canvas.box(0.5, 0.5, 0.92, 0.92, mix(NIGHT, WHITE, 0.05), corner=0.1)
 
 
-def streaks(colour: np.ndarray) -> Sprite:
-    """Returns the faint trail of an object that moves to the right."""
-
-    def paint(canvas: Canvas) -> Canvas:
-        for y, tail in ((0.7, 0.5), (0.5, 0.2), (0.3, 0.5)):
-            canvas = canvas.line(tail, y, 0.9, y, 0.07, colour, alpha=0.4)
-        return canvas
-
-    return paint
+def streaks(canvas: Canvas, colour: np.ndarray) -> Canvas:
+    """Paints the faint trail of an object that moves to the right."""
+    for y, tail in ((0.7, 0.5), (0.5, 0.2), (0.3, 0.5)):
+        canvas = canvas.line(tail, y, 0.9, y, 0.07, colour, alpha=0.4)
+    return canvas
 
 
 def eye(canvas: Canvas, x: float, y: float, radius: float) -> Canvas:
@@ -63,12 +59,9 @@ def ball_trail(canvas: Canvas) -> Canvas:
     return floor(canvas).disc(0.5, 0.5, 0.2, WHITE, alpha=0.3)
 
 
-def brick(colour: np.ndarray) -> Sprite:
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = canvas.box(0.5, 0.5, 0.94, 0.8, mix(colour, BLACK, 0.25), corner=0.1)
-        return canvas.box(0.5, 0.54, 0.94, 0.72, colour, corner=0.1)
-
-    return paint
+def brick(canvas: Canvas, colour: np.ndarray) -> Canvas:
+    canvas = canvas.box(0.5, 0.5, 0.94, 0.8, mix(colour, BLACK, 0.25), corner=0.1)
+    return canvas.box(0.5, 0.54, 0.94, 0.72, colour, corner=0.1)
 
 
 # --- Asterix ---------------------------------------------------------------------------------------------------------
@@ -113,28 +106,20 @@ def chicken(canvas: Canvas) -> Canvas:
     return canvas.path([(0.25, 0.44), (0.4, 0.34), (0.52, 0.42)], 0.06, SILVER)
 
 
-def car(colour: np.ndarray) -> Sprite:
-    """Returns a car seen from above, with its lights in front."""
-
-    def paint(canvas: Canvas) -> Canvas:
-        for x in (0.27, 0.74):
-            canvas = canvas.box(x, 0.5, 0.2, 0.66, BLACK, corner=0.05)
-        canvas = canvas.box(0.5, 0.5, 0.9, 0.52, colour, corner=0.16)
-        canvas = canvas.box(0.63, 0.5, 0.14, 0.4, INK, corner=0.05).box(0.22, 0.5, 0.09, 0.36, INK, corner=0.04)
-        return _lights(canvas)
-
-    return paint
+def car(canvas: Canvas, colour: np.ndarray) -> Canvas:
+    """Paints a car seen from above, with its lights in front."""
+    for x in (0.27, 0.74):
+        canvas = canvas.box(x, 0.5, 0.2, 0.66, BLACK, corner=0.05)
+    canvas = canvas.box(0.5, 0.5, 0.9, 0.52, colour, corner=0.16)
+    canvas = canvas.box(0.63, 0.5, 0.14, 0.4, INK, corner=0.05).box(0.22, 0.5, 0.09, 0.36, INK, corner=0.04)
+    return _lights(canvas)
 
 
-def truck(colour: np.ndarray) -> Sprite:
-    """Returns a truck seen from above: a load and a cab."""
-
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = canvas.box(0.83, 0.5, 0.26, 0.54, mix(colour, WHITE, 0.4), corner=0.08)
-        canvas = canvas.box(0.82, 0.5, 0.1, 0.42, INK, corner=0.04)
-        return _lights(canvas.box(0.36, 0.5, 0.68, 0.68, colour, corner=0.06))
-
-    return paint
+def truck(canvas: Canvas, colour: np.ndarray) -> Canvas:
+    """Paints a truck seen from above: a load and a cab."""
+    canvas = canvas.box(0.83, 0.5, 0.26, 0.54, mix(colour, WHITE, 0.4), corner=0.08)
+    canvas = canvas.box(0.82, 0.5, 0.1, 0.42, INK, corner=0.04)
+    return _lights(canvas.box(0.36, 0.5, 0.68, 0.68, colour, corner=0.06))
 
 
 def _lights(canvas: Canvas) -> Canvas:

@@ -17,6 +17,7 @@ most one of them each; if no row is free, nothing enters. The player cannot leav
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ from jaxenv import tree
 from jaxenv.canvas import GOLD, RED, Canvas
 from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
-from jaxenv.envs.minatar._bitboard import ROWS, Bitboard, stack_channels
+from jaxenv.envs.minatar._bitboard import EMPTY, ROWS, Bitboard, stack_channels
 from jaxenv.envs.minatar.minatar import DOWN, LEFT, RIGHT, SIZE, UP, MinAtar
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -72,9 +73,9 @@ class Asterix(MinAtar):
         return State(
             player_row=lanes + 5,
             player_column=lanes + 5,
-            enemies=Bitboard.empty(stream.shape),
-            gold=Bitboard.empty(stream.shape),
-            right=Bitboard.empty(stream.shape),
+            enemies=EMPTY.full(stream.shape),
+            gold=EMPTY.full(stream.shape),
+            right=EMPTY.full(stream.shape),
             spawn_timer=_spawn_interval(lanes),
             move_timer=_move_interval(lanes),
             ramp_timer=lanes + _RAMP_INTERVAL,
@@ -108,7 +109,7 @@ class Asterix(MinAtar):
         player = Bitboard.cell(game.player_row, game.player_column)
         entities = game.enemies | game.gold
         behind = entities.moved(entities - game.right)
-        return stack_channels((player, game.enemies, behind, game.gold))
+        return stack_channels(player, game.enemies, behind, game.gold)
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
@@ -116,8 +117,9 @@ class Asterix(MinAtar):
         player, right = Bitboard.cell(game.player_row, game.player_column), game.right
         things = [x for kind in (game.enemies, game.gold) for x in (kind & right, kind - right)]
         trails = [x.moved(x - right) for x in things]
-        sprites = _sprites.both_ways(_sprites.legionary, _sprites.coin, _sprites.streaks(RED), _sprites.streaks(GOLD))
-        return stack_channels((player, *things, *trails)), (_sprites.hero, *sprites)
+        streaks = [partial(_sprites.streaks, colour=colour) for colour in (RED, GOLD)]
+        sprites = _sprites.both_ways(_sprites.legionary, _sprites.coin, *streaks)
+        return stack_channels(player, *things, *trails), (_sprites.hero, *sprites)
 
     def backdrop(self, game: State, canvas: Canvas) -> Canvas:
         return canvas.tiles(_sprites.INNER_ROWS, [None, _sprites.floor])

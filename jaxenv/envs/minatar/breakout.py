@@ -14,6 +14,7 @@ Ramping       none: difficulty_ramping has no effect
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -116,7 +117,7 @@ class Breakout(MinAtar):
     def scene(self, game: State) -> tuple[jax.Array, Sequence[_sprites.Sprite]]:
         board = self.board(game)
         row = np.arange(SIZE)[None, :, None, None] == np.arange(_TOP, _TOP + 3)[None, None, None]
-        bricks = [_sprites.brick(colour) for colour in (RED, ORANGE, GOLD)]
+        bricks = [partial(_sprites.brick, colour=colour) for colour in (RED, ORANGE, GOLD)]
         cells = jnp.concatenate([board[..., :3], board[..., 3:] & row], axis=-1)
         return cells, (_sprites.paddle, _sprites.ball, _sprites.ball_trail, *bricks)
 

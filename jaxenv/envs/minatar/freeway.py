@@ -16,6 +16,7 @@ Ramping       none: difficulty_ramping has no effect
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +24,9 @@ import numpy as np
 
 from jaxenv import random, tree
 from jaxenv.canvas import BLUE, GOLD, GREEN, NIGHT, ORANGE, RED, TEAL, WHITE, Canvas, mix
-from jaxenv.core import flat_in_own_kernels, toward
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
+from jaxenv.envs.minatar._bitboard import bit, unpack_rows
 from jaxenv.envs.minatar.minatar import DOWN, SIZE, UP, MinAtar
 from jaxenv.tree import Tree
 
@@ -94,10 +96,10 @@ class Freeway(MinAtar):
     def board(self, game: State) -> jax.Array:
         # All channels of a row are packed into one word; each element of the board tests its bits in that word.
         trail, waits = _neighbour(game.column, -jnp.sign(game.speed)), jnp.abs(game.speed)
-        cars = _bit(game.column) | _bit(_TRAIL + trail) | _bit(_SPEED + waits)
+        cars = bit(game.column) | bit(_TRAIL + trail) | bit(_SPEED + waits)
         chicken = jnp.where(game.row[:, None] == np.arange(SIZE, dtype=np.int32)[None], _CHICKEN, np.uint32(0))
         word = jnp.pad(cars, ((0, 0), (1, 1))) | chicken
-        return flat_in_own_kernels(_image, word[:, :, None]).reshape(-1, SIZE, SIZE, len(self.channels))
+        return unpack_rows(word, _REQUIRED)
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
@@ -107,8 +109,8 @@ class Freeway(MinAtar):
         speeds = (np.arange(1, 6, dtype=np.int32)[:, None] * np.array([1, -1], np.int32)).reshape(-1)
         kind = jnp.pad(game.speed, ((0, 0), (1, 1)))[:, :, None, None] == speeds[None, None, None]
         cars, trails = board[..., 1:2] & kind, jnp.any(board[..., 2:], axis=-1, keepdims=True) & kind
-        sprites = [sprite(colour) for sprite, colour in zip(_VEHICLES, _COLOURS, strict=True)]
-        streaks = [_sprites.streaks(colour) for colour in _COLOURS]
+        sprites = [partial(sprite, colour=colour) for sprite, colour in zip(_VEHICLES, _COLOURS, strict=True)]
+        streaks = [partial(_sprites.streaks, colour=colour) for colour in _COLOURS]
         cells = jnp.concatenate([board[..., :1], cars, trails], axis=-1)
         return cells, (_sprites.chicken, *_sprites.both_ways(*sprites, *streaks))
 
@@ -148,27 +150,11 @@ def _drive(game: State, arrives: jax.Array, draws: Draws) -> State:
 # Bits of a row's word: 0 to 9 the car's column, 10 to 19 the trail's column, 20 to 24 the speed (1 to 5, hence the
 # offset of 19), 30 the chicken. Bit 31 is never set.
 _TRAIL, _SPEED, _CHICKEN, _NEVER = np.int32(10), np.int32(19), np.uint32(1 << 30), np.uint32(1 << 31)
-
-
-def _required_bits() -> np.ndarray:
-    """Returns the bits that a row's word must have for each element of the row to be set, uint32 ``[1, 1, 70]``."""
-    column = np.arange(SIZE, dtype=np.uint32)
-    chicken = np.where(column == _CHICKEN_COLUMN, _CHICKEN, _NEVER)
-    car, trail = np.uint32(1) << column, np.uint32(1) << (np.uint32(_TRAIL) + column)
-    trails = [trail | np.uint32(1 << (int(_SPEED) + speed)) for speed in range(1, 6)]
-    return np.stack([chicken, car, *trails], axis=-1).reshape(1, 1, -1)
-
-
-_REQUIRED = _required_bits()
-
-
-def _image(word: jax.Array) -> jax.Array:
-    """Returns the board, bool ``[B, 10, 70]``, from the rows' words, uint32 ``[B, 10, 1]``."""
-    return (word & _REQUIRED) == _REQUIRED
-
-
-def _bit(number: jax.Array) -> jax.Array:
-    return np.uint32(1) << number.astype(jnp.uint32)
+# The bits that a row's word must have for each element of the row to be set, uint32 [1, 70].
+_CAR = np.uint32(1) << np.arange(SIZE, dtype=np.uint32)
+_TRAILS = [_CAR << np.uint32(_TRAIL) | np.uint32(1 << (int(_SPEED) + speed)) for speed in range(1, 6)]
+_CHICKENS = np.where(np.arange(SIZE) == _CHICKEN_COLUMN, _CHICKEN, _NEVER)
+_REQUIRED = np.stack([_CHICKENS, _CAR, *_TRAILS], axis=-1).reshape(1, -1)
 
 
 def _neighbour(column: jax.Array, step: jax.Array) -> jax.Array:

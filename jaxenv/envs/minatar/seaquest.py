@@ -34,19 +34,20 @@ and the submarine's shot in column 4 that flies left is spread over the sets of 
     shots_right, torpedoes_right, submarines: all 0
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.canvas import Canvas
+from jaxenv.canvas import INK, RED, SKY, Canvas
 from jaxenv.core import toward
-from jaxenv.envs.minatar import _seaquest_enemies, _seaquest_picture
-from jaxenv.envs.minatar._bitboard import Bitboard, stack_channels
+from jaxenv.envs.minatar import _seaquest_enemies
+from jaxenv.envs.minatar._bitboard import EMPTY, Bitboard, stack_channels
 from jaxenv.envs.minatar._seaquest_enemies import ByTimer, Enemies, Motion
+from jaxenv.envs.minatar._seaquest_sprites import BACKDROP, PAIRS, shot
+from jaxenv.envs.minatar._sprites import Sprite
 from jaxenv.envs.minatar.minatar import DOWN, FIRE, LEFT, RIGHT, SIZE, UP, MinAtar
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -120,7 +121,7 @@ class Seaquest(MinAtar):
 
     def start(self, stream: Stream) -> State:
         zero, no = jnp.zeros(stream.shape, jnp.int32), jnp.zeros(stream.shape, bool)
-        empty, diver = Bitboard.empty(stream.shape), Diver(zero, zero, no)
+        empty, diver = EMPTY.full(stream.shape), Diver(zero, zero, no)
         return State(
             row=zero,
             column=zero + 5,
@@ -156,13 +157,13 @@ class Seaquest(MinAtar):
 
     def advance(self, game: State, action: jax.Array, draws: Draws) -> tuple[Tree, jax.Array, jax.Array]:
         interval = jnp.maximum(5 - game.level // 2, 2)
-        game, spawn = _choose_spawn(game, draws)
+        game, entry = _choose_spawn(game, draws)
         game = _spawn_diver(game, draws)
         game = _act(game, action)
         game = tree.rebuild(game, shots_right=game.shots_right.to_right(), shots_left=game.shots_left.to_left())
         game = _swim(game)
         player = Bitboard.cell(game.row, game.column)
-        game = _enter(game, spawn, interval)
+        game = _enter(game, entry, draws, interval)
         shots = game.shots_right | game.shots_left
         game, flying = _hit(game, shots)
         motion = _seaquest_enemies.move(game.enemies, game.right)
@@ -176,7 +177,9 @@ class Seaquest(MinAtar):
         game = tree.rebuild(game, shots_right=shots_right, shots_left=shots_left, right=motion.headings(game.right))
         game = _regroup(game, motion.waiting, arriving, interval)
         hits = shots.count() - flying.count()
-        return self._surface(_count_down(game), hits, met.any())
+        timers = "shot_timer", "enemy_timer", "diver_timer"
+        game = tree.rebuild(game, **{name: jnp.maximum(getattr(game, name) - 1, 0) for name in timers})
+        return self._surface(game, hits, met.any())
 
     def _surface(self, game: State, hits: jax.Array, met: jax.Array) -> tuple[State, jax.Array, jax.Array]:
         """Uses oxygen under water; refills it, drops off divers and raises the level on surfacing.
@@ -206,27 +209,43 @@ class Seaquest(MinAtar):
         aboard = jnp.clip(game.aboard, 0, _MAX_ABOARD).astype(jnp.uint32)
         last_column = np.uint32(1 << (SIZE - 1))
         return stack_channels(
-            (
-                Bitboard.cell(game.row, game.column),
-                Bitboard.cell(game.row, game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))),
-                game.shots_right | game.shots_left,
-                Bitboard.union(behind_enemies, newer.cell(behind=True), older.cell(behind=True)),
-                game.torpedoes_right | game.torpedoes_left,
-                game.fish,
-                game.submarines,
-                (np.uint32(1) << oxygen) - np.uint32(1),  # grows to the right from column 0
-                last_column - (last_column >> aboard),  # grows to the left from column 8
-                newer.cell() | older.cell(),
-            )
+            Bitboard.cell(game.row, game.column),
+            Bitboard.cell(game.row, game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))),
+            game.shots_right | game.shots_left,
+            Bitboard.union(behind_enemies, newer.cell(behind=True), older.cell(behind=True)),
+            game.torpedoes_right | game.torpedoes_left,
+            game.fish,
+            game.submarines,
+            (np.uint32(1) << oxygen) - np.uint32(1),  # grows to the right from column 0
+            last_column - (last_column >> aboard),  # grows to the left from column 8
+            newer.cell() | older.cell(),
         )
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
-    def scene(self, game: State) -> tuple[jax.Array, tuple[Callable[..., Any], ...]]:
-        return _seaquest_picture.scene(game)
+    def scene(self, game: State) -> tuple[jax.Array, Sequence[Sprite]]:
+        back = game.column + jnp.where(game.facing_right, np.int32(-1), np.int32(1))
+        parts = [Bitboard.cell(game.row, column) for column in (game.column, back)]
+        submarine = [part.where(side) for part in parts for side in (game.facing_right, ~game.facing_right)]
+        swimmers = [side for kind in (game.fish, game.submarines) for side in (kind & game.right, kind - game.right)]
+        for side in (True, False):
+            swimmers.append(Bitboard.union(*(diver.cell().where(diver.right == side) for diver in game.divers)))
+        wakes = [Bitboard.union(*swimmers[::2]).to_left(), Bitboard.union(*swimmers[1::2]).to_right()]
+        cells = (*submarine, game.torpedoes_right, game.torpedoes_left, *swimmers, *wakes)
+        return stack_channels(game.shots_right | game.shots_left, *cells), (shot, *PAIRS)
 
     def backdrop(self, game: State, canvas: Canvas) -> Canvas:
-        return _seaquest_picture.backdrop(canvas, game.oxygen / _OXYGEN, game.aboard)
+        """Paints the water, and below it the oxygen and the divers aboard."""
+        seats = np.int32(9) + (game.aboard[:, None] > np.arange(6, dtype=np.int32)[None]).astype(jnp.int32)
+        lowest = jnp.pad(seats, ((0, 0), (SIZE - 6, 0)), constant_values=11)[:, None]
+        rows = jnp.broadcast_to(np.arange(SIZE - 1, dtype=np.int32)[None, :, None], (len(seats), SIZE - 1, SIZE))
+        canvas = canvas.tiles(jnp.concatenate([rows, lowest], axis=1), BACKDROP).view_cells(SIZE, SIZE)
+        oxygen = game.oxygen / _OXYGEN
+        length = 3.5 * jnp.clip(oxygen, 0, 1)
+        canvas = canvas.box(2.0, 0.5, 3.7, 0.5, INK, corner=0.2)
+        # The gauge turns red when it is nearly empty.
+        colour = jnp.where(oxygen[:, None] < 0.25, RED[None], SKY[None])
+        return canvas.box(0.25 + length / 2, 0.5, length, 0.3, colour, corner=jnp.minimum(length / 2, 0.12))
 
 
 def _enemy_interval(level: jax.Array) -> jax.Array:
@@ -236,17 +255,8 @@ def _enemy_interval(level: jax.Array) -> jax.Array:
 # --- phases of a step, in their order --------------------------------------------------------------------------------
 
 
-@tree.struct
-class _Spawn:
-    """The enemy that enters at this step."""
-
-    cell: Bitboard  # its cell; empty in lanes that no enemy enters
-    is_submarine: jax.Array  # bool[B]
-    from_left: jax.Array  # whether it enters at the left end and heads right, bool[B]
-
-
-def _choose_spawn(game: State, draws: Draws) -> tuple[State, _Spawn]:
-    """Chooses the enemy that enters when the enemy timer is up, unless one in its row heads the other way."""
+def _choose_spawn(game: State, draws: Draws) -> tuple[State, Bitboard]:
+    """Returns where an enemy enters: when the enemy timer is up, unless one in its row heads the other way."""
     spawns = game.enemy_timer == 0
     others = game.fish | game.submarines
     opposing = tree.where(draws.enemy_from_left, others - game.right, game.right)
@@ -254,7 +264,7 @@ def _choose_spawn(game: State, draws: Draws) -> tuple[State, _Spawn]:
     column = jnp.where(draws.enemy_from_left, np.int32(0), np.int32(SIZE - 1))
     cell = Bitboard.cell(draws.enemy_row, column).where(~blocked).where(spawns)
     timer = jnp.where(spawns, _enemy_interval(game.level), game.enemy_timer)
-    return tree.rebuild(game, enemy_timer=timer), _Spawn(cell, draws.is_submarine, draws.enemy_from_left)
+    return tree.rebuild(game, enemy_timer=timer), cell
 
 
 def _spawn_diver(game: State, draws: Draws) -> State:
@@ -302,15 +312,15 @@ def _swim(game: State) -> State:
     return tree.rebuild(game, aboard=aboard, divers=(newer, older))
 
 
-def _enter(game: State, spawn: _Spawn, interval: jax.Array) -> State:
+def _enter(game: State, cell: Bitboard, draws: Draws, interval: jax.Array) -> State:
     """Adds the new enemy; its move timer starts at the move interval."""
-    new = _seaquest_enemies.spawned(spawn.cell, spawn.is_submarine)
+    new = _seaquest_enemies.spawned(cell, draws.is_submarine)
     return tree.rebuild(
         game,
         enemies=_seaquest_enemies.add(game.enemies, new, interval),
-        fish=game.fish | spawn.cell.where(~spawn.is_submarine),
-        submarines=game.submarines | spawn.cell.where(spawn.is_submarine),
-        right=game.right | spawn.cell.where(spawn.from_left),
+        fish=game.fish | cell.where(~draws.is_submarine),
+        submarines=game.submarines | cell.where(draws.is_submarine),
+        right=game.right | cell.where(draws.enemy_from_left),
     )
 
 
@@ -341,8 +351,3 @@ def _regroup(game: State, waiting: ByTimer, arriving: Enemies, interval: jax.Arr
     submarines = Bitboard.union(*(group.submarines() for group in enemies))
     right = game.right & (fish | submarines)
     return tree.rebuild(game, enemies=enemies, fish=fish, submarines=submarines, right=right)
-
-
-def _count_down(game: State) -> State:
-    names = ("shot_timer", "enemy_timer", "diver_timer")
-    return tree.rebuild(game, **{name: jnp.maximum(getattr(game, name) - 1, 0) for name in names})

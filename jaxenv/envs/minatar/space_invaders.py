@@ -22,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import tree
-from jaxenv.core import flat_in_own_kernels, toward
+from jaxenv.core import toward
 from jaxenv.envs.minatar import _sprites
+from jaxenv.envs.minatar._bitboard import bit, unpack_rows
 from jaxenv.envs.minatar.minatar import FIRE, LEFT, RIGHT, SIZE, MinAtar
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
@@ -79,16 +80,13 @@ class SpaceInvaders(MinAtar):
         game = _fly_bullets(game, shot)
         game, num_aliens, landed = _march(game)
         dangers = (game.enemy | before | game.aliens)[:, _BOTTOM]
-        hit = (dangers & _bit(game.column)) != 0
+        hit = (dangers & bit(game.column)) != 0
         game = _shoot(game)
         game, kills = self._kill(game, num_aliens)
         return game, kills, landed | hit
 
     def _kill(self, game: State, num_aliens: jax.Array) -> tuple[State, jax.Array]:
-        """Removes aliens hit by friendly bullets; a cleared wave is followed by a full, faster one.
-
-        Also returns the number of aliens killed, int32 ``[B]``.
-        """
+        """Removes and counts aliens hit by friendly bullets; a cleared wave is followed by a full, faster one."""
         killed = game.aliens & game.friendly
         kills = _count(killed)
         cleared = kills == num_aliens
@@ -100,10 +98,10 @@ class SpaceInvaders(MinAtar):
     def board(self, game: State) -> jax.Array:
         # All channels of a row are packed into one word; each element of the board tests its bits in that word.
         bottom = np.arange(SIZE) == _BOTTOM
-        friendly = game.friendly | jnp.where(bottom[None], _bit(game.column)[:, None], _NONE)
+        friendly = game.friendly | jnp.where(bottom[None], bit(game.column)[:, None], _NONE)
         direction = jnp.where(game.right, _MARCHING_RIGHT, _MARCHING_LEFT)[:, None]
         word = game.aliens | (friendly << np.uint32(SIZE)) | (game.enemy << np.uint32(2 * SIZE)) | direction
-        return flat_in_own_kernels(_image, word[:, :, None]).reshape(-1, SIZE, SIZE, len(self.channels))
+        return unpack_rows(word, _REQUIRED)
 
     # --- the picture -------------------------------------------------------------------------------------------------
 
@@ -115,28 +113,13 @@ class SpaceInvaders(MinAtar):
 # Bits of a row's word: 0 to 9 aliens, 10 to 19 friendly bullets or, in the bottom row, the cannon (they never share a
 # row), 20 to 29 enemy bullets, 30 and 31 the direction of the aliens.
 _MARCHING_LEFT, _MARCHING_RIGHT = np.uint32(1 << 30), np.uint32(1 << 31)
-
-
-def _required_bits() -> np.ndarray:
-    """Returns the bits that a row's word must have for each element of the row to be set, uint32 ``[10, 60]``."""
-    alien = np.uint32(1) << np.arange(SIZE, dtype=np.uint32)
-    friendly, enemy = alien << np.uint32(SIZE), alien << np.uint32(2 * SIZE)
-    never = np.full(SIZE, _MARCHING_LEFT | _MARCHING_RIGHT)  # no word has both directions
-    above = np.stack([never, alien, alien | _MARCHING_LEFT, alien | _MARCHING_RIGHT, friendly, enemy], axis=-1)
-    bottom = np.stack([friendly, *above.T[1:4], never, enemy], axis=-1)
-    return np.stack([above] * _BOTTOM + [bottom]).reshape(SIZE, -1)
-
-
-_REQUIRED = _required_bits()
-
-
-def _image(word: jax.Array) -> jax.Array:
-    """Returns the board, bool ``[B, 10, 60]``, from the rows' words, uint32 ``[B, 10, 1]``."""
-    return (word & _REQUIRED[None]) == _REQUIRED[None]
-
-
-def _bit(column: jax.Array) -> jax.Array:
-    return _ONE << column.astype(jnp.uint32)
+# The bits that a row's word must have for each element of the row to be set, uint32 [10, 60].
+_ALIEN = np.uint32(1) << np.arange(SIZE, dtype=np.uint32)
+_FRIENDLY, _ENEMY = _ALIEN << np.uint32(SIZE), _ALIEN << np.uint32(2 * SIZE)
+_NEVER = np.full(SIZE, _MARCHING_LEFT | _MARCHING_RIGHT)  # no word has both directions
+_MARCHING = _ALIEN, _ALIEN | _MARCHING_LEFT, _ALIEN | _MARCHING_RIGHT
+_ABOVE, _LOWEST = [_NEVER, *_MARCHING, _FRIENDLY, _ENEMY], [_FRIENDLY, *_MARCHING, _NEVER, _ENEMY]
+_REQUIRED = np.stack([np.stack(row, axis=-1) for row in [_ABOVE] * _BOTTOM + [_LOWEST]]).reshape(SIZE, -1)
 
 
 def _count(cells: jax.Array) -> jax.Array:
@@ -151,7 +134,7 @@ def _act(game: State, action: jax.Array) -> tuple[State, jax.Array]:
     fires = (action == FIRE) & (game.cooldown == 0)
     column = jnp.clip(game.column + toward(action, RIGHT, LEFT), 0, _BOTTOM)
     cooldown = jnp.maximum(jnp.where(fires, _COOLDOWN, game.cooldown) - 1, 0)
-    return tree.rebuild(game, column=column, cooldown=cooldown), jnp.where(fires, _bit(column), _NONE)
+    return tree.rebuild(game, column=column, cooldown=cooldown), jnp.where(fires, bit(column), _NONE)
 
 
 def _fly_bullets(game: State, shot: jax.Array) -> State:
@@ -199,7 +182,7 @@ def _shooter(aliens: jax.Array, column: jax.Array) -> jax.Array:
     right = occupied >> shift
     to_left = jnp.where(left != 0, column - (31 - jax.lax.clz(left).astype(jnp.int32)), np.int32(SIZE))
     to_right = jnp.where(right != 0, 31 - jax.lax.clz(right & (~right + _ONE)).astype(jnp.int32), np.int32(SIZE))
-    bit = _bit(jnp.where(to_left <= to_right, column - to_left, column + to_right))[:, None]
+    nearest = bit(jnp.where(to_left <= to_right, column - to_left, column + to_right))[:, None]
     row = np.arange(SIZE, dtype=np.int32)[None]
-    lowest = jnp.max(jnp.where((aliens & bit) != 0, row, np.int32(-1)), axis=-1, keepdims=True)
-    return jnp.where(row == lowest, bit, _NONE)
+    lowest = jnp.max(jnp.where((aliens & nearest) != 0, row, np.int32(-1)), axis=-1, keepdims=True)
+    return jnp.where(row == lowest, nearest, _NONE)

@@ -1,16 +1,17 @@
 """Round particles that accelerate, collide and slow down in the plane: what the particle tasks have in common."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxenv import random, tree
+from jaxenv import random, specs, tree
 from jaxenv.canvas import Canvas, Colour
-from jaxenv.core import in_small_kernel
+from jaxenv.core import Task, in_small_kernel
 
-MOVES = ("stay", "left", "right", "down", "up")
+MOVES: tuple[str, ...] = ("stay", "left", "right", "down", "up")
 
 
 @tree.struct
@@ -40,12 +41,21 @@ class Body(NamedTuple):
     max_speed: Any = None
 
 
-class Contact(NamedTuple):
-    """Two particles that push each other away: their numbers and the sum of their radii."""
+# Two particles that push each other away: their numbers and the sum of their radii.
+Contact: TypeAlias = tuple[int, int, Any]
 
-    first: int
-    second: int
-    reach: Any
+
+class ParticleTask(Task):
+    """Base class of the tasks."""
+
+    finite_observation = True
+    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
+    reset_strategy = {"cpu": "cond", "default": "select"}
+    action_names = MOVES
+    play_fps = 10
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.Bounded((self.num_agents,), np.int32, 0, len(self.action_names) - 1, "action")
 
 
 def scattered(stream: random.Stream, num_agents: int, reaches: Sequence[float]) -> Particles:
@@ -60,7 +70,7 @@ def advance(
     particles: Particles, moves: jax.Array, bodies: Sequence[Body], contacts: Sequence[Contact], world: World
 ) -> Particles:
     """Moves the agents for one step. ``moves`` are numbers of `MOVES`, int32 ``[B, A]``."""
-    columns = tuple(moves[:, i] for i in range(moves.shape[1]))
+    columns = tuple(jnp.unstack(moves, axis=1))
     x, y, x_speed, y_speed = in_small_kernel(_advanced, particles, columns, tuple(bodies), tuple(contacts), world)
     agents = len(x)
     return Particles((*x, *particles.x[agents:]), (*y, *particles.y[agents:]), x_speed, y_speed)
@@ -99,7 +109,7 @@ def _advanced(
     return x, y, tuple(x_speed), tuple(y_speed)
 
 
-def _length(across: Any, up: Any) -> Any:
+def _length(across: Any, up: Any) -> jax.Array:
     """Returns the length of a vector, at least 1e-15, so that a gradient at 0 is 0."""
     return jnp.sqrt(jnp.maximum(across * across + up * up, 1e-30))
 
@@ -110,8 +120,7 @@ def _sign(positive: Any, negative: Any) -> Any:
 
 def distance(particles: Particles, first: int, second: int) -> jax.Array:
     """Returns the distance of two particles, float32 ``[B]``."""
-    distance: jax.Array = _length(particles.x[first] - particles.x[second], particles.y[first] - particles.y[second])
-    return distance
+    return _length(particles.x[first] - particles.x[second], particles.y[first] - particles.y[second])
 
 
 def seen(particles: Particles, agent: int) -> list[jax.Array]:
@@ -132,11 +141,9 @@ def stacked(rows: Sequence[Sequence[jax.Array]]) -> jax.Array:
 # --- the picture -----------------------------------------------------------------------------------------------------
 
 
-def draw_particles(
-    canvas: Canvas, particles: Particles, sizes: Sequence[Any], colours: Sequence[Colour], reach: float = 1.4
-) -> Canvas:
+def draw_particles(canvas: Canvas, particles: Particles, sizes: Sequence[Any], colours: Sequence[Colour]) -> Canvas:
     """Paints landmarks, then agents, each a disc of radius and colour ``i``."""
-    canvas = canvas.view((-reach, reach), (-reach, reach))
+    canvas = canvas.view((-1.4, 1.4), (-1.4, 1.4))
     for i in reversed(range(len(sizes))):
         canvas = canvas.disc(particles.x[i], particles.y[i], sizes[i], colours[i])
     return canvas

@@ -21,9 +21,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLUE, GREEN, INK, RED, Canvas
-from jaxenv.core import Task, Transition
+from jaxenv.core import Transition
 from jaxenv.envs.particle import _particles as particles
-from jaxenv.envs.particle._particles import Body, Particles
+from jaxenv.envs.particle._particles import Body, Particles, ParticleTask
 
 _LANDMARKS, _WORDS = 3, 10
 
@@ -45,16 +45,12 @@ class State:
     word: jax.Array  # int32[B, 2], the last word of each agent, -1 at the start
 
 
-class SimpleReference(Task):
+class SimpleReference(ParticleTask):
     """Speakers that are listeners; the module docstring is the specification."""
 
-    finite_observation = True
-    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
-    reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     agent_names = ("agent_0", "agent_1")
     action_names = tuple(f"{move}, say {word}" for word in range(_WORDS) for move in particles.MOVES)
-    play_fps = 10
 
     def initial(self, stream: random.Stream) -> State:
         placed = particles.scattered(stream, 2, [1.0] * (2 + _LANDMARKS))
@@ -86,9 +82,6 @@ class SimpleReference(Task):
         low = [-np.inf] * (2 + 2 * _LANDMARKS) + [0.25] * _LANDMARKS + [0.0] * _WORDS
         high = [np.inf] * (2 + 2 * _LANDMARKS) + [0.75] * _LANDMARKS + [1.0] * _WORDS
         return specs.Bounded((2, len(low)), np.float32, [low] * 2, [high] * 2, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((2,), np.int32, 0, 5 * _WORDS - 1, "action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints landmarks as rings and the agents in the colours of theirs, with their words at the lower edge."""

@@ -26,9 +26,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import BLUE, INK, Canvas
-from jaxenv.core import Task, Transition, in_small_kernel
+from jaxenv.core import Transition, in_small_kernel
 from jaxenv.envs.particle import _particles as particles
-from jaxenv.envs.particle._particles import Body, Contact, Particles
+from jaxenv.envs.particle._particles import Body, Particles, ParticleTask
 
 
 @tree.struct
@@ -40,16 +40,11 @@ class Params(particles.World):
     local_ratio: float = tree.leaf(default=0.5, low=0, high=1, doc="weight of an agent's own reward")
 
 
-class SimpleSpread(Task):
+class SimpleSpread(ParticleTask):
     """Agents that cover landmarks; the module docstring is the specification."""
 
-    finite_observation = True
-    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
-    reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     agents: int = tree.static(default=3, low=2, doc="number of agents and of landmarks")
-    action_names = particles.MOVES
-    play_fps = 10
 
     @property
     def agent_names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -60,7 +55,7 @@ class SimpleSpread(Task):
 
     def transition(self, state: Particles, action: jax.Array, stream: random.Stream) -> Transition:
         p, agents = self.params, range(self.agents)
-        contacts = [Contact(i, j, 2 * p.agent_radius) for i in agents for j in agents if i < j]
+        contacts = [(i, j, 2 * p.agent_radius) for i in agents for j in agents if i < j]
         state = particles.advance(state, action, [Body(p.acceleration)] * self.agents, contacts, p)
         rewards = in_small_kernel(_rewards, state, 2 * p.agent_radius, p.local_ratio)
         return Transition(state, jnp.stack(rewards, axis=-1), terminated=jnp.zeros(action.shape[0], bool))
@@ -73,9 +68,6 @@ class SimpleSpread(Task):
         high = np.full((self.agents, 6 * self.agents), np.inf, np.float32)
         high[:, 4 * self.agents + 2 :] = 0  # words
         return specs.Bounded(high.shape, np.float32, -high, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.agents,), np.int32, 0, 4, "action")
 
     def draw(self, state: Particles, canvas: Canvas) -> Canvas:
         n = self.agents

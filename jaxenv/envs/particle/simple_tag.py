@@ -29,9 +29,9 @@ import numpy as np
 
 from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, GREY, RED, Canvas
-from jaxenv.core import Task, Transition, in_small_kernel
+from jaxenv.core import Transition, in_small_kernel
 from jaxenv.envs.particle import _particles as particles
-from jaxenv.envs.particle._particles import Body, Contact, Particles
+from jaxenv.envs.particle._particles import Body, Particles, ParticleTask
 
 
 @tree.struct
@@ -47,18 +47,13 @@ class Params(particles.World):
     prey_max_speed: float = tree.leaf(default=1.3, above=0)
 
 
-class SimpleTag(Task):
+class SimpleTag(ParticleTask):
     """Predators and prey; the module docstring is the specification."""
 
-    finite_observation = True
-    # Only the time limit ends an episode, so on most steps no lane ends, and then all lanes end together.
-    reset_strategy = {"cpu": "cond", "default": "select"}
     params: Params = Params()
     adversaries: int = tree.static(default=3, low=1, doc="number of adversaries")
     prey: int = tree.static(default=1, low=1, doc="number of prey, which mpe2 calls good agents")
     obstacles: int = tree.static(default=2, low=0, doc="number of obstacles")
-    action_names = particles.MOVES
-    play_fps = 10
 
     @property
     def agent_names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -70,7 +65,7 @@ class SimpleTag(Task):
     def transition(self, state: Particles, action: jax.Array, stream: random.Stream) -> Transition:
         p, radii, agents = self.params, self._radii, self.num_agents
         pairs = itertools.combinations(range(agents + self.obstacles), 2)
-        contacts = [Contact(i, j, radii[i] + radii[j]) for i, j in pairs if i < agents]
+        contacts = [(i, j, radii[i] + radii[j]) for i, j in pairs if i < agents]
         bodies = [Body(p.adversary_acceleration, p.adversary_max_speed)] * self.adversaries
         bodies += [Body(p.prey_acceleration, p.prey_max_speed)] * self.prey
         state = particles.advance(state, action, bodies, contacts, p)
@@ -80,8 +75,8 @@ class SimpleTag(Task):
     @property
     def _radii(self) -> list[Any]:
         p = self.params
-        adversaries, prey = [p.adversary_radius] * self.adversaries, [p.prey_radius] * self.prey
-        return [*adversaries, *prey, *[p.obstacle_radius] * self.obstacles]
+        radii = (p.adversary_radius, self.adversaries), (p.prey_radius, self.prey), (p.obstacle_radius, self.obstacles)
+        return [radius for radius, number in radii for _ in range(number)]
 
     def observe(self, state: Particles) -> jax.Array:
         rows, prey = [], range(self.adversaries, self.num_agents)
@@ -96,9 +91,6 @@ class SimpleTag(Task):
         high = np.full((self.num_agents, size), np.inf, np.float32)
         high[self.adversaries :, -2:] = 0  # padding
         return specs.Bounded(high.shape, np.float32, -high, high, "observation")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.Bounded((self.num_agents,), np.int32, 0, 4, "action")
 
     def draw(self, state: Particles, canvas: Canvas) -> Canvas:
         colours = [RED] * self.adversaries + [GREEN] * self.prey + [GREY] * self.obstacles

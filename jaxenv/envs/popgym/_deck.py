@@ -8,12 +8,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenv import random
-from jaxenv.canvas import INK, RED, Canvas
+from jaxenv import random, specs, tree
+from jaxenv.canvas import INK, RED, WHITE, Canvas
 from jaxenv.envs import _cards
+from jaxenv.envs._drawing import timeline
+from jaxenv.envs.popgym._partly_observed import PartlyObserved
 
 SIZE, SUITS, RANKS = 52, 4, 13
 SUIT_NAMES = ("spades", "diamonds", "clubs", "hearts")
+
+
+class DeckTask(PartlyObserved):
+    """Base class of the tasks with cards."""
+
+    num_decks: int = tree.static(default=1, low=1, doc="number of decks of 52 cards, shuffled into one")
+
+    @property
+    def num_cards(self) -> int:
+        """Number of cards of the deck."""
+        return SIZE * self.num_decks
+
+    def action_spec(self) -> specs.Bounded:
+        return specs.discrete(len(self.action_names), name="action")
 
 
 def deal(stream: random.Stream, dealt: jax.Array, of_each: int) -> jax.Array:
@@ -42,6 +58,15 @@ def right_or_wrong(right: jax.Array, reward: float) -> jax.Array:
 
 
 # --- the picture -----------------------------------------------------------------------------------------------------
+
+
+def two_suits(
+    canvas: Canvas, label: str, left: jax.Array, right: jax.Array, passed: jax.Array, asked: jax.Array | float = 1.0
+) -> Canvas:
+    """Paints two suits, int32 ``[B]``, the left one where it is ``asked``, and the fraction that has ``passed``."""
+    canvas = _cards.table(canvas).text(label, 2.7, 8.4, 0.6, WHITE, align=0.5)
+    canvas = suit_card(canvas.text("LAST", 7.3, 8.4, 0.6, WHITE, align=0.5), left, 2.7, 5.8, asked)
+    return timeline(suit_card(canvas, right, 7.3, 5.8), 1.2, 8.8, 2.0, passed)
 
 
 def suit_card(canvas: Canvas, suit: jax.Array, x: float, y: float, alpha: jax.Array | float = 1.0) -> Canvas:

@@ -26,7 +26,6 @@ from jaxenv.core import Transition
 from jaxenv.envs import _cards
 from jaxenv.envs._drawing import timeline
 from jaxenv.envs.popgym import _deck
-from jaxenv.envs.popgym._partly_observed import PartlyObserved
 from jaxenv.tree import Tree
 
 
@@ -38,24 +37,23 @@ class State:
     time: jax.Array  # int32[B], steps taken
 
 
-class Autoencode(PartlyObserved):
+class Autoencode(_deck.DeckTask):
     """Autoencode; the module docstring is the specification."""
 
     reset_strategy = {"cpu": "cond", "default": "select"}
-    num_decks: int = tree.static(default=1, low=1, doc="number of decks of 52 cards, shuffled into one")
     action_names = _deck.SUIT_NAMES
 
     @property
     def last(self) -> int:
         """The step after which the whole deck is dealt."""
-        return _deck.SIZE * self.num_decks - 1
+        return self.num_cards - 1
 
     def initial(self, stream: random.Stream) -> State:
-        deck = random.permutation(stream, self.last + 1) % _deck.SUITS
+        deck = random.permutation(stream, self.num_cards) % _deck.SUITS
         return State(deck, jnp.zeros(stream.shape, jnp.int32))
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
-        reward = _deck.right_or_wrong(action == self._card(state), 1 / (self.last + 1))
+        reward = _deck.right_or_wrong(action == self._card(state), 1 / self.num_cards)
         reward = jnp.where(state.time >= self.last, reward, np.float32(0))
         return Transition(State(state.deck, state.time + 1), reward, state.time == 2 * self.last)
 
@@ -67,18 +65,15 @@ class Autoencode(PartlyObserved):
         watching = (state.time < self.last).astype(jnp.int32)
         if not self.is_full:
             return watching, jnp.where(state.time > self.last, np.int32(0), self._card(state))
-        held = self.last + 1 - jnp.abs(self.last - state.time)
-        return state.deck, watching, (held.astype(jnp.float32) / np.float32(self.last + 1))[:, None]
+        held = self.num_cards - jnp.abs(self.last - state.time)
+        return state.deck, watching, (held.astype(jnp.float32) / np.float32(self.num_cards))[:, None]
 
     def observation_spec(self) -> Tree:
         mode, suit = specs.discrete(2, name="watching"), specs.discrete(_deck.SUITS, name="suit")
         if not self.is_full:
             return mode, suit
-        deck = specs.Bounded((self.last + 1,), np.int32, 0, _deck.SUITS - 1, "deck")
+        deck = specs.Bounded((self.num_cards,), np.int32, 0, _deck.SUITS - 1, "deck")
         return deck, mode, specs.Bounded((1,), np.float32, 0, 1, "held")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(_deck.SUITS, name="action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the dealt card, or the one to name."""

@@ -18,7 +18,7 @@ Turning the same card twice is not a pair.
 """
 
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import jax
@@ -26,10 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import BLUE, GOLD, INK, NIGHT, RED, WHITE, Canvas, mix
+from jaxenv.canvas import BLUE, GOLD, INK, NIGHT, RED, WHITE, Canvas, Colour, mix
 from jaxenv.core import Transition, check_choice
 from jaxenv.envs.popgym import _deck
-from jaxenv.envs.popgym._partly_observed import PartlyObserved
 from jaxenv.tree import Tree
 
 _VALUES = {"colors": 2, "ranks": _deck.RANKS}
@@ -46,11 +45,10 @@ class State:
     turning: jax.Array  # bool[B], whether the turn needs a second card
 
 
-class Concentration(PartlyObserved):
+class Concentration(_deck.DeckTask):
     """Concentration; the module docstring is the specification."""
 
     reset_strategy = {"cpu": "cond", "default": "select"}
-    num_decks: int = tree.static(default=1, low=1, doc="number of decks of 52 cards, shuffled into one")
     deck_type: Literal["colors", "ranks"] = tree.static(default="ranks", doc="what two cards of a pair share")
 
     def check(self) -> None:
@@ -61,11 +59,6 @@ class Concentration(PartlyObserved):
     def values(self) -> int:
         """Number of values of cards, which stands for a card that is face down."""
         return _VALUES[self.deck_type]
-
-    @property
-    def num_cards(self) -> int:
-        """Number of cards of the deck."""
-        return _deck.SIZE * self.num_decks
 
     @property
     def time_limit(self) -> int:
@@ -118,7 +111,7 @@ class Concentration(PartlyObserved):
         rows = -(-self.num_cards // columns)
         nothing = np.int32(1 + 2 * self.values)
         kinds = jnp.pad(kinds, ((0, 0), (0, columns * rows - self.num_cards)), constant_values=nothing)
-        shown = [_card(value, self.values, paper) for paper in (WHITE, GOLD) for value in range(self.values)]
+        shown = [partial(_card, mark=mark, paper=paper) for paper in (WHITE, GOLD) for mark in _MARKS[self.deck_type]]
         return canvas.fill(NIGHT).tiles(kinds.reshape(-1, rows, columns), [_closed, *shown, None])
 
 
@@ -129,11 +122,11 @@ def _closed(canvas: Canvas) -> Canvas:
     return canvas.box(0.5, 0.5, 0.7, 0.92, mix(NIGHT, BLUE, 0.7), corner=0.1)
 
 
-def _card(value: int, values: int, paper: np.ndarray) -> Callable[[Canvas], Canvas]:
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = canvas.box(0.5, 0.5, 0.7, 0.92, paper, corner=0.1)
-        if values == _deck.RANKS:
-            return canvas.text(_deck.RANK_NAMES[value], 0.5, 0.3, 0.4, INK, align=0.5)
-        return canvas.box(0.5, 0.5, 0.36, 0.36, (INK, RED)[value], np.pi / 4)
+def _card(canvas: Canvas, mark: str | Colour, paper: Colour) -> Canvas:
+    canvas = canvas.box(0.5, 0.5, 0.7, 0.92, paper, corner=0.1)
+    if isinstance(mark, str):
+        return canvas.text(mark, 0.5, 0.3, 0.4, INK, align=0.5)
+    return canvas.box(0.5, 0.5, 0.36, 0.36, mark, np.pi / 4)
 
-    return paint
+
+_MARKS: dict[str, tuple[str | Colour, ...]] = {"colors": (INK, RED), "ranks": _deck.RANK_NAMES}

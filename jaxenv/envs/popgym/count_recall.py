@@ -27,7 +27,6 @@ from jaxenv.core import Transition, check_choice
 from jaxenv.envs import _cards
 from jaxenv.envs._drawing import timeline
 from jaxenv.envs.popgym import _deck
-from jaxenv.envs.popgym._partly_observed import PartlyObserved
 from jaxenv.random import Stream
 from jaxenv.tree import Tree
 
@@ -44,10 +43,9 @@ class State:
     queried: jax.Array  # int32[B, kinds]
 
 
-class CountRecall(PartlyObserved):
+class CountRecall(_deck.DeckTask):
     """Count recall; the module docstring is the specification."""
 
-    num_decks: int = tree.static(default=1, low=1, doc="number of decks of 52 cards, shuffled into one")
     deck_type: Literal["colors", "suits", "ranks"] = tree.static(default="colors", doc="what is counted")
 
     def check(self) -> None:
@@ -62,7 +60,7 @@ class CountRecall(PartlyObserved):
     @property
     def of_each(self) -> int:
         """Number of cards of a kind in the deck."""
-        return _deck.SIZE * self.num_decks // self.kinds
+        return self.num_cards // self.kinds
 
     def initial(self, stream: Stream) -> State:
         none = jnp.zeros((*stream.shape, self.kinds), jnp.int32)
@@ -74,10 +72,10 @@ class CountRecall(PartlyObserved):
 
     def advance(self, state: State, action: jax.Array, card: jax.Array, query: jax.Array) -> Transition:
         """Takes one step, given the kinds of the next card and of the next query."""
-        size, count = _deck.SIZE * self.num_decks, _deck.chosen(state.dealt, state.query)
-        reward = _deck.right_or_wrong(action == count, 1 / (size - 1))
+        count = _deck.chosen(state.dealt, state.query)
+        reward = _deck.right_or_wrong(action == count, 1 / (self.num_cards - 1))
         state = State(card, query, _deck.counted(state.dealt, card), _deck.counted(state.queried, query))
-        return Transition(state, reward, jnp.sum(state.dealt, axis=-1) == size)
+        return Transition(state, reward, jnp.sum(state.dealt, axis=-1) == self.num_cards)
 
     def _deal(self, stream: Stream, dealt: jax.Array, queried: jax.Array) -> tuple[jax.Array, jax.Array]:
         query = _deck.deal(random.fold_in(stream, "query"), queried, self.of_each)
@@ -102,5 +100,5 @@ class CountRecall(PartlyObserved):
         canvas = canvas.text("COUNT?", 7.3, 8.4, 0.6, GOLD, align=0.5)
         canvas = paint(paint(canvas, state.card, 2.7, 5.8), state.query, 7.3, 5.8)
         canvas = canvas.number(_deck.chosen(state.dealt, state.query), 7.3, 2.6, 0.8, WHITE, digits=2, align=0.5)
-        passed = jnp.sum(state.dealt, axis=-1).astype(jnp.float32) / np.float32(_deck.SIZE * self.num_decks)
+        passed = jnp.sum(state.dealt, axis=-1).astype(jnp.float32) / np.float32(self.num_cards)
         return timeline(canvas, 1.2, 8.8, 1.6, passed)

@@ -23,7 +23,6 @@ from jaxenv.canvas import GOLD, WHITE, Canvas
 from jaxenv.core import Transition
 from jaxenv.envs import _cards
 from jaxenv.envs.popgym import _deck
-from jaxenv.envs.popgym._partly_observed import PartlyObserved
 
 
 @tree.struct
@@ -34,10 +33,9 @@ class State:
     dealt: jax.Array  # int32[B, 13]
 
 
-class HigherLower(PartlyObserved):
+class HigherLower(_deck.DeckTask):
     """Higher or lower; the module docstring is the specification."""
 
-    num_decks: int = tree.static(default=1, low=1, doc="number of decks of 52 cards, shuffled into one")
     action_names = ("higher", "lower")
 
     def initial(self, stream: random.Stream) -> State:
@@ -49,10 +47,9 @@ class HigherLower(PartlyObserved):
 
     def advance(self, state: State, action: jax.Array, rank: jax.Array) -> Transition:
         """Takes one step, given the rank of the next card."""
-        size = _deck.SIZE * self.num_decks
-        reward = _deck.right_or_wrong((rank > state.rank) == (action == 0), 1 / size)
+        reward = _deck.right_or_wrong((rank > state.rank) == (action == 0), 1 / self.num_cards)
         dealt = _deck.counted(state.dealt, rank)
-        over = jnp.sum(dealt, axis=-1) == size
+        over = jnp.sum(dealt, axis=-1) == self.num_cards
         return Transition(State(rank, dealt), jnp.where(rank == state.rank, np.float32(0), reward), over)
 
     def observe(self, state: State) -> jax.Array:
@@ -63,9 +60,6 @@ class HigherLower(PartlyObserved):
         if self.is_full:
             return specs.Bounded((_deck.RANKS,), np.float32, 0, 1, "dealt")
         return specs.discrete(_deck.RANKS, name="rank")
-
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(2, name="action")
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the last card, and bars for the cards of each rank that remain."""

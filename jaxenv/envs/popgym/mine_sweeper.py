@@ -13,8 +13,7 @@ Terminates    on a mine, or when all other cells are open
 Time limit    n
 """
 
-import functools
-from collections.abc import Callable
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +57,7 @@ class MineSweeper(PartlyObserved):
         places = jnp.floor(random.uniform(each) * (self.size**2 - numbers).astype(np.float32)).astype(jnp.int32)
         mines = _mines(*places)
         cells = np.arange(self.size**2, dtype=np.int32)[None]
-        mined = functools.reduce(jnp.logical_or, (mine[:, None] == cells for mine in mines))
+        mined = reduce(jnp.logical_or, (mine[:, None] == cells for mine in mines))
         mined = mined.reshape(-1, self.size, self.size)
         return State(mined, jnp.zeros_like(mined), jnp.zeros(stream.shape, jnp.int32))
 
@@ -94,8 +93,8 @@ class MineSweeper(PartlyObserved):
         shifts = [(i, j) for i in range(3) for j in range(3)]
         counts = sum(padded[:, i : i + self.size, j : j + self.size] for i, j in shifts)
         kinds = _kinds(state)
-        painters = [_closed, _mine, *(_open(number) for number in range(9))]
-        return canvas.fill(NIGHT).tiles(jnp.where(kinds == 2, 2 + counts, kinds), painters)
+        opened = [partial(_open, count=count) for count in range(9)]
+        return canvas.fill(NIGHT).tiles(jnp.where(kinds == 2, 2 + counts, kinds), [_closed, _mine, *opened])
 
 
 def _mines(*places: jax.Array) -> tuple[jax.Array, ...]:
@@ -126,9 +125,6 @@ def _mine(canvas: Canvas) -> Canvas:
     return _closed(canvas).disc(0.5, 0.5, 0.28, INK).disc(0.5, 0.5, 0.16, RED)
 
 
-def _open(count: int) -> Callable[[Canvas], Canvas]:
-    def paint(canvas: Canvas) -> Canvas:
-        canvas = canvas.box(0.5, 0.5, 0.92, 0.92, mix(SILVER, WHITE, 0.5), corner=0.1)
-        return canvas.text(str(count), 0.5, 0.27, 0.46, INK, align=0.5) if count else canvas
-
-    return paint
+def _open(canvas: Canvas, count: int) -> Canvas:
+    canvas = canvas.box(0.5, 0.5, 0.92, 0.92, mix(SILVER, WHITE, 0.5), corner=0.1)
+    return canvas.text(str(count), 0.5, 0.27, 0.46, INK, align=0.5) if count else canvas

@@ -17,12 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import WHITE, Canvas
+from jaxenv.canvas import Canvas
 from jaxenv.core import Transition
-from jaxenv.envs import _cards
-from jaxenv.envs._drawing import timeline
 from jaxenv.envs.popgym import _deck
-from jaxenv.envs.popgym._partly_observed import PartlyObserved
 from jaxenv.tree import Tree
 
 
@@ -35,10 +32,9 @@ class State:
     dealt: jax.Array  # int32[B, 4]
 
 
-class RepeatFirst(PartlyObserved):
+class RepeatFirst(_deck.DeckTask):
     """Repeat first; the module docstring is the specification."""
 
-    num_decks: int = tree.static(default=1, low=1, doc="number of decks of 52 cards, shuffled into one")
     action_names = _deck.SUIT_NAMES
 
     def initial(self, stream: random.Stream) -> State:
@@ -50,10 +46,9 @@ class RepeatFirst(PartlyObserved):
 
     def advance(self, state: State, action: jax.Array, card: jax.Array) -> Transition:
         """Takes one step, given the suit of the next card."""
-        size = _deck.SIZE * self.num_decks
-        reward = _deck.right_or_wrong(action == state.first, 1 / (size - 1))
+        reward = _deck.right_or_wrong(action == state.first, 1 / (self.num_cards - 1))
         dealt = _deck.counted(state.dealt, card)
-        return Transition(State(state.first, card, dealt), reward, jnp.sum(dealt, axis=-1) == size)
+        return Transition(State(state.first, card, dealt), reward, jnp.sum(dealt, axis=-1) == self.num_cards)
 
     def observe(self, state: State) -> Tree:
         of_each = np.float32(_deck.RANKS * self.num_decks)
@@ -63,12 +58,6 @@ class RepeatFirst(PartlyObserved):
         suit = specs.discrete(_deck.SUITS, name="suit")
         return (suit, specs.Bounded((_deck.SUITS,), np.float32, 0, 1, "remaining")) if self.is_full else suit
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(_deck.SUITS, name="action")
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
-        canvas = _cards.table(canvas)
-        canvas = canvas.text("FIRST", 2.7, 8.4, 0.6, WHITE, align=0.5).text("LAST", 7.3, 8.4, 0.6, WHITE, align=0.5)
-        canvas = _deck.suit_card(_deck.suit_card(canvas, state.first, 2.7, 5.8), state.card, 7.3, 5.8)
-        passed = jnp.sum(state.dealt, axis=-1).astype(jnp.float32) / np.float32(_deck.SIZE * self.num_decks)
-        return timeline(canvas, 1.2, 8.8, 2.0, passed)
+        passed = jnp.sum(state.dealt, axis=-1).astype(jnp.float32) / np.float32(self.num_cards)
+        return _deck.two_suits(canvas, "FIRST", state.first, state.card, passed)

@@ -18,12 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenv import random, specs, tree
-from jaxenv.canvas import WHITE, Canvas
+from jaxenv.canvas import Canvas
 from jaxenv.core import Range, Transition
-from jaxenv.envs import _cards
-from jaxenv.envs._drawing import timeline
 from jaxenv.envs.popgym import _deck
-from jaxenv.envs.popgym._partly_observed import PartlyObserved
 from jaxenv.tree import Tree
 
 
@@ -35,16 +32,15 @@ class State:
     dealt: jax.Array  # int32[B, 4]
 
 
-class RepeatPrevious(PartlyObserved):
+class RepeatPrevious(_deck.DeckTask):
     """Repeat previous; the module docstring is the specification."""
 
-    num_decks: int = tree.static(default=1, low=1, doc="number of decks of 52 cards, shuffled into one")
     k: int = tree.static(default=4, low=1, doc="which of the last cards to name; 1 is the observed one")
     action_names = _deck.SUIT_NAMES
 
     def check(self) -> None:
         super().check()
-        Range(high=_deck.SIZE * self.num_decks - 1).check(f"{self}", "k", self.k)
+        Range(high=self.num_cards - 1).check(f"{self}", "k", self.k)
 
     def initial(self, stream: random.Stream) -> State:
         card = random.integers(stream, (), 0, _deck.SUITS)
@@ -56,12 +52,11 @@ class RepeatPrevious(PartlyObserved):
 
     def advance(self, state: State, action: jax.Array, card: jax.Array) -> Transition:
         """Takes one step, given the suit of the next card."""
-        size = _deck.SIZE * self.num_decks
-        reward = _deck.right_or_wrong(action == state.cards[:, 0], 1 / (size - self.k))
+        reward = _deck.right_or_wrong(action == state.cards[:, 0], 1 / (self.num_cards - self.k))
         reward = jnp.where(jnp.sum(state.dealt, axis=-1) >= self.k, reward, np.float32(0))
         dealt = _deck.counted(state.dealt, card)
         cards = jnp.concatenate([state.cards[:, 1:], card[:, None]], axis=1)
-        return Transition(State(cards, dealt), reward, jnp.sum(dealt, axis=-1) == size)
+        return Transition(State(cards, dealt), reward, jnp.sum(dealt, axis=-1) == self.num_cards)
 
     def observe(self, state: State) -> Tree:
         of_each = np.float32(_deck.RANKS * self.num_decks)
@@ -73,15 +68,8 @@ class RepeatPrevious(PartlyObserved):
         cards = specs.Bounded((self.k,), np.int32, 0, _deck.SUITS - 1, "suits")
         return cards, specs.Bounded((_deck.SUITS,), np.float32, 0, 1, "remaining")
 
-    def action_spec(self) -> specs.Bounded:
-        return specs.discrete(_deck.SUITS, name="action")
-
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the card to name, once there is one, and the last card."""
-        canvas, number = _cards.table(canvas), jnp.sum(state.dealt, axis=-1)
-        canvas = canvas.text(f"{self.k} AGO", 2.7, 8.4, 0.6, WHITE, align=0.5)
-        canvas = canvas.text("LAST", 7.3, 8.4, 0.6, WHITE, align=0.5)
-        asked = (number >= self.k).astype(jnp.float32)
-        canvas = _deck.suit_card(canvas, state.cards[:, 0], 2.7, 5.8, asked)
-        canvas = _deck.suit_card(canvas, state.cards[:, -1], 7.3, 5.8)
-        return timeline(canvas, 1.2, 8.8, 2.0, number.astype(jnp.float32) / np.float32(_deck.SIZE * self.num_decks))
+        number = jnp.sum(state.dealt, axis=-1)
+        asked, passed = (number >= self.k).astype(jnp.float32), number.astype(jnp.float32) / np.float32(self.num_cards)
+        return _deck.two_suits(canvas, f"{self.k} AGO", state.cards[:, 0], state.cards[:, -1], passed, asked)

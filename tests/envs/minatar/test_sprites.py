@@ -7,7 +7,7 @@ import pytest
 
 from jaxenv import tree
 from jaxenv.canvas import GOLD, RED, SKY, WHITE
-from jaxenv.envs.minatar._bitboard import Bitboard
+from jaxenv.envs.minatar._bitboard import EMPTY, Bitboard
 from jaxenv.envs.minatar.seaquest import Diver
 from tests.envs.minatar.reference import bare
 from tests.pictures import rendered
@@ -37,7 +37,7 @@ def breakout(game):
 def asterix(game):
     enemies, gold = cells(3, [2, 7]), cells(4, [6, 3])
     centre = jnp.array([5, 4], jnp.int32)
-    right = tree.where(jnp.array([True, False]), enemies | gold, Bitboard.empty((2,)))
+    right = tree.where(jnp.array([True, False]), enemies | gold, EMPTY.full((2,)))
     return tree.rebuild(game, player_column=centre, enemies=enemies, gold=gold, right=right)
 
 
@@ -62,7 +62,7 @@ def seaquest(game):
         facing_right=right,
         fish=fish,
         submarines=submarines,
-        right=tree.where(right, fish | submarines, Bitboard.empty((2,))),
+        right=tree.where(right, fish | submarines, EMPTY.full((2,))),
         divers=(swimmer, game.divers[1]),
     )
 
