@@ -15,7 +15,6 @@ from jax import Array, lax
 from jaxenv import random, tree
 from jaxenv.core import in_one_kernel, sin_cos
 from jaxenv.envs.box2d._car_dynamics import WHEEL_HALF_WIDTH, WHEEL_RADIUS
-from jaxenv.random import Stream
 
 SCALE = 6.0
 RADIUS = 900 / SCALE  # of the circle that is morphed into a track, m
@@ -52,7 +51,7 @@ class Track:
         return jnp.concatenate([last, self.points[:, :, :-1]], axis=2)
 
 
-def random_track(stream: Stream) -> tuple[Track, Array]:
+def random_track(stream: random.Stream) -> tuple[Track, Array]:
     """Draws a track for each lane; also returns the angle of its first line in rad, float32 ``[B]``."""
 
     def attempt(carry: Any) -> Any:

@@ -26,7 +26,6 @@ from jaxenv.canvas import ORANGE, Canvas
 from jaxenv.core import Transition, in_small_kernel, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -66,7 +65,7 @@ class CartPole(PoleTask):
         reach = self.params.init_range
         return (*(-reach,) * 4, 0, 0, 0), (*(reach,) * 4, 0, 0, 0)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(new, total_reward=old.total_reward, best_episode=old.best_episode)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -80,7 +79,7 @@ class CartPole(PoleTask):
         state = State(pole, steps, state.total_reward + reward, best)
         return Transition(state, reward.astype(jnp.float32), terminated=ended)
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         counters = {"raw_return": state.total_reward, "best_episode": state.best_episode}
         return {name: x.astype(jnp.float32) for name, x in counters.items()}
 

@@ -31,7 +31,6 @@ from jaxenv.canvas import GREEN, ORANGE, Canvas
 from jaxenv.core import Transition, in_small_kernel, moments, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
 from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -95,7 +94,7 @@ class CartPoleSwingup(PoleTask):
         reach, rest = self.params.init_range, (0,) * 8
         return (-reach, -reach, np.pi - reach, -reach, *rest), (reach, reach, np.pi + reach, reach, *rest)
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(
             new, total_upright=old.total_upright, total_cost=old.total_cost, best_episode=old.best_episode
         )
@@ -111,7 +110,7 @@ class CartPoleSwingup(PoleTask):
         state = tree.rebuild(state, best_episode=jnp.where(ended, best, state.best_episode))
         return Transition(state, upright.astype(jnp.float32) - cost, terminated=ended)
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {
             "raw_return": _return(state.total_upright, state.total_cost),
             "total_upright": state.total_upright.astype(jnp.float32),

@@ -24,7 +24,6 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import GOLD, GREY, NIGHT, WHITE, Canvas
 from jaxenv.core import Task, Transition, take_rows
 from jaxenv.envs.bsuite import _digits
-from jaxenv.tree import Tree
 
 
 @tree.struct
@@ -89,7 +88,7 @@ class MNISTBandit(Task):
         image = random.integers(stream, (), 0, len(labels))
         return State(image, take_rows(labels, image).astype(jnp.int32), jnp.zeros(stream.shape, jnp.int32))
 
-    def carry(self, old: Tree, new: Tree) -> Tree:
+    def carry(self, old: State, new: State) -> State:
         return tree.rebuild(new, mistakes=old.mistakes)
 
     def transition(self, state: State, action: jax.Array, stream: random.Stream) -> Transition:
@@ -98,7 +97,7 @@ class MNISTBandit(Task):
         reward = jnp.where(right, np.float32(1), np.float32(-1))
         return Transition(after, reward, terminated=jnp.ones(action.shape, bool))
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         return {"total_regret": 2 * state.mistakes.astype(jnp.float32)}
 
     def observe(self, state: State) -> jax.Array:

@@ -34,7 +34,6 @@ from jaxenv.envs._bitmap import lookup
 from jaxenv.envs._drawing import place
 from jaxenv.envs.toy_text import _sprites, tabular
 from jaxenv.envs.toy_text.tabular import Outcome, Tabular, div_mod
-from jaxenv.tree import Tree
 
 # Cells that have no wall to the east.
 _OPEN_TO_EAST = np.array([[1, 0, 1, 1, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 1, 0]], bool)
@@ -142,7 +141,7 @@ class Taxi(Tabular):
         passenger, destination = index // 4 % 5, index % 4
         return index[(passenger < 4) & (passenger != destination)]
 
-    def state_info(self, state: State) -> dict[str, Tree]:
+    def state_info(self, state: State) -> dict[str, jax.Array]:
         cell, passenger, _ = _decode(state.index)
         stop = _stop(cell)
         boards = passenger == stop
