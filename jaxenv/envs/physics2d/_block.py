@@ -49,11 +49,6 @@ def corners_of_box(box: Box) -> tuple[Vector, ...]:
     return (box.right, box.low), (box.right, box.high), (box.left, box.high), (box.left, box.low)
 
 
-def diagonal(box: Box) -> tuple[Vector, Vector]:
-    """Returns the segment with the same bounding box."""
-    return (box.left, box.low), (box.right, box.high)
-
-
 def collide(box: Box, transform: Transform, corners: Corners, centre: Vector) -> Manifold:
     """Returns the manifold of a box and a polygon, whose centroid is ``centre`` in the coordinates of its body."""
     points = corners_of_box(box)
