@@ -21,7 +21,7 @@ from jax import Array, lax
 
 from jaxenv import tree
 from jaxenv.core import clip, computed_once, in_one_kernel, sin_cos
-from jaxenv.envs.box2d._car_dynamics import HULL, SCENE, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car
+from jaxenv.envs.box2d._car_dynamics import HULL, SIZE, WHEEL_HALF_WIDTH, WHEEL_RADIUS, Car, origin
 from jaxenv.envs.box2d._car_track import BORDER, HALF_WIDTH, Track
 
 PLAYFIELD = 2000 / 6.0  # half the width of the grass, m
@@ -84,12 +84,8 @@ def image(
 
 
 def _camera(car: Car, seconds: Array) -> _Camera:
-    x, y, angle = car.bodies[:, 0, 0], car.bodies[:, 1, 0], car.bodies[:, 2, 0]
-    s, c = sin_cos(angle)
-    centre = SCENE.centre_x[0], SCENE.centre_y[0]
-    x, y = x - (c * centre[0] - s * centre[1]), y - (s * centre[0] + c * centre[1])
     near = jnp.minimum(seconds, 1)
-    return _Camera(x, y, s, c, np.float32(_FAR) * (1 - near) + np.float32(_NEAR) * near)
+    return _Camera(*origin(car), np.float32(_FAR) * (1 - near) + np.float32(_NEAR) * near)
 
 
 # --- grass and road --------------------------------------------------------------------------------------------------

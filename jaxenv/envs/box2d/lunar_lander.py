@@ -42,15 +42,11 @@ PAD = HEIGHT / 4
 EDGES = 10  # of the ground
 NEARBY = 2  # edges that a body can touch
 
-_HULL = [(17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10)]
-_LEG = [(-2, -8), (2, -8), (2, 8), (-2, 8)]
+_HULL = [(x / SCALE, y / SCALE) for x, y in ((17, -10), (17, 0), (14, 17), (-14, 17), (-17, 0), (-17, -10))]
+_LEG = [(x / SCALE, y / SCALE) for x, y in ((-2, -8), (2, -8), (2, 8), (-2, 8))]
 _LEG_AWAY, _LEG_DOWN, _LEG_TORQUE = 20 / SCALE, 18 / SCALE, 40.0
 _MAIN_BELOW, _SIDE_AWAY, _SIDE_HEIGHT, _SIDE_LEVER = 4 / SCALE, 12 / SCALE, 14 / SCALE, 17 / SCALE
 _SIDES = (-1, 1)  # of the first and the second leg, which is on the left
-
-
-def _scaled(points: list[tuple[int, int]]) -> list[tuple[float, float]]:
-    return [(x / SCALE, y / SCALE) for x, y in points]
 
 
 def _hinge(leg: int) -> RevoluteJoint:
@@ -60,7 +56,7 @@ def _hinge(leg: int) -> RevoluteJoint:
 
 
 SCENE = Scene(
-    [Body(_scaled(_HULL), density=5.0, friction=0.1, solid=False), *[Body(_scaled(_LEG), density=1.0)] * 2],
+    [Body(_HULL, density=5.0, friction=0.1, solid=False), *[Body(_LEG, density=1.0)] * 2],
     [_hinge(1), _hinge(0)],
     ground_friction=0.1,
 )
@@ -147,10 +143,8 @@ class LunarLander(Task):
             Range(low, high).check(f"{self}", f"level.{name}", np.asarray(values), rank=1)
 
     def initial(self, stream: random.Stream, level: LanderLevel) -> State:
-        return self._started(level.heights, level.force, level.weather)
-
-    def _started(self, heights: Array, force: Array, indices: Array) -> State:
         """Returns the state after the first step, which the original takes in ``reset``, with idle engines."""
+        heights, force, indices = level.heights, level.force, level.weather
         lanes = heights.shape[0]
         strength = jnp.broadcast_to(jnp.asarray(self.params.start_force, jnp.float32), (lanes,))
         world = physics2d.start(SCENE, _ORIGINS, lanes, NEARBY)

@@ -103,7 +103,15 @@ class CartPoleSwingup(PoleTask):
         p, pole = self.params, in_small_kernel(type(self).push, self, state.pole, action)
         upright = _is_upright(pole, p).astype(jnp.int32)
         cost = p.move_cost * (action != 1).astype(jnp.float32)
-        state = _counted(state, pole, upright, cost)
+        state = tree.rebuild(
+            state,
+            pole=pole,
+            steps=state.steps + 1,
+            upright=state.upright + upright,
+            cost=state.cost.plus(cost),
+            total_upright=state.total_upright + upright,
+            total_cost=state.total_cost.plus(cost),
+        )
         ended = (jnp.abs(pole.x) > p.x_threshold) | (state.steps >= self.last_step)
         # Counting starts from 0, so a negative return is never recorded.
         best = jnp.maximum(state.best_episode, _return(state.upright, state.cost))
@@ -118,8 +126,7 @@ class CartPoleSwingup(PoleTask):
         }
 
     def observe(self, state: State) -> jax.Array:
-        limits = _is_central(state.pole, self.params), _is_slow(state.pole, self.params)
-        flags = [jnp.where(flag, np.float32(1), np.float32(-1)) for flag in limits]
+        flags = [jnp.where(flag, np.float32(1), np.float32(-1)) for flag in _within(state.pole, self.params)]
         return jnp.stack([*self.columns(state.pole, state.steps), *flags], axis=-1)[:, None]
 
     def observation_spec(self) -> specs.Bounded:
@@ -137,28 +144,13 @@ class CartPoleSwingup(PoleTask):
 
 def _is_upright(pole: Pole, p: Params) -> jax.Array:
     _, cos = sin_cos(pole.theta)
-    return (cos > p.height_threshold) & _is_central(pole, p) & _is_slow(pole, p)
+    central, slow = _within(pole, p)
+    return (cos > p.height_threshold) & central & slow
 
 
-def _is_central(pole: Pole, p: Params) -> jax.Array:
-    return jnp.abs(pole.x) < p.x_reward_threshold
-
-
-def _is_slow(pole: Pole, p: Params) -> jax.Array:
-    return jnp.abs(pole.theta_dot) < p.theta_dot_threshold
-
-
-def _counted(state: State, pole: Pole, upright: jax.Array, cost: jax.Array) -> State:
-    """Returns the state after a step to ``pole``, with its counters updated except for ``best_episode``."""
-    return tree.rebuild(
-        state,
-        pole=pole,
-        steps=state.steps + 1,
-        upright=state.upright + upright,
-        cost=state.cost.plus(cost),
-        total_upright=state.total_upright + upright,
-        total_cost=state.total_cost.plus(cost),
-    )
+def _within(pole: Pole, p: Params) -> tuple[jax.Array, jax.Array]:
+    """Returns whether position and rate are below their reward thresholds."""
+    return jnp.abs(pole.x) < p.x_reward_threshold, jnp.abs(pole.theta_dot) < p.theta_dot_threshold
 
 
 def _return(upright: jax.Array, cost: Cost) -> jax.Array:

@@ -84,7 +84,8 @@ class FourRooms(Task):
             return
         goal, position = np.asarray(p.goal_fixed), np.asarray(p.pos_fixed)
         for name, cells in {"goal_fixed": goal, "pos_fixed": position}.items():
-            if not _all_free(cells):
+            inside = cells.shape[-1] == 2 and np.all((cells >= 0) & (cells < _SIZE))
+            if not inside or np.any(WALLS[cells[..., 0], cells[..., 1]]):
                 raise ValueError(f"{self}: {name} must be the row and column of a free cell, got {cells.tolist()}")
         drawn = self.resample_init_pos or self.resample_goal_pos
         if not drawn and np.any(np.all(goal == position, axis=-1)):
@@ -193,8 +194,3 @@ def _lanes(cell: Any, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
     """Returns row and column, each ``[B]``, of a cell ``[2]`` or of one cell per lane ``[B, 2]``."""
     cell = jnp.asarray(cell)
     return jnp.broadcast_to(cell[..., 0], shape), jnp.broadcast_to(cell[..., 1], shape)
-
-
-def _all_free(cells: np.ndarray) -> bool:
-    inside = np.all((cells >= 0) & (cells < _SIZE))
-    return cells.shape[-1] == 2 and bool(inside) and not np.any(WALLS[cells[..., 0], cells[..., 1]])

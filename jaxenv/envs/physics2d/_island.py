@@ -31,22 +31,15 @@ Hinges: TypeAlias = tuple[_revolute.Constraint, ...]
 
 
 @tree.struct
-class Motors:
-    """The motors of the joints, one entry per joint: numbers, or arrays ``[B]``."""
-
-    speeds: tuple[Any, ...]  # rad/s
-    bounds: tuple[Any, ...]  # the largest impulse in a step, N m s
-
-
-@tree.struct
 class Start:
     """Input of the solver: bodies after forces, and the impulses of the step before."""
 
     poses: Triples  # one per body, [B]
     velocities: Triples
     joints: tuple[JointImpulses, ...]
-    motors: Motors
-    slots: Slots | None  # None without ground
+    speeds: tuple[Any, ...]  # of the joints' motors, rad/s: numbers, or arrays [B]
+    bounds: tuple[Any, ...]  # their largest impulses in a step, N m s
+    slots: Slots | None = None  # None without ground
 
 
 @tree.struct
@@ -83,7 +76,7 @@ class Solver:
         Contacts are solved together with the joints in one kernel, or one by one up to the largest number in a lane.
         """
         island, slots = self._island(start, one_by_one), start.slots
-        island = self._solve_velocities(island, slots, start.motors)
+        island = self._solve_velocities(island, start)
         poses, velocities = in_one_kernel(_moved, dt, start.poses, island.bodies)
         poses, solved = self._solve_positions(island, slots, poses)
         impulses = island.later if one_by_one else together(island.pushes)
@@ -133,17 +126,16 @@ class Solver:
             kept.append(impulses)
         return tuple(bodies), tuple(kept), tuple(hinges)
 
-    def _solve_velocities(self, island: _Island, slots: Any, motors: Motors) -> _Island:
+    def _solve_velocities(self, island: _Island, start: Start) -> _Island:
         """Returns the island after all iterations on velocities."""
+        slots: Any = start.slots
         at_once = 1 if island.later is not None else _AT_ONCE if self.scene.slots is None else _AT_ONCE_SHARED
 
         def step(_: Array, moving: tuple[Any, ...]) -> tuple[Any, ...]:
             bodies, joints, pushes, later = moving
             owners = _owners(slots) if pushes else ()
-            contacts = apart(island.contacts, len(pushes))
-            bodies, joints, pushes = in_one_kernel(
-                self._velocity_iterations, at_once, bodies, joints, pushes, island.hinges, owners, contacts, motors
-            )
+            given = island.hinges, owners, apart(island.contacts, len(pushes)), start.speeds, start.bounds
+            bodies, joints, pushes = in_one_kernel(self._velocity_iterations, at_once, bodies, joints, pushes, *given)
             if later is not None:
                 bodies, later = lax.fori_loop(0, jnp.max(slots.used), one, (bodies, later))
             return bodies, joints, pushes, later
@@ -168,7 +160,8 @@ class Solver:
         hinges: Hinges,
         owners: tuple[Any, ...],
         contacts: Sequence[_contact.Constraint],
-        motors: Any,
+        speeds: tuple[Any, ...],
+        bounds: tuple[Any, ...],
     ) -> tuple[Any, ...]:
         """Iterates on the joints of ``hinges``, all or none, and on the contacts of ``owners``."""
         bodies, joints, pushes = list(bodies), list(joints), list(pushes)
@@ -176,7 +169,7 @@ class Solver:
             for j, hinge in enumerate(hinges):
                 solver = self.hinges[j]
                 joints[j], (bodies[solver.a], bodies[solver.b]) = solver.solve_velocity(
-                    hinge, joints[j], (bodies[solver.a], bodies[solver.b]), motors.speeds[j], motors.bounds[j]
+                    hinge, joints[j], (bodies[solver.a], bodies[solver.b]), speeds[j], bounds[j]
                 )
             for k, (body, constraint) in enumerate(zip(owners, contacts, strict=True)):
                 masses, velocity = _contact.masses_of(self.scene, body), self._body_entry(body, bodies)
@@ -186,7 +179,7 @@ class Solver:
 
     def _one_velocity(self, bodies: Any, body: Array, contact: Any, push: Impulses) -> tuple[Triples, Impulses]:
         """Returns bodies and impulses after an iteration of one contact."""
-        bodies, _, (push,) = self._velocity_iterations(1, bodies, (), (push,), (), (body,), (contact,), None)
+        bodies, _, (push,) = self._velocity_iterations(1, bodies, (), (push,), (), (body,), (contact,), (), ())
         return bodies, push
 
     def _solve_positions(self, island: _Island, slots: Any, poses: Triples) -> tuple[Triples, Array]:

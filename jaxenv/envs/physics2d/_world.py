@@ -16,7 +16,7 @@ from jaxenv.envs.physics2d._block import Blocks
 from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined
 from jaxenv.envs.physics2d._contact import Impulses, Triple, Triples
 from jaxenv.envs.physics2d._impact import BodyContacts, manifold_of
-from jaxenv.envs.physics2d._island import End, Motors, Start, solver_of
+from jaxenv.envs.physics2d._island import End, Start, solver_of
 from jaxenv.envs.physics2d._revolute import JointImpulses
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
@@ -179,7 +179,7 @@ def step(
     if collide_with_ground:
         contacts, manifold, segment, block, rank, touched, begun = _collide(scene, world, chain, blocks)
 
-    motors = Motors(tuple(motor_speed), tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque))
+    bounds = tuple(time * (np.float32(t) if np.ndim(t) == 0 else t) for t in motor_torque)
     forces = None if force is None else apart(force, n)
     joints = apart(world.joints, len(scene.joints))
     # Returns what later kernels also read: slices that only one kernel reads become a part of it.
@@ -189,7 +189,7 @@ def step(
     slots, place = None, None
     if collide_with_ground and scene.solid:
         slots, place = slots_of(scene, manifold, contacts.impulses, rank)
-    end = _solved(scene, Start(poses, velocities, joints, motors, slots), time, compile_fast)
+    end = _solved(scene, Start(poses, velocities, joints, tuple(motor_speed), bounds, slots), time, compile_fast)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     pose, velocity = together(end.poses), together(velocities)
     if collide_with_ground:
@@ -219,7 +219,9 @@ def _solved(scene: Scene, start: Start, time: np.float32, compile_fast: bool) ->
     first_slots = Slots(*first, jnp.minimum(slots.used, np.int32(few)))
     end = solver.solve(tree.rebuild(start, slots=first_slots), time)
     more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
-    start = tree.rebuild(start, motors=jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), start.motors))
+    motors = start.speeds, start.bounds
+    speeds, bounds = jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), motors)
+    start = tree.rebuild(start, speeds=speeds, bounds=bounds)
     return _rows.in_blocks(
         lambda start, _: solver.solve(start, time, one_by_one=True),
         slots.used > few,
@@ -243,12 +245,12 @@ def step_free(
     Takes the arguments of `step`. A force wakes a body, so sleep lasts for the rest of the step and zeroes velocities.
     """
     time, n = np.float32(dt), len(scene.bodies)
-    motors = Motors(tuple(motor_speed), tuple(time * np.float32(t) for t in motor_torque))
+    bounds = tuple(time * np.float32(t) for t in motor_torque)
     joints = apart(world.joints, len(scene.joints))
     poses, velocities = in_one_kernel(
         _pushed, scene, time, apart(world.pose, n), apart(world.velocity, n), apart(force, n), jnp.float32(gravity)
     )
-    end = solver_of(scene).solve(Start(poses, velocities, joints, motors, None), time)
+    end = solver_of(scene).solve(Start(poses, velocities, joints, tuple(motor_speed), bounds), time)
     velocities, still, asleep = in_one_kernel(_slept, time, end.velocities, world.still, end.solved)
     return FreeWorld(together(end.poses), together(velocities), together(end.joints), jnp.where(asleep, 0, still))
 

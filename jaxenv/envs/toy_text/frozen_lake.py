@@ -67,7 +67,15 @@ class FrozenLake(Tabular):
             check_choice(f"{self}", "map_name", self.map_name, tuple(MAPS))
         if isinstance(self.desc, str):
             read_cells(f"{self}: desc", self.desc, "SFHG")
-        _check_rows(f"{self}", self.rows)
+        rows: Any = self.rows
+        if not (isinstance(rows, tuple) and rows and all(isinstance(row, str) and row for row in rows)):
+            raise ValueError(f"{self}: desc must contain one string per row, got {rows!r}")
+        if len({len(row) for row in rows}) > 1:
+            raise ValueError(f"{self}: desc must have rows of equal length, got {rows}")
+        if unknown := set("".join(rows)) - set("SFHG"):
+            raise ValueError(f"{self}: desc must consist of S, F, H and G, got {min(unknown)!r} in {rows}")
+        if "S" not in "".join(rows):
+            raise ValueError(f"{self}: desc must contain a start S, got {rows}")
         schedule = self.params.reward_schedule
         if hasattr(schedule, "shape") and schedule.shape[-1] != 3:
             raise ValueError(f"{self}: reward_schedule must be 3 numbers (goal, hole, other), got {schedule.shape[-1]}")
@@ -148,17 +156,6 @@ def generate_random_map(size: int = 8, p: float = 0.8, seed: int | None = None) 
         tiles[0, 0], tiles[-1, -1] = "S", "G"
         if _is_solvable(tiles != "H"):
             return tuple("".join(row) for row in tiles.tolist())
-
-
-def _check_rows(owner: str, rows: Any) -> None:
-    if not (isinstance(rows, tuple) and rows and all(isinstance(row, str) and row for row in rows)):
-        raise ValueError(f"{owner}: desc must contain one string per row, got {rows!r}")
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError(f"{owner}: desc must have rows of equal length, got {rows}")
-    if unknown := set("".join(rows)) - set("SFHG"):
-        raise ValueError(f"{owner}: desc must consist of S, F, H and G, got {min(unknown)!r} in {rows}")
-    if "S" not in "".join(rows):
-        raise ValueError(f"{owner}: desc must contain a start S, got {rows}")
 
 
 def _as_text(row: Any) -> Any:
