@@ -120,8 +120,8 @@ def _tiles_of_blocks(
     ahead = jnp.take_along_axis(track.points, ends[:, None], axis=2)
     shown = track.exists & (number % joined[:, None] == 0)
     sides = [tuple(points[:, i] for i in range(4)) for points in (ahead, track.before())]
-    of_lane = tuple(x[:, None] for x in jax.tree.leaves(camera))
-    lines, limits = in_one_kernel(_lines, *sides, track.side, shown, *of_lane, scale)
+    of_lane = jax.tree.map(lambda x: x[:, None], camera)
+    lines, limits = in_one_kernel(_lines, *sides, track.side, shown, of_lane, scale)
     lighter = jnp.where(visited, 0, _LIGHTER[number % 3])
     white = jnp.where(joined[:, None] > 1, np.float32(0.5), (number % 2 == 0).astype(np.float32))
     table = jnp.stack([*(x for line in lines for x in line), lighter, white], axis=-1)  # [B, N, 17]
@@ -131,16 +131,7 @@ def _tiles_of_blocks(
 
 
 def _lines(
-    ahead: tuple[Array, ...],
-    behind: tuple[Array, ...],
-    side: Array,
-    shown: Array,
-    x: Array,
-    y: Array,
-    sin: Array,
-    cos: Array,
-    zoom: Array,
-    scale: Scale,
+    ahead: tuple[Array, ...], behind: tuple[Array, ...], side: Array, shown: Array, camera: _Camera, scale: Scale
 ) -> tuple[Any, ...]:
     """Returns five lines per tile: front, back, border side, other side, and the far side of the border.
 
@@ -150,7 +141,7 @@ def _lines(
     """
 
     def seen(px: Array, py: Array, c: Array, s: Array) -> tuple[Array, Array, Array, Array]:
-        dx, dy = px - x, py - y
+        dx, dy, sin, cos = px - camera.x, py - camera.y, camera.sin, camera.cos
         return cos * dx + sin * dy, cos * dy - sin * dx, cos * c + sin * s, cos * s - sin * c
 
     def line(
@@ -159,7 +150,7 @@ def _lines(
         a, b = nx * scale[0], -ny * scale[1]
         norm = 1 / jnp.maximum(jnp.abs(a) + jnp.abs(b), np.float32(1e-12))
         first_x, first_y = scale[0] / 2 - _WIDTH / 2, _HEIGHT - _ABOVE - scale[1] / 2  # of the first pixel
-        c = nx * (first_x - zoom * px) + ny * (first_y - zoom * py) + wider * jnp.sqrt(nx * nx + ny * ny)
+        c = nx * (first_x - camera.zoom * px) + ny * (first_y - camera.zoom * py) + wider * jnp.sqrt(nx * nx + ny * ny)
         return a * norm, b * norm, c * norm + np.float32(0.5)
 
     ax, ay, ac, as_ = seen(*ahead)
