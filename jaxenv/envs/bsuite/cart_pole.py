@@ -25,7 +25,7 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import ORANGE, Canvas
 from jaxenv.core import Transition, in_small_kernel, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
-from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
+from jaxenv.envs.classic_control.cart_pole import draw_cart
 
 
 @tree.struct
@@ -92,6 +92,5 @@ class CartPole(PoleTask):
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         p = self.params
-        canvas = self.draw_track(state, canvas)
-        canvas = draw_angles(canvas, state.pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
-        return draw_cart(canvas, state.pole, p.length, ORANGE)
+        limit = jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0))
+        return draw_cart(self.draw_track(state, canvas), state.pole, limit, p.length, ORANGE)

@@ -30,7 +30,7 @@ from jaxenv import random, specs, tree
 from jaxenv.canvas import GREEN, ORANGE, Canvas
 from jaxenv.core import Transition, in_small_kernel, moments, sin_cos
 from jaxenv.envs.bsuite._pole_task import Pole, PoleTask
-from jaxenv.envs.classic_control.cart_pole import draw_angles, draw_cart
+from jaxenv.envs.classic_control.cart_pole import draw_cart
 
 
 @tree.struct
@@ -138,8 +138,9 @@ class CartPoleSwingup(PoleTask):
         p, pole = self.params, state.pole
         canvas = self.draw_track(state, canvas)
         canvas = canvas.line(-p.x_reward_threshold, -0.42, p.x_reward_threshold, -0.42, 0.16, GREEN)
-        canvas = draw_angles(canvas, pole.x, jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0)), 2 * p.length)
-        return draw_cart(canvas, pole, p.length, jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None]))
+        limit = jnp.arccos(jnp.clip(p.height_threshold, -1.0, 1.0))
+        colour = jnp.where(_is_upright(pole, p)[:, None], GREEN[None], ORANGE[None])
+        return draw_cart(canvas, pole, limit, p.length, colour)
 
 
 def _is_upright(pole: Pole, p: Params) -> jax.Array:
