@@ -257,10 +257,9 @@ def smoothed(heights: Array) -> Array:
     As in the original, the neighbour on the left of the first point is the last of the 12.
     """
     middle = EDGES // 2
-    is_pad = np.abs(np.arange(EDGES + 2) - (middle)) <= 2
+    is_pad = np.abs(np.arange(EDGES + 2) - middle) <= 2
     heights = jnp.where(is_pad[None], np.float32(PAD), heights)
-    left = jnp.roll(heights, 1, axis=1)
-    right = jnp.roll(heights, -1, axis=1)
+    left, right = (jnp.roll(heights, by, axis=1) for by in (1, -1))
     return (np.float32(0.33) * (left + heights + right))[:, : EDGES + 1]
 
 

@@ -154,21 +154,13 @@ def step(
     collide_with_ground: bool = True,
     compile_fast: bool = False,
 ) -> tuple[World, Step]:
-    """Advances the world by ``dt`` seconds.
+    """Advances the world by ``dt`` seconds over the ground ``chain``.
 
-    Args:
-        scene: bodies and joints.
-        world: the state.
-        chain: the ground.
-        blocks: boxes that stand on it, for a scene whose ``blocks`` is not 0.
-        gravity: along y in m/s^2, a scalar or ``[B]``.
-        motor_speed: of each joint in rad/s, scalars or ``[B]``.
-        motor_torque: the most that the motor of each joint may apply, in N m.
-        force: x and y in N and torque in N m on the bodies, ``[n, B]`` each.
-        dt: duration of the step in seconds, static.
-        collide_with_ground: False leaves the ground out, for a step in which no body can reach it.
-        compile_fast: whether the contacts of a scene with shared slots are solved one by one in all lanes, for a step
-            that is taken once in an episode: it takes longer and compiles faster.
+    Blocks stand on the ground of a scene with ``blocks``. Gravity acts along y (m/s^2). Each joint has a motor with a
+    speed (rad/s) and a largest torque (N m). These are scalars or ``[B]``. ``force`` has x and y (N) and the torque
+    (N m) on the bodies, ``[n, B]`` each. Without ``collide_with_ground`` the ground is left out, for a step in which no
+    body can reach it. With ``compile_fast`` the contacts of a scene with shared slots are solved one by one in all
+    lanes, for a step that is taken once in an episode: it takes longer and compiles faster.
     """
     if (blocks is None) != (scene.blocks == 0):
         raise ValueError(f"step: blocks must be given if scene.blocks is not 0, got blocks={blocks}, {scene.blocks}")
