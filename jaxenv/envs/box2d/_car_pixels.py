@@ -74,18 +74,14 @@ def image(
     Tiles that a wheel has ``visited``, bool ``[B, N]``, are plain. ``seconds`` since the start are float32 ``[B]``.
     """
     height = size[0]
-    camera = _camera(car, seconds)
+    near = jnp.minimum(seconds, 1)
+    camera = _Camera(*origin(car), np.float32(_FAR) * (1 - near) + np.float32(_NEAR) * near)
     bar = round(height * _BAR / _HEIGHT)
     words = _field(camera, track, visited, colours, size, height - bar)
     words = _with_car(computed_once(words), car, camera, size)
     words = jnp.concatenate([words, _indicators(car, bar, size)], axis=1)
     words = computed_once(words)
     return lax.bitcast_convert_type(words, jnp.uint8)[..., :3]
-
-
-def _camera(car: Car, seconds: Array) -> _Camera:
-    near = jnp.minimum(seconds, 1)
-    return _Camera(*origin(car), np.float32(_FAR) * (1 - near) + np.float32(_NEAR) * near)
 
 
 # --- grass and road --------------------------------------------------------------------------------------------------

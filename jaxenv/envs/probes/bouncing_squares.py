@@ -87,7 +87,11 @@ class BouncingSquares(Task):
         image = self._draw(state.first) | self._draw(state.second)
         image = image.reshape(-1, self.size, self.size, 3 if self.color else 1)
         if self.noise_level > 0:
-            image = self._add_noise(image, state)
+            zeros = jnp.zeros_like(state.noise[0])
+            noise = random.normal(random.Stream(*state.noise, zeros, zeros), image.shape[1:])
+            noise = (jnp.maximum(noise, 0) * np.float32(255 * self.noise_level)).astype(jnp.int32) & 255
+            # Every colour has a nonzero channel, so this selects the cells of the rectangles.
+            image = jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)
         for axis in (1, 2):
             image = jnp.repeat(image, self.pixels_per_cell, axis) if self.pixels_per_cell > 1 else image
         return image
@@ -115,14 +119,6 @@ class BouncingSquares(Task):
 
     def _noise_words(self, stream: random.Stream) -> tuple[jax.Array, ...]:
         return random.separate_bits(random.fold_in(stream, "noise"), 2) if self.noise_level > 0 else ()
-
-    def _add_noise(self, image: jax.Array, state: State) -> jax.Array:
-        first, second = state.noise
-        zeros = jnp.zeros_like(first)
-        noise = random.normal(random.Stream(first, second, zeros, zeros), image.shape[1:])
-        noise = (jnp.maximum(noise, 0) * np.float32(255 * self.noise_level)).astype(jnp.int32) & 255
-        # Every colour has a nonzero channel, so this selects the cells of the rectangles.
-        return jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)
 
     def draw(self, state: State, canvas: Canvas) -> Canvas:
         """Paints the rectangles without noise, in the nearest colours of the palette, with arrows for their speeds."""

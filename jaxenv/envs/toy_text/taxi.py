@@ -163,7 +163,7 @@ class Taxi(Tabular):
         canvas = canvas.tiles(town.reshape(1, *grid), [None, *_PAINTED_STOPS])
         canvas = canvas.tiles(walls[None], [None, *_WALLS])
         changes = state.fickle.astype(jnp.int32) if self.fickle_passenger else 0
-        flags = [None, _destination, _doubtful_destination]
+        flags = [None, _destination, lambda c: _destination(c).text("?", 0.66, 0.14, 0.26, WHITE)]
         canvas = canvas.tiles(place(take_rows(stops, destination), grid, 1 + changes), flags)
         inside = passenger == _IN_TAXI
         waits_at = jnp.where(inside, -1, take_rows(stops, jnp.minimum(passenger, 3)))
@@ -225,11 +225,6 @@ def _wet_road(canvas: Canvas) -> Canvas:
 def _destination(canvas: Canvas) -> Canvas:
     corners = [(0.1, 0.1), (0.9, 0.1), (0.9, 0.9), (0.1, 0.9)]
     return flag(canvas.path(corners, 0.08, WHITE, closed=True), WHITE, INK)
-
-
-def _doubtful_destination(canvas: Canvas) -> Canvas:
-    """Paints a destination that the passenger will change."""
-    return _destination(canvas).text("?", 0.66, 0.14, 0.26, WHITE)
 
 
 def _taxi(canvas: Canvas) -> Canvas:
