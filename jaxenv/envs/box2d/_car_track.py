@@ -120,10 +120,8 @@ def _path(checkpoints: tuple[Any, ...]) -> tuple[tuple[Array, ...], Array, Array
         )
         return i + np.int32(1), lines, tuple(moving)
 
-    def unfinished(carry: tuple[Any, ...]) -> Array:
-        return (carry[0] < _STEPS) & jnp.any(carry[2][4] <= _LAPS)
-
-    _, lines, moving = lax.while_loop(unfinished, advance, (np.int32(0), lines, moving))
+    start = np.int32(0), lines, moving
+    _, lines, moving = lax.while_loop(lambda c: (c[0] < _STEPS) & jnp.any(c[2][4] <= _LAPS), advance, start)
     return lines, moving[7], moving[8]
 
 
