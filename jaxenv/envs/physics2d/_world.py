@@ -207,9 +207,9 @@ def _solved(scene: Scene, start: Start, time: np.float32, compile_fast: bool) ->
         return solver.solve(start, time, one_by_one=True)
     few, rest = scene.slots // 2, scene.slots - scene.slots // 2
     lanes = slots.used.shape[0]
-    first = jax.tree.map(lambda x: x[:few], (slots.body, slots.manifold, slots.impulses))
-    first_slots = Slots(*first, jnp.minimum(slots.used, np.int32(few)))
-    end = solver.solve(tree.rebuild(start, slots=first_slots), time)
+    body, manifold, impulses = jax.tree.map(lambda x: x[:few], (slots.body, slots.manifold, slots.impulses))
+    first = Slots(body, manifold, impulses, jnp.minimum(slots.used, np.int32(few)))
+    end = solver.solve(tree.rebuild(start, slots=first), time)
     more = jax.tree.map(lambda x: jnp.pad(x, ((0, rest), (0, 0))), end.impulses)
     motors = start.speeds, start.bounds
     speeds, bounds = jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), motors)

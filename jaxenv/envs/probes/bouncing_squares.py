@@ -87,8 +87,9 @@ class BouncingSquares(Task):
         image = self._draw(state.first) | self._draw(state.second)
         image = image.reshape(-1, self.size, self.size, 3 if self.color else 1)
         if self.noise_level > 0:
-            zeros = jnp.zeros_like(state.noise[0])
-            noise = random.normal(random.Stream(*state.noise, zeros, zeros), image.shape[1:])
+            first, second = state.noise
+            zeros = jnp.zeros_like(first)
+            noise = random.normal(random.Stream(first, second, zeros, zeros), image.shape[1:])
             noise = (jnp.maximum(noise, 0) * np.float32(255 * self.noise_level)).astype(jnp.int32) & 255
             # Every colour has a nonzero channel, so this selects the cells of the rectangles.
             image = jnp.where(jnp.any(image > 0, axis=-1, keepdims=True), image + noise.astype(jnp.uint8), image)

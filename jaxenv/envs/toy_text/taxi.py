@@ -101,8 +101,11 @@ class Taxi(Tabular):
         cell, passenger, destination = _decode(index)
         drives = action < _PICK_UP
         ways = _open_directions(cell)
-        heading, prob = action, np.float32(1)
+        heading = action
+        prob: Any = np.float32(1)
         if self.is_rainy:
+            likely, unlikely, _ = self.chances()
+            prob = jnp.where(choice == 0, likely, unlikely)
             aside = jnp.where(choice == 1, _LEFT_OF, _RIGHT_OF) >> (2 * (action & 3)) & 3
             # A taxi whose way ahead is blocked does not drift to the side either.
             heading = jnp.where((choice == 0) | ~drives | ~_is_open(ways, action), action, aside)
@@ -116,9 +119,6 @@ class Taxi(Tabular):
         passenger = jnp.where(boards, _IN_TAXI, jnp.where(alights, stop, passenger))
         reward = jnp.where(drives | boards | alights, np.float32(-1), np.float32(-10))
         reward = jnp.where(arrives, np.float32(20), reward)
-        if self.is_rainy:
-            ahead, aside, _ = self.chances()
-            prob = jnp.where(choice == 0, ahead, aside)
         prob = jnp.where(drives, prob, np.float32(1))
         return Outcome(_encode(new_cell, passenger, destination), reward, arrives, prob)
 
