@@ -281,34 +281,23 @@ def _fire_engines(world: World, main: Array, side: Array, direction: Array, nois
     first, second = noise[:, 0] / np.float32(SCALE), noise[:, 1] / np.float32(SCALE)
     s, c = sin_cos(world.pose[2][0])
     # Along the craft and across it; the original's signs make both mirror images.
-    along = np.float32(_MAIN_BELOW) + 2 * first
-    off = s * along - c * second, -c * along - s * second
-    velocity = tuple(v[0] for v in world.velocity)
-    hull = world.pose[0][0], world.pose[1][0]
-    origin = physics2d.origin(SCENE, world)
-    power = main * params.main_engine_power
-    point = origin[0] + off[0] - hull[0], origin[1] + off[1] - hull[1]
-    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
-    across = 3 * second + direction * np.float32(_SIDE_AWAY)
-    off = s * first - c * across, -c * first - s * across
-    power = side * params.side_engine_power
-    point = (
-        origin[0] + off[0] - s * np.float32(_SIDE_LEVER) - hull[0],
-        origin[1] + off[1] + c * np.float32(_SIDE_HEIGHT) - hull[1],
+    along, across = np.float32(_MAIN_BELOW) + 2 * first, 3 * second + direction * np.float32(_SIDE_AWAY)
+    main_x, main_y = s * along - c * second, -c * along - s * second
+    side_x, side_y = s * first - c * across, -c * first - s * across
+    x, y = physics2d.origin(SCENE, world)
+    side_at = x + side_x - s * np.float32(_SIDE_LEVER), y + side_y + c * np.float32(_SIDE_HEIGHT)
+    engines = (
+        (main_x, main_y, main * params.main_engine_power, x + main_x, y + main_y),
+        (side_x, side_y, side * params.side_engine_power, *side_at),
     )
-    velocity = _apply_impulse(velocity, (-off[0] * power, -off[1] * power), point)
-    velocity = tuple(v.at[0].set(new) for v, new in zip(world.velocity, velocity, strict=True))
-    return tree.rebuild(world, velocity=velocity)
-
-
-def _apply_impulse(
-    velocity: tuple[Array, Array, Array], impulse: tuple[Array, Array], arm: tuple[Array, Array]
-) -> tuple[Array, Array, Array]:
-    """Returns the velocity of the hull after an impulse at ``arm`` from its centre of mass."""
-    vx, vy, w = velocity
     mass, inertia = SCENE.inverse_mass[0], SCENE.inverse_inertia[0]
-    turn = arm[0] * impulse[1] - arm[1] * impulse[0]
-    return vx + mass * impulse[0], vy + mass * impulse[1], w + inertia * turn
+    vx, vy, w = (v[0] for v in world.velocity)
+    for off_x, off_y, power, at_x, at_y in engines:
+        push_x, push_y = -off_x * power, -off_y * power
+        arm_x, arm_y = at_x - world.pose[0][0], at_y - world.pose[1][0]
+        vx, vy, w = vx + mass * push_x, vy + mass * push_y, w + inertia * (arm_x * push_y - arm_y * push_x)
+    velocity = tuple(v.at[0].set(new) for v, new in zip(world.velocity, (vx, vy, w), strict=True))
+    return tree.rebuild(world, velocity=velocity)
 
 
 def _observed(state: State) -> tuple[Array, ...]:

@@ -11,13 +11,14 @@ from jax import Array
 
 from jaxenv import tree
 from jaxenv.core import in_one_kernel
-from jaxenv.envs.physics2d import _block, _broad, _impact, _rows
+from jaxenv.envs.physics2d import _block, _broad, _impact
 from jaxenv.envs.physics2d._block import Blocks
 from jaxenv.envs.physics2d._broad import Box, Chain, Contacts, joined
 from jaxenv.envs.physics2d._contact import Impulses, Triple, Triples
 from jaxenv.envs.physics2d._impact import BodyContacts, manifold_of
 from jaxenv.envs.physics2d._island import End, Start, solver_of
 from jaxenv.envs.physics2d._revolute import JointImpulses
+from jaxenv.envs.physics2d._rows import in_blocks, packed, unpacked
 from jaxenv.envs.physics2d._scene import Scene
 from jaxenv.envs.physics2d._segment import Manifold, Segment, corners_of
 from jaxenv.envs.physics2d._settings import ANGULAR_SLEEP_TOLERANCE, LINEAR_SLEEP_TOLERANCE, TIME_TO_SLEEP
@@ -71,13 +72,13 @@ class Packed:
 
 def pack(world: World) -> Packed:
     """Packs the world into two arrays; `unpack` is the inverse."""
-    floats, integers = _rows.packed(world)
+    floats, integers = packed(world)
     return Packed(floats.T, integers.T)
 
 
 def unpack(packed: Packed, scene: Scene, num_edges: int) -> World:
     """Unpacks the world of a scene whose bodies touch ``num_edges`` edges each, with the lanes last."""
-    return _rows.unpacked((packed.floats.T, packed.integers.T), _shapes(scene, num_edges))
+    return unpacked((packed.floats.T, packed.integers.T), _shapes(scene, num_edges))
 
 
 @functools.lru_cache(maxsize=64)
@@ -214,7 +215,7 @@ def _solved(scene: Scene, start: Start, time: np.float32, compile_fast: bool) ->
     motors = start.speeds, start.bounds
     speeds, bounds = jax.tree.map(lambda x: jnp.broadcast_to(x, (lanes,)), motors)
     start = tree.rebuild(start, speeds=speeds, bounds=bounds)
-    return _rows.in_blocks(
+    return in_blocks(
         lambda start, _: solver.solve(start, time, one_by_one=True),
         slots.used > few,
         start,
